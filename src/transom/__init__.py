@@ -1,0 +1,1 @@
+"""Transom: egress proxy settings and trusted CAs for clusters with Windows worker nodes."""

@@ -1,0 +1,19 @@
+"""The `transom` program. `--version` is answered before anything else is imported."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; the exit code is the contract's (0 done, 1 not all done, 2 bad input)."""
+    if sys.argv[1:] == ["--version"]:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"transom {version('transom')}\n")
+        return
+    from transom.cli.app import run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The SSH side: connect, gather a HostState, carry out a plan."""

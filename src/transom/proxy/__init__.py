@@ -1,0 +1,1 @@
+"""The egress settings: parse, validate, redact; NO_PROXY; trust bundles. Pure."""

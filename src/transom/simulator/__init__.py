@@ -1,0 +1,1 @@
+"""A Windows host in this process, behind a real SSH server: for `transom demo`, scale and injected faults."""
