@@ -31,12 +31,14 @@ class HostState(msgspec.Struct, frozen=True):
 
     `registry` holds the keys that were read or listed. `services` holds those of the services asked for that exist.
     `boot` is BootId of the prefetcher, which Windows counts up at every boot; None where it was not read.
+    `dependencies` maps every service of the host to the services that it depends on (DependOnService), where that was read.
     `files` maps paths (`C:\\…`) of files that are of interest to their SHA-256.
     """
 
     registry: Registry
     services: tuple[Service, ...] = ()
     boot: int | None = None
+    dependencies: dict[str, tuple[str, ...]] | None = None
     files: dict[str, str] = {}
 
     def service(self, name: str) -> Service | None:

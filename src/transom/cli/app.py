@@ -1,0 +1,36 @@
+"""The `transom` command: its options and its commands. Each command's module is imported when it is called, not before."""
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="transom",
+    help="Egress proxy settings and trusted CAs for clusters with Windows worker nodes.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"transom {version('transom')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Egress proxy settings and trusted CAs for clusters with Windows worker nodes."""
+
+
+def run() -> None:
+    """The entry point of the program."""
+    app()
