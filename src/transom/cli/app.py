@@ -24,9 +24,7 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def main(
-    _: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
     """Egress proxy settings and trusted CAs for clusters with Windows worker nodes."""
 

@@ -199,10 +199,7 @@ class Registry:
     def children(self, path: str) -> tuple[str, ...]:
         """The names of the keys right below `path`, in the host's spelling."""
         start = len(path) + 1
-        names = {
-            key.path[start:].split("\\", 1)[0].casefold(): key.path[start:].split("\\", 1)[0]
-            for key in self.below(path)
-        }
+        names = {key.path[start:].split("\\", 1)[0].casefold(): key.path[start:].split("\\", 1)[0] for key in self.below(path)}
         return tuple(names.values())
 
     def merged(self, other: "Registry") -> "Registry":
