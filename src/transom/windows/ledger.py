@@ -1,0 +1,267 @@
+"""The ledger: what on a host is Transom's, and what it replaced. It lies under `HKLM\\SOFTWARE\\Transom`.
+
+| key below it | value name | data |
+|---|---|---|
+| (itself) | `Version`, `Salt`, `StateHash` | REG_DWORD; REG_BINARY; REG_SZ |
+| `Environment\\Machine` | variable | JSON of `MachineVariable` |
+| `Environment\\Services\\<service>` | variable, and the default value | JSON of `ServiceVariable`; of the value before |
+| `Certificates\\<store>` | SHA-1 | JSON of `Trusted` |
+| `Keys` | full path of a key that Transom made | REG_SZ, empty |
+| `Restarts` | service that owes a restart | REG_SZ `running` or `check` |
+
+JSON stands in REG_SZ as ASCII, so that a person can read it in regedit and every text survives.
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from typing import Literal, TypeVar
+
+import msgspec
+
+from transom.windows.gathering import LEDGER, RESTARTS
+from transom.windows.registry import (
+    CreateKey,
+    DeleteKey,
+    DeleteValue,
+    Edit,
+    Key,
+    Registry,
+    SetValue,
+    Value,
+    ValueType,
+    binary,
+    dword,
+    sz,
+)
+
+VERSION = 1
+MACHINE = LEDGER + r"\Environment\Machine"
+SERVICES = LEDGER + r"\Environment\Services"
+CERTIFICATES = LEDGER + r"\Certificates"
+KEYS = LEDGER + r"\Keys"
+
+Note = Literal["running", "check"]
+
+
+class LedgerError(Exception):
+    """The ledger on a host cannot be read; the message names the value. Nothing may be changed there then."""
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A registry value as it was: enough to put it back exactly."""
+
+    name: str
+    type: int
+    data: str
+
+    def __repr__(self) -> str:
+        return f"Held({self.name!r}, type {self.type})"
+
+    @classmethod
+    def of(cls, name: str, value: Value) -> "Held":
+        """The value `name` as it is now."""
+        return cls(name, value.type, value.data.hex())
+
+    def value(self) -> Value:
+        """The value to put back."""
+        return Value(self.type, bytes.fromhex(self.data))
+
+
+class MachineVariable(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A variable set in the machine environment: the hash of what was set, the boot at which, what was there before.
+
+    `former` is the hash of what was set before that: an import that was cut short may have left it.
+    """
+
+    set: str
+    former: str = ""
+    boot: int | None = None
+    was: Held | None = None
+
+
+class Item(msgspec.Struct, frozen=True, array_like=True):
+    """An item of somebody else's that ours replaced, and its place in the list."""
+
+    index: int
+    text: str
+
+    def __repr__(self) -> str:
+        return f"Item({self.index})"
+
+
+class ServiceVariable(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An item set in a service's own environment.
+
+    `mask` is the boot up to which the item only hides a variable of the machine environment that has been booted with.
+    """
+
+    set: str
+    former: str = ""
+    was: tuple[Item, ...] = ()
+    mask: int | None = None
+
+
+class ServiceEnvironment(msgspec.Struct, frozen=True):
+    """A service's `Environment`: the whole value before Transom's first change (None: it was not there), and our items."""
+
+    before: Held | None
+    variables: dict[str, ServiceVariable]
+
+
+class _Before(msgspec.Struct, frozen=True):
+    value: Held | None = None
+
+
+class Trusted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A certificate of the bundle: added by us, found there before (`added` false), or held by a policy store.
+
+    `was` is a Blob under its name that did not hold it.
+    """
+
+    added: bool
+    subject: str = ""
+    policy: bool = False
+    was: Held | None = None
+
+
+class Ledger(msgspec.Struct, frozen=True):
+    """The ledger as a value. Names of variables are upper case, of services in the host's spelling."""
+
+    salt: bytes = b""
+    state_hash: str = ""
+    machine: dict[str, MachineVariable] = {}
+    services: dict[str, ServiceEnvironment] = {}
+    certificates: dict[str, dict[str, Trusted]] = {}
+    keys: tuple[str, ...] = ()
+    restarts: dict[str, Note] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything on the host is ours or owed."""
+        return bool(self.machine or self.services or any(self.certificates.values()) or self.keys or self.restarts)
+
+    def digest(self, name: str, value: str) -> str:
+        """The salted hash that tells whether a value is still the one that was set."""
+        return digest(self.salt, name, value)
+
+
+def digest(salt: bytes, name: str, value: str) -> str:
+    """HMAC-SHA-256 of a named value under the host's salt, 32 hex digits."""
+    message = f"{name}\0{value}".encode("utf-8", "surrogatepass")
+    return hmac.new(salt, message, hashlib.sha256).hexdigest()[:32]
+
+
+def read(registry: Registry) -> Ledger:
+    """The ledger in what was read from a host; an empty one where there is none. Raises LedgerError."""
+    top = registry.key(LEDGER)
+    if top is None:
+        return Ledger()
+    version = top.get("Version")
+    if version is not None and (version.type != ValueType.DWORD or version.number() > VERSION):
+        raise LedgerError(rf"{LEDGER}\Version: written by a newer Transom, or by something else; update Transom")
+    salt, state_hash = top.get("Salt"), top.get("StateHash")
+    return Ledger(
+        salt=salt.data if salt else b"",
+        state_hash=state_hash.text() if state_hash else "",
+        machine=dict(_entries(registry, MACHINE, MachineVariable)),
+        services={
+            _leaf(key.path): ServiceEnvironment(
+                before=_decode(key, "", _Before).value,
+                variables={name: entry for name, entry in _entries(registry, key.path, ServiceVariable) if name},
+            )
+            for key in registry.below(SERVICES)
+        },
+        certificates={_leaf(key.path): dict(_entries(registry, key.path, Trusted)) for key in registry.below(CERTIFICATES)},
+        keys=tuple(_names(registry.key(KEYS))),
+        restarts={name: _note(registry, name) for name in _names(registry.key(RESTARTS))},
+    )
+
+
+def edits(before: Registry, ledger: Ledger) -> tuple[Edit, ...]:
+    """What turns the ledger that stands in `before` into `ledger`: nothing where they are equal."""
+    if not ledger:
+        return (DeleteKey(LEDGER),) if before.key(LEDGER) else ()
+    wanted = _registry(ledger)
+    found: list[Edit] = []
+    for key in wanted:
+        if before.key(key.path) is None:
+            found.append(CreateKey(key.path))
+        held = before.key(key.path)
+        for named in (key.values or {}).values():
+            if held is None or held.get(named.name) != named.value:
+                found.append(SetValue(key.path, named.name, named.value))
+        for named in (held.values or {}).values() if held else ():
+            if key.get(named.name) is None:
+                found.append(DeleteValue(key.path, named.name))
+    gone: list[str] = []
+    for key in before.below(LEDGER):
+        under_gone = any(key.path.casefold().startswith(path.casefold() + "\\") for path in gone)
+        cleared = key.path.casefold() == RESTARTS.casefold() and not key.values
+        if wanted.key(key.path) is None and not under_gone and not cleared:
+            gone.append(key.path)
+    return (*found, *map(DeleteKey, gone))
+
+
+def _registry(ledger: Ledger) -> Registry:
+    """The ledger as keys and values; a part that is empty has no key."""
+
+    def made() -> Iterator[Edit]:
+        yield SetValue(LEDGER, "Version", dword(VERSION))
+        yield SetValue(LEDGER, "Salt", binary(ledger.salt))
+        yield SetValue(LEDGER, "StateHash", sz(ledger.state_hash))
+        for name, variable in ledger.machine.items():
+            yield SetValue(MACHINE, name, _json(variable))
+        for service, environment in ledger.services.items():
+            yield SetValue(rf"{SERVICES}\{service}", "", _json(_Before(environment.before)))
+            for name, item in environment.variables.items():
+                yield SetValue(rf"{SERVICES}\{service}", name, _json(item))
+        for store, entries in ledger.certificates.items():
+            for sha1, trusted in entries.items():
+                yield SetValue(rf"{CERTIFICATES}\{store}", sha1, _json(trusted))
+        for path in ledger.keys:
+            yield SetValue(KEYS, path, sz(""))
+        for service, note in ledger.restarts.items():
+            yield SetValue(RESTARTS, service, sz(note))
+
+    keys = Registry().apply(made())
+    return Registry(key for key in keys if (key.path + "\\").casefold().startswith(LEDGER.casefold() + "\\"))
+
+
+def _json(entry: object) -> Value:
+    # msgspec writes UTF-8 and refuses lone surrogates, which a registry value may hold
+    return sz(json.dumps(msgspec.to_builtins(entry), separators=(",", ":")))
+
+
+_T = TypeVar("_T")
+
+
+def _decode(key: Key, name: str, type_: type[_T]) -> _T:
+    value = key.get(name)
+    try:
+        if value is None or value.type != ValueType.SZ:
+            raise ValueError("not a REG_SZ")
+        return msgspec.convert(json.loads(value.text()), type_)
+    except (ValueError, msgspec.ValidationError):
+        # the entry may hold what somebody's variable was: nothing of it is quoted
+        raise LedgerError(rf"{key.path}\{name or '(default)'}: not as Transom writes it") from None
+
+
+def _entries(registry: Registry, path: str, type_: type[_T]) -> Iterator[tuple[str, _T]]:
+    key = registry.key(path)
+    for name in _names(key):
+        if key is not None and name:
+            yield name, _decode(key, name, type_)
+
+
+def _names(key: Key | None) -> Iterator[str]:
+    yield from (named.name for named in (key.values or {}).values()) if key else ()
+
+
+def _note(registry: Registry, service: str) -> Note:
+    value = registry.value(RESTARTS, service)
+    return "running" if value is not None and value.text() == "running" else "check"
+
+
+def _leaf(path: str) -> str:
+    return path.rsplit("\\", 1)[1]

@@ -1,0 +1,42 @@
+"""What a Windows host should look like, from the egress settings: a HostState of what is ours, and nothing else."""
+
+from collections.abc import Iterator
+
+from transom.proxy.settings import Egress
+from transom.windows.certificates import CA, ROOT, blob, store
+from transom.windows.environment import NAMES
+from transom.windows.gathering import ENVIRONMENT, SERVICES
+from transom.windows.registry import CreateKey, Edit, Registry, SetValue, multi_sz, sz
+from transom.windows.state import HostState
+
+
+def desired(egress: Egress) -> HostState:
+    """The registry values that the settings ask for.
+
+    A key for every service of the settings, whether or not it gets an environment of its own: it is managed. Certificates
+    that are self-issued are roots, the others intermediates. Lower-case names are not set: Windows does not tell case apart.
+    """
+    return HostState(Registry().apply(_edits(egress)))
+
+
+def _edits(egress: Egress) -> Iterator[Edit]:
+    variables = proxy_variables(egress)
+    scope = egress.windows.environment_scope
+    for service in egress.windows.services:
+        path = rf"{SERVICES}\{service}"
+        yield CreateKey(path)
+        if variables and scope in ("Services", "Both"):
+            yield SetValue(path, "Environment", multi_sz(f"{name}={value}" for name, value in variables.items()))
+    if scope in ("Machine", "Both"):
+        for name, value in variables.items():
+            yield SetValue(ENVIRONMENT, name, sz(value))
+    for certificate in egress.trust:
+        path = rf"{store(ROOT if certificate.self_issued else CA)}\{certificate.sha1}"
+        yield SetValue(path, "Blob", blob(certificate.der, certificate.sha1))
+
+
+def proxy_variables(egress: Egress) -> dict[str, str]:
+    """Name to value, of those that are set, in the order of `NAMES`."""
+    http, https = egress.http_proxy, egress.https_proxy
+    values = (http.reveal() if http else "", https.reveal() if https else "", egress.no_proxy)
+    return {name: value for name, value in zip(NAMES, values, strict=True) if value}

@@ -1,0 +1,82 @@
+"""Which questions a gather has to ask: those that the settings pose, then those that the answers pose."""
+
+import msgspec
+
+from transom.windows import certificates, ledger
+from transom.windows.gathering import ENVIRONMENT, SERVICES, STORES, Questions
+from transom.windows.plan import Plan
+from transom.windows.state import HostState
+
+_TRUST = (certificates.ROOT, certificates.CA)
+
+
+def first(desired: HostState) -> Questions:
+    """What must be read to see whether a host is as `desired`, where the ledger holds nothing else."""
+    machine = desired.registry.key(ENVIRONMENT) is not None
+    trust = tuple(certificates.store(name) for name in _TRUST if desired.registry.below(certificates.store(name)))
+    return Questions(
+        services=desired.registry.children(SERVICES),
+        environment=machine,
+        boot=machine,
+        stores=(*trust, certificates.store(certificates.DISALLOWED)) if trust else (),
+    )
+
+
+def everything(services: tuple[str, ...]) -> Questions:
+    """What `facts` shows of a host."""
+    return Questions(services=services, environment=True, boot=True, stores=tuple(map(certificates.store, _TRUST)))
+
+
+def more(desired: HostState, asked: Questions, actual: HostState, planned: Plan) -> Questions | None:
+    """What a plan needs beyond what was asked; None where `planned` can be carried out. Raises LedgerError.
+
+    All at once, so that a host is gathered twice at most.
+    """
+    held = ledger.read(actual.registry)
+    masked = any(entry.mask is not None for service in held.services.values() for entry in service.variables.values())
+    machine = bool(held.machine) or masked
+    stores = [certificates.store(name) for name, entries in held.certificates.items() if entries]
+    keys: list[str] = []
+    for name in _TRUST:
+        store = certificates.store(name)
+        entries = held.certificates.get(name, {})
+        for key in desired.registry.below(store):
+            sha1 = key.path.rsplit("\\", 1)[1].upper()
+            entry = entries.get(sha1)
+            present = actual.registry.key(key.path)
+            if present is not None and (entry is None or entry.policy):
+                keys.append(key.path)
+            elif present is None:
+                stores += [certificates.policy_store(name)]
+                if actual.registry.key(store) is None:
+                    stores.append(rf"{STORES}\{name}")
+    wider = Questions(
+        services=_union(asked.services, tuple(held.services)),
+        environment=asked.environment or machine,
+        boot=asked.boot or machine,
+        stores=_union(asked.stores, (*stores, *held.keys)),
+        keys=_union(asked.keys, tuple(keys)),
+        dependants=asked.dependants or bool(planned.stop),
+    )
+    return None if wider == asked else wider
+
+
+def _union(held: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    found = {name.casefold(): name for name in reversed((*held, *more))}
+    return tuple(found[folded] for folded in dict.fromkeys(name.casefold() for name in (*held, *more)))
+
+
+def combined(*questions: Questions) -> Questions:
+    """All of them in one gather."""
+    total = Questions()
+    for asked in questions:
+        total = msgspec.structs.replace(
+            total,
+            services=_union(total.services, asked.services),
+            environment=total.environment or asked.environment,
+            boot=total.boot or asked.boot,
+            stores=_union(total.stores, asked.stores),
+            keys=_union(total.keys, asked.keys),
+            dependants=total.dependants or asked.dependants,
+        )
+    return total

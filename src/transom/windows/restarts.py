@@ -1,0 +1,41 @@
+"""Which services have to be restarted with one, and in which order."""
+
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
+
+Dependencies = Mapping[str, tuple[str, ...]]
+"""Service to the services that it depends on (DependOnService; Microsoft: "HKLM\\SYSTEM\\CurrentControlSet\\Services")."""
+
+
+def dependants(names: Iterable[str], dependencies: Dependencies) -> tuple[str, ...]:
+    """Every service that depends on one of `names`, at any depth, without `names` themselves."""
+    start = {name.casefold() for name in names}
+    reached, found = set(start), list[str]()
+    while True:
+        more = [
+            name
+            for name, needs in dependencies.items()
+            if name.casefold() not in reached and any(need.casefold() in reached for need in needs)
+        ]
+        if not more:
+            return tuple(found)
+        reached.update(name.casefold() for name in more)
+        found.extend(more)
+
+
+def stop_order(names: Iterable[str], dependencies: Dependencies) -> tuple[str, ...]:
+    """`names` with dependants before what they depend on; the order of start is the reverse. A cycle keeps the given order.
+
+    A group (`+name`) in DependOnService is no service and is not looked at.
+    """
+    by_name = {name.casefold(): name for name in names}
+    folded = {name.casefold(): needs for name, needs in dependencies.items()}
+    graph = {
+        name: [need.casefold() for need in folded.get(name, ()) if need.casefold() in by_name and need.casefold() != name]
+        for name in by_name
+    }
+    try:
+        starting = list(TopologicalSorter(graph).static_order())
+    except CycleError:
+        starting = list(reversed(by_name))
+    return tuple(by_name[name] for name in reversed(starting))
