@@ -1,0 +1,97 @@
+"""What is wrong with an object: findings, each with the file, the object, the field and the place of the value."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import msgspec
+
+Severity = Literal["error", "warning"]
+Path = tuple[str | int, ...]
+"""The way to a field: names of keys and indices of lists (from 0)."""
+
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+def field_name(path: Path) -> str:
+    """A path as people write it: `spec.networks.serviceNetwork[0]`, `data[ca-bundle.crt]`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int) or not _PLAIN_KEY.match(part):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+class Excerpt(msgspec.Struct, frozen=True):
+    """The offending line as it may be shown, and what of it is meant: characters `start` to `end` (from 0)."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that is wrong.
+
+    `file` is as it was given, `object` is `Kind/name` or `Kind/namespace/name` (empty where a file does not parse), `field` is
+    a `field_name`, `line` and `column` count from 1 and are 0 where there is no text. No secret stands in any of them.
+    """
+
+    severity: Severity
+    file: str
+    object: str
+    field: str
+    message: str
+    line: int = 0
+    column: int = 0
+    excerpt: Excerpt | None = None
+
+
+class Place(msgspec.Struct, frozen=True, eq=False):
+    """Where an object was read: what its findings say about themselves.
+
+    `locate` gives line and column (from 1) of the value at a path, or of the nearest one above it that exists.
+    """
+
+    file: str
+    object: str
+    locate: Callable[[Path], tuple[int, int]] = lambda _: (0, 0)
+
+    def __repr__(self) -> str:
+        return f"Place({self.object} in {self.file})"
+
+    def error(self, path: Path, message: str, shown: str | None = None, span: tuple[int, int] | None = None) -> Finding:
+        """An error at `path`; `shown` is the value, given only where it can hold no secret, `span` the part that is meant."""
+        return self._finding("error", path, message, shown, span)
+
+    def warning(self, path: Path, message: str, shown: str | None = None, span: tuple[int, int] | None = None) -> Finding:
+        """A warning at `path`; the rest as for `error`."""
+        return self._finding("warning", path, message, shown, span)
+
+    def _finding(
+        self, severity: Severity, path: Path, message: str, shown: str | None, span: tuple[int, int] | None
+    ) -> Finding:
+        line, column = self.locate(path)
+        excerpt = _excerpt(path, shown, span) if shown is not None and line else None
+        return Finding(severity, self.file, self.object, field_name(path), message, line, column, excerpt)
+
+
+def errors(findings: Iterable[Finding]) -> bool:
+    """Whether one of the findings is an error."""
+    return any(finding.severity == "error" for finding in findings)
+
+
+_WIDTH = 100
+
+
+def _excerpt(path: Path, shown: str, span: tuple[int, int] | None) -> Excerpt:
+    start, end = span or (0, len(shown))
+    first = 0 if end <= _WIDTH else max(0, start - _WIDTH // 3)
+    cut = shown[first : first + _WIDTH]
+    lead = "…" if first else ""
+    key = f"{path[-1]}: " if isinstance(path[-1], str) else "- "
+    offset = len(key) + len(lead) - first
+    text = key + lead + cut + ("…" if first + _WIDTH < len(shown) else "")
+    return Excerpt("".join(c if c.isprintable() else "·" for c in text), start + offset, min(end + offset, len(text)))

@@ -1,0 +1,76 @@
+"""The networks of the cluster that the settings live in, from whatever object knows them."""
+
+from collections.abc import Iterator
+
+from transom.proxy.finding import Finding, Place
+from transom.proxy.merging import host_of, is_known
+from transom.proxy.names import NAME
+from transom.proxy.no_proxy import is_cidr, is_ip, split, suggestion
+from transom.proxy.objects import Networks, SettingsObjects
+
+
+def of_own_cluster(objects: SettingsObjects, override: Networks | None, server: str | None = None) -> Networks:
+    """Field by field: `spec.networks` of the base, then OpenShift's objects, then kubeadm's and the ServiceCIDRs.
+
+    `server` is the URL of the API server in Transom's own kubeconfig: the last word on the API server's host. What nobody
+    knows is empty.
+    """
+    given = override or Networks()
+    kubeadm, infrastructure, openshift = objects.kubeadm_config, objects.infrastructure, objects.network
+    services = tuple(dict.fromkeys(cidr for item in objects.service_cidrs for cidr in item.cidrs))
+    return Networks(
+        given.dns_domain or (kubeadm.dns_domain if kubeadm else None),
+        given.machine_network or (infrastructure.machine_networks if infrastructure else ()),
+        given.service_network
+        or (openshift.service_network if openshift else ())
+        or tuple(dict.fromkeys((*_subnets(kubeadm.service_subnet if kubeadm else None), *services))),
+        given.pod_network
+        or (openshift.cluster_network if openshift else ())
+        or _subnets(kubeadm.pod_subnet if kubeadm else None),
+        given.internal_api_host or _api_host(objects, server),
+        given.platform or (infrastructure.platform if infrastructure else None),
+    )
+
+
+def _subnets(text: str | None) -> tuple[str, ...]:
+    return tuple(item for item in split(text or "") if is_cidr(item))
+
+
+def _api_host(objects: SettingsObjects, server: str | None) -> str | None:
+    urls = (
+        objects.infrastructure.api_server_internal_uri if objects.infrastructure else None,
+        objects.cluster_info.server if objects.cluster_info else None,
+        server,
+    )
+    return next((host for url in urls if url and (host := host_of(url))), None)
+
+
+def examine(networks: Networks, place: Place) -> Iterator[Finding]:
+    """Everything that is wrong with `spec.networks`."""
+    for field, cidrs in (
+        ("machineNetwork", networks.machine_network),
+        ("serviceNetwork", networks.service_network),
+        ("podNetwork", networks.pod_network),
+    ):
+        for index, cidr in enumerate(cidrs):
+            if not is_cidr(cidr):
+                hint = f": write `{cidr}/{128 if ':' in cidr else 32}`" if is_ip(cidr) else ", for example 10.0.0.0/16"
+                yield place.error(("spec", "networks", field, index), f"is not a CIDR{hint}")
+    domain, host = networks.dns_domain, networks.internal_api_host
+    if domain is not None and not NAME.match(domain):
+        yield place.error(
+            ("spec", "networks", "dnsDomain"), "must be a DNS domain without dots around it, such as cluster.local"
+        )
+    if host is not None and not (is_ip(host) or NAME.match(host)):
+        instead = suggestion(host)
+        hint = f": write `{instead}`" if instead and "@" not in host else ", without scheme and port"
+        yield place.error(("spec", "networks", "internalAPIHost"), f"must be a DNS name or an IP address{hint}")
+    platform = networks.platform
+    if platform is not None:
+        path = ("spec", "networks", "platform")
+        if not platform.type:
+            yield place.error((*path, "type"), "the platform's type is missing: AWS, Azure, GCP, OpenStack, None …")
+        elif not is_known(platform.type):
+            yield place.warning((*path, "type"), "is not a platform that is known here: nothing of it is added to NO_PROXY")
+        if platform.arm_endpoint and host_of(platform.arm_endpoint) is None:
+            yield place.error((*path, "armEndpoint"), "must be a URL with a host")

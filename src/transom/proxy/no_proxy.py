@@ -1,0 +1,162 @@
+"""The user's NO_PROXY list: its items, and what is wrong with them.
+
+The rules are those of OpenShift's cluster-network-operator (pkg/util/validation): `*` alone, or items that are each an IP
+address, a CIDR or a DNS-1123 subdomain with at most one leading and one trailing dot.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from transom.proxy.finding import Finding, Path, Place
+
+MAX_ITEMS: Final = 5_000
+WARN_LENGTH: Final = 8_000
+MAX_LENGTH: Final = 30_000
+"""Characters of a merged list. Windows holds 32,767 in one variable, and the name is a part of it (Microsoft, "Environment
+Variables")."""
+ALL: Final = "*"
+
+_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_DOMAIN = re.compile(rf"\.?{_LABEL}(\.{_LABEL})*\.?\Z")
+_LIKE_ADDRESS = re.compile(r"\.?[0-9.]+\Z")
+_BLANKS: Final = " \t\r\n\v\f\x85\xa0"
+"""What Go's strings.TrimSpace takes off, of Latin-1."""
+
+
+def split(text: str) -> tuple[str, ...]:
+    """The items of a list, without blanks around them; an empty text has none."""
+    if not text:
+        return ()
+    return tuple(item.strip(_BLANKS) for item in text.split(","))
+
+
+def join(items: Iterable[str]) -> str:
+    """One list of several items, each once, at its first place; a `*` makes it `*`."""
+    kept = dict.fromkeys(item for item in items if item)
+    return ALL if ALL in kept else ",".join(kept)
+
+
+def is_cidr(text: str) -> bool:
+    """Whether Go's net.ParseCIDR takes it: an address, a slash and a decimal length; host bits may be set."""
+    address, slash, length = text.partition("/")
+    if not slash or not length.isascii() or not length.isdigit() or (len(length) > 1 and length[0] == "0"):
+        return False
+    version = _ip_version(address)
+    return version is not None and int(length) <= (32 if version == 4 else 128)
+
+
+def is_ip(text: str) -> bool:
+    """Whether Go's net.ParseIP takes it: no zone, no leading zeros."""
+    return _ip_version(text) is not None
+
+
+def _ip_version(text: str) -> int | None:
+    if "%" in text or "/" in text:
+        return None
+    try:
+        return ipaddress.ip_address(text).version
+    except ValueError:
+        return None
+
+
+def examine(text: str, place: Place, path: Path) -> Iterator[Finding]:
+    """Everything that is wrong with a list. A list with an `@` may hold a password: nothing of it is shown then."""
+    if text.strip(_BLANKS) == ALL or not text:
+        return
+    if text.count(",") >= MAX_ITEMS:
+        yield place.error(path, f"has {text.count(',') + 1:,} items: at most {MAX_ITEMS:,} are taken; use CIDRs and domains")
+        return
+    secret = "@" in text
+    start = 0
+    for index, raw in enumerate(text.split(","), 1):
+        item = raw.strip(_BLANKS)
+        left = start + len(raw) - len(raw.lstrip(_BLANKS))
+        start += len(raw) + 1
+        fault = _fault(item)
+        if fault is None:
+            continue
+        severity, reason = fault
+        if secret:
+            reason = _WITHHELD
+        name = f"item {index}" if secret or not item else f"item {index} `{_shortened(item)}`"
+        report = place.error if severity == "error" else place.warning
+        shown, span = (None, None) if secret else (text, (left, left + max(1, len(item))))
+        yield report(path, f"{name} {reason}", shown, span)
+
+
+_WITHHELD: Final = (
+    "is not an IP address, a CIDR or a lower-case domain name (it is not shown: the list has an `@`, and may hold a password)"
+)
+
+
+def _shortened(item: str) -> str:
+    kept = item if len(item) <= 80 else item[:77] + "…"
+    return "".join(c if c.isprintable() else "·" for c in kept)
+
+
+def _fault(item: str) -> tuple[str, str] | None:
+    if not item:
+        return "error", "is empty: take the comma out"
+    if item == ALL:
+        return "error", "may only stand alone: write `*` as the whole list, or take it out"
+    if is_ip(item) or is_cidr(item):
+        return None
+    if len(item.strip(".")) <= 253 and _DOMAIN.match(item):
+        if _LIKE_ADDRESS.match(item):
+            return "warning", f"looks like an IP address but is none: clients take it as a domain name{_address_instead(item)}"
+        return None
+    instead = suggestion(item)
+    return "error", "is not an IP address, a CIDR or a lower-case domain name" + (f": write `{instead}`" if instead else "")
+
+
+def _address_instead(item: str) -> str:
+    parts = item.strip(".").split(".")
+    if len(parts) == 4 and all(part and len(part) < 10 for part in parts):
+        plain = ".".join(str(int(part)) for part in parts)
+        return f"; write `{plain}`" if is_ip(plain) else ""
+    if len(parts) < 4 and item[-1:] != "." and item[:1] != "." and all(part and len(part) < 4 for part in parts):
+        cidr = ".".join([str(int(part)) for part in parts] + ["0"] * (4 - len(parts))) + f"/{8 * len(parts)}"
+        return f"; write `{cidr}`" if is_cidr(cidr) else ""
+    return ""
+
+
+def suggestion(item: str) -> str | None:
+    """The valid form that the writer of an invalid item most likely meant, or None."""
+    text = item.strip().lower()
+    text = re.sub(r"^[a-z][a-z0-9+.-]*://", "", text)
+    if text.count("/") == 1 and _mask_length(text) is not None:
+        return _mask_length(text)
+    if not is_cidr(text):
+        text = text.split("/", 1)[0]
+    text = _without_port(text)
+    if text.startswith("*."):
+        text = text[1:]
+    text = re.sub(r"^\.\.+", ".", text)
+    text = re.sub(r"\.\.+$", ".", text)
+    if text != item and (is_ip(text) or is_cidr(text) or (len(text) <= 253 and _DOMAIN.match(text))):
+        return text
+    return None
+
+
+def _mask_length(text: str) -> str | None:
+    """`10.0.0.0/255.0.0.0` as `10.0.0.0/8`; a CIDR whose address lacks its last zeros (`10.0/16`) with them."""
+    address, _, mask = text.partition("/")
+    if is_ip(address) and is_ip(mask) and "." in address and "." in mask:
+        try:
+            return f"{address}/{ipaddress.IPv4Network(f'0.0.0.0/{mask}').prefixlen}"
+        except ValueError:
+            return None
+    if mask.isascii() and mask.isdigit() and re.match(r"[0-9]{1,3}(\.[0-9]{1,3}){0,2}\Z", address):
+        full = address + ".0" * (3 - address.count(".")) + "/" + mask
+        return full if is_cidr(full) else None
+    return None
+
+
+def _without_port(text: str) -> str:
+    if match := re.match(r"\[([0-9a-f:.]+)\](:[0-9]+)?\Z", text):
+        return match[1]
+    if text.count(":") == 1:
+        return re.sub(r":[0-9]*\Z", "", text)
+    return text

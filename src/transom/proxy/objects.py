@@ -1,0 +1,269 @@
+"""The objects that settings are made of, as values: projections of what an API server or a file holds.
+
+Field names are those of the objects in snake case. Secrets' values are `Secret` from the moment they are decoded.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from transom.proxy.finding import Place
+from transom.proxy.secret import Secret
+
+Scope = Literal["Services", "Machine", "Both"]
+Restart = Literal["Rolling", "OnNextBoot", "Manual"]
+Consumer = Literal["Nodes", "Apps", "Pods"]
+
+
+class Base(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What all of them have in common: camel case outside, snake case inside."""
+
+
+class Meta(Base, frozen=True):
+    """The part of `metadata` that somebody here reads. `namespace` is None for cluster-scoped objects."""
+
+    name: str = ""
+    namespace: str | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    uid: str | None = None
+    creation_timestamp: str | None = None
+    generation: int | None = None
+
+
+class NameReference(Base, frozen=True):
+    """`{name: …}`, an object in a namespace that the reader knows."""
+
+    name: str = ""
+
+
+class Requirement(Base, frozen=True):
+    """One of `matchExpressions` (apimachinery, LabelSelectorRequirement)."""
+
+    key: str = ""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"] = "In"
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Base, frozen=True):
+    """A LabelSelector of apimachinery: all of its labels and expressions have to hold; an empty one selects everything."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
+            _holds(requirement, labels) for requirement in self.match_expressions
+        )
+
+
+def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+
+
+class Platform(Base, frozen=True):
+    """Where a cluster runs: what decides which addresses of the platform bypass the proxy."""
+
+    type: str = ""
+    region: str = ""
+    cloud: str = ""
+    arm_endpoint: str = ""
+
+
+class Networks(Base, frozen=True):
+    """The networks of a cluster; None or empty is not known. CIDRs as they were written."""
+
+    dns_domain: str | None = None
+    machine_network: tuple[str, ...] = ()
+    service_network: tuple[str, ...] = ()
+    pod_network: tuple[str, ...] = ()
+    internal_api_host: str | None = msgspec.field(default=None, name="internalAPIHost")
+    platform: Platform | None = None
+
+
+class WindowsSettings(Base, frozen=True):
+    """How Windows hosts get the settings."""
+
+    environment_scope: Scope = "Services"
+    services: tuple[str, ...] = ("containerd", "kubelet", "cloud-node-manager")
+    restart: Restart = "Rolling"
+    win_http: bool = msgspec.field(default=False, name="winHTTP")
+
+
+class PodsSettings(Base, frozen=True):
+    """Which namespaces' pods get the settings; None is the webhook's default."""
+
+    namespace_selector: LabelSelector | None = None
+
+
+class AppReference(Base, frozen=True):
+    """An object that reads the values objects."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+class EgressProxySpec(Base, frozen=True):
+    """`EgressProxy.spec`; None is not set. The URLs may hold userinfo, so they are secrets."""
+
+    http_proxy: Secret | None = None
+    https_proxy: Secret | None = None
+    no_proxy: str | None = None
+    credentials_secret: NameReference | None = None
+    trusted_ca: NameReference | None = msgspec.field(default=None, name="trustedCA")
+    readiness_endpoints: tuple[Secret, ...] | None = None
+    readiness_policy: Literal["Gate", "Report"] | None = None
+    windows: WindowsSettings | None = None
+    consumers: tuple[Consumer, ...] | None = None
+    pods: PodsSettings | None = None
+    networks: Networks | None = None
+    cluster_selector: LabelSelector | None = None
+    priority: int = 0
+    rollout: Literal["Manual", "Automatic"] | None = None
+    propagate: bool | None = None
+    apps: tuple[AppReference, ...] = ()
+
+
+class EgressProxy(Base, frozen=True):
+    """`EgressProxy.transom.dev/v1alpha1`."""
+
+    metadata: Meta
+    place: Place
+    spec: EgressProxySpec = EgressProxySpec()
+
+
+class ProxySpec(Base, frozen=True):
+    """`Proxy.config.openshift.io`, spec."""
+
+    http_proxy: Secret | None = None
+    https_proxy: Secret | None = None
+    no_proxy: str | None = None
+    readiness_endpoints: tuple[Secret, ...] | None = None
+    trusted_ca: NameReference | None = msgspec.field(default=None, name="trustedCA")
+
+
+class ProxyStatus(Base, frozen=True):
+    """`Proxy.config.openshift.io`, status: written by the cluster's operator after it found the spec valid."""
+
+    http_proxy: Secret | None = None
+    https_proxy: Secret | None = None
+    no_proxy: str | None = None
+
+
+class Proxy(Base, frozen=True):
+    """OpenShift's cluster-wide proxy. `status` is None where the object has none."""
+
+    metadata: Meta
+    place: Place
+    spec: ProxySpec = ProxySpec()
+    status: ProxyStatus | None = None
+
+
+class SecretObject(Base, frozen=True):
+    """A Kubernetes Secret. A value that is not base64 or not UTF-8 is None."""
+
+    metadata: Meta
+    place: Place
+    data: dict[str, Secret | None] = {}
+
+
+class ConfigMap(Base, frozen=True):
+    """A Kubernetes ConfigMap; a value of `binaryData` is not here."""
+
+    metadata: Meta
+    place: Place
+    data: dict[str, str] = {}
+
+
+class Cluster(Base, frozen=True):
+    """A Cluster API `Cluster`: its networks and its endpoint as far as they are known. `paused` as in `spec.paused`."""
+
+    metadata: Meta
+    place: Place
+    api_version: str = ""
+    services: tuple[str, ...] = ()
+    pods: tuple[str, ...] = ()
+    service_domain: str | None = None
+    endpoint_host: str | None = None
+    endpoint_port: int | None = None
+
+
+class OpenShiftNetwork(Base, frozen=True):
+    """`Network.config.openshift.io/cluster`: status where it is set, else spec."""
+
+    metadata: Meta
+    place: Place
+    cluster_network: tuple[str, ...] = ()
+    service_network: tuple[str, ...] = ()
+
+
+class Infrastructure(Base, frozen=True):
+    """`Infrastructure.config.openshift.io/cluster`."""
+
+    metadata: Meta
+    place: Place
+    api_server_internal_uri: str | None = None
+    machine_networks: tuple[str, ...] = ()
+    platform: Platform | None = None
+
+
+class ServiceCIDR(Base, frozen=True):
+    """`ServiceCIDR.networking.k8s.io`."""
+
+    metadata: Meta
+    place: Place
+    cidrs: tuple[str, ...] = ()
+
+
+class KubeadmConfig(Base, frozen=True):
+    """`kube-system/kubeadm-config`, key ClusterConfiguration. Subnets as written: dual-stack ones are joined by commas."""
+
+    place: Place
+    pod_subnet: str | None = None
+    service_subnet: str | None = None
+    dns_domain: str | None = None
+
+
+class ClusterInfo(Base, frozen=True):
+    """`kube-public/cluster-info`: the server of its kubeconfig, None where it could not be read."""
+
+    place: Place
+    server: str | None = None
+
+
+class SettingsObjects(Base, frozen=True):
+    """Everything that the settings of all clusters are computed from."""
+
+    namespace: str = "transom-system"
+    """Transom's own: where the Secrets and ConfigMaps that an EgressProxy names are."""
+    egress_proxies: tuple[EgressProxy, ...] = ()
+    proxy: Proxy | None = None
+    secrets: dict[tuple[str, str], SecretObject] = {}
+    config_maps: dict[tuple[str, str], ConfigMap] = {}
+    clusters: tuple[Cluster, ...] = ()
+    network: OpenShiftNetwork | None = None
+    infrastructure: Infrastructure | None = None
+    service_cidrs: tuple[ServiceCIDR, ...] = ()
+    kubeadm_config: KubeadmConfig | None = None
+    cluster_info: ClusterInfo | None = None
+
+    def secret(self, namespace: str, name: str) -> SecretObject | None:
+        """The Secret of that name."""
+        return self.secrets.get((namespace, name))
+
+    def config_map(self, namespace: str, name: str) -> ConfigMap | None:
+        """The ConfigMap of that name."""
+        return self.config_maps.get((namespace, name))

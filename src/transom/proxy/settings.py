@@ -1,0 +1,230 @@
+"""The egress settings of a cluster, as its consumers get them: effective, merged, validated."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Literal, Protocol
+
+import msgspec
+
+from transom.proxy import layers, merging, networks, no_proxy, url, validation
+from transom.proxy.finding import Finding
+from transom.proxy.layers import Layer, Layered
+from transom.proxy.objects import AppReference, Cluster, Consumer, Networks, SettingsObjects, WindowsSettings
+from transom.proxy.secret import Secret
+from transom.proxy.trust import Certificate, parse_bundle
+
+__all__ = ["Consumer", "Effective", "Egress", "WindowsSettings", "effective"]
+
+ALL_CONSUMERS: tuple[Consumer, ...] = ("Nodes", "Apps", "Pods")
+
+
+class Egress(msgspec.Struct, frozen=True):
+    """The valid settings of one cluster. Nothing configured: both URLs None, `no_proxy` empty, `trust` empty.
+
+    The URLs are whole, with the credentials percent-encoded in them. `no_proxy` is the merged list of this cluster.
+    """
+
+    http_proxy: Secret | None = None
+    https_proxy: Secret | None = None
+    no_proxy: str = ""
+    trust: tuple[Certificate, ...] = ()
+    windows: WindowsSettings = WindowsSettings()
+    readiness_endpoints: tuple[str, ...] = ()
+    readiness_policy: Literal["Gate", "Report"] = "Gate"
+    consumers: tuple[Consumer, ...] = ALL_CONSUMERS
+    rollout: str = "Manual"
+    propagate: bool = False
+    apps: tuple[AppReference, ...] = ()
+    api_server_known: bool = True
+    """Whether `no_proxy` covers the API server by name or address. Where it does not, a kubelet must not be given it."""
+
+    @property
+    def configured(self) -> bool:
+        """Whether there is anything to apply."""
+        return bool(self.http_proxy or self.https_proxy or self.trust)
+
+
+class Instance(Protocol):
+    """What a host says about itself here: the Cluster API cluster whose settings hold for it."""
+
+    @property
+    def cluster(self) -> tuple[str, str] | None:
+        """Namespace and name, None for the cluster that the objects describe."""
+        ...
+
+
+class Effective(msgspec.Struct, frozen=True):
+    """The settings of every cluster that the objects know; None where they are invalid."""
+
+    own: Egress | None
+    clusters: dict[tuple[str, str], Egress | None]
+    networks: Networks
+    findings: tuple[Finding, ...]
+
+    def of(self, instance: Instance) -> Egress | None:
+        """The settings of a host: those of its cluster, as far as they are for nodes. None where they are invalid."""
+        egress = self.own if instance.cluster is None else self.clusters.get(instance.cluster)
+        if egress is not None and "Nodes" not in egress.consumers:
+            return Egress(windows=egress.windows)
+        return egress
+
+
+def effective(objects: SettingsObjects, now: datetime, server: str | None = None) -> Effective:
+    """Validate everything and compute the settings of the own cluster and of every Cluster API `Cluster`.
+
+    `server` is the URL of the API server in Transom's own kubeconfig. A cluster's settings are None when any object that they
+    are made of has an error; others are not touched by it.
+    """
+    findings: list[Finding] = []
+    broken = {finding.object for finding in getattr(objects, "findings", ()) if finding.severity == "error"}
+    for layer in _all_layers(objects):
+        found = list(validation.examine(layer, objects, now))
+        findings += found
+        if any(finding.severity == "error" for finding in found):
+            broken.add(layer.source.place.object)
+
+    base = layers.base_settings(objects)
+    known = networks.of_own_cluster(objects, base.spec.networks if base else None, server)
+    own = layers.of_own_cluster(objects)
+    merged = _merge_own(own, known)
+    builder = _Builder(objects, broken)
+    own_found = list(_own_findings(own, known, merged)) if builder.sound(own) else []
+    findings += own_found
+    egress = (
+        None
+        if any(f.severity == "error" for f in own_found)
+        else builder.egress(own, merged.text, bool(known.internal_api_host))
+    )
+
+    clusters: dict[tuple[str, str], Egress | None] = {}
+    for cluster in objects.clusters:
+        layered = layers.of_workload_cluster(objects, cluster)
+        text = _merge_workload(layered, cluster)
+        found = list(_cluster_findings(layered, cluster, text)) if builder.sound(layered) else []
+        findings += found
+        invalid = any(finding.severity == "error" for finding in found)
+        key = (cluster.metadata.namespace or "", cluster.metadata.name)
+        clusters[key] = None if invalid else builder.egress(layered, text, bool(cluster.endpoint_host))
+    return Effective(egress, clusters, known, tuple(findings))
+
+
+def _all_layers(objects: SettingsObjects) -> Iterator[Layer]:
+    if objects.proxy is not None:
+        yield layers.of_proxy(objects.proxy)
+    for item in objects.egress_proxies:
+        yield layers.of_egress_proxy(item, objects.namespace)
+
+
+def _merge_own(layered: Layered, known: Networks) -> merging.Merged:
+    if layered.merged is not None:
+        return merging.Merged(layered.merged)
+    if not (layered.http_proxy or layered.https_proxy):
+        return merging.Merged("")
+    return merging.of_own_cluster(known, layered.items)
+
+
+def _merge_workload(layered: Layered, cluster: Cluster) -> str:
+    if not (layered.http_proxy or layered.https_proxy):
+        return ""
+    return merging.of_workload_cluster(cluster, layered.items)
+
+
+def _own_findings(layered: Layered, known: Networks, merged: merging.Merged) -> Iterator[Finding]:
+    if not layered.layers:
+        return
+    place = layered.layers[0].source.place
+    yield from _length(layered.layers[0], merged.text, "this cluster")
+    for field in merged.unknown:
+        message = f"the cluster's {field} is not known and is left out of NO_PROXY: set spec.networks.{field} of the base"
+        yield place.warning(("spec", "networks", field), message)
+    if merged.text and known.platform and not merging.is_known(known.platform.type) and layered.merged is None:
+        yield place.warning(
+            ("spec", "networks", "platform", "type"), "the platform is not known here: it adds nothing to NO_PROXY"
+        )
+
+
+def _cluster_findings(layered: Layered, cluster: Cluster, text: str) -> Iterator[Finding]:
+    if not layered.layers:
+        return
+    name = cluster.place.object
+    last = next((layer for layer in reversed(layered.layers) if layer.items), layered.layers[-1])
+    if layered.items and not (layered.http_proxy or layered.https_proxy) and last.source.metadata.name != layers.BASE:
+        message = f"stands without a proxy for {name}: no layer that holds for it sets spec.httpProxy or spec.httpsProxy"
+        yield last.source.place.error(("spec", "noProxy"), message)
+    yield from _length(last, text, name)
+    if not text or text == no_proxy.ALL:
+        return
+    for known, what in ((cluster.services, "services"), (cluster.pods, "pods")):
+        if not known:
+            message = f"the cluster's {what} network is not known and is left out of NO_PROXY"
+            yield cluster.place.warning(("spec", "clusterNetwork", what, "cidrBlocks"), message)
+    if not cluster.endpoint_host:
+        path = ("spec", "controlPlaneEndpoint", "host")
+        yield cluster.place.warning(path, "the API server's host is not known yet and is left out of NO_PROXY")
+
+
+def _length(layer: Layer, text: str, whose: str) -> Iterator[Finding]:
+    place = layer.source.place
+    if len(text) > no_proxy.MAX_LENGTH:
+        message = f"the merged list of {whose} has {len(text):,} characters: at most {no_proxy.MAX_LENGTH:,} are taken"
+        yield place.error(("spec", "noProxy"), message)
+    elif len(text) > no_proxy.WARN_LENGTH:
+        yield place.warning(
+            ("spec", "noProxy"), f"the merged list of {whose} has {len(text):,} characters: use CIDRs and domains"
+        )
+
+
+class _Builder:
+    """Makes an Egress of what the layers say; a trust bundle that many clusters share is parsed once."""
+
+    def __init__(self, objects: SettingsObjects, broken: set[str]) -> None:
+        self._objects = objects
+        self._broken = broken
+        self._bundles: dict[tuple[str, str], tuple[Certificate, ...]] = {}
+        self._base = layers.base_settings(objects)
+
+    def sound(self, layered: Layered) -> bool:
+        """Whether no object that has a part in it has an error; a file that was not read could be any of them."""
+        parts = {layer.source.place.object for layer in layered.layers}
+        if self._base:
+            parts.add(self._base.place.object)
+        return not parts & self._broken and "" not in self._broken
+
+    def egress(self, layered: Layered, text: str, api_server_known: bool) -> Egress | None:
+        """The settings, None where they are not sound."""
+        if not self.sound(layered):
+            return None
+        spec = self._base.spec if self._base else None
+        endpoints = layered.layers[0].source.spec.readiness_endpoints if layered.layers else None
+        return Egress(
+            self._joined(layered.http_proxy, layered.credentials),
+            self._joined(layered.https_proxy, layered.credentials),
+            text,
+            self._trust(layered.trusted_ca),
+            (spec.windows if spec else None) or WindowsSettings(),
+            tuple(endpoint.reveal() for endpoint in endpoints or ()),
+            (spec.readiness_policy if spec else None) or "Gate",
+            (spec.consumers if spec else None) or ALL_CONSUMERS,
+            layered.rollout,
+            layered.propagate,
+            layered.apps,
+            api_server_known or not text or text == no_proxy.ALL or layered.merged is not None,
+        )
+
+    def _joined(self, proxy: Secret | None, credentials: tuple[str, str] | None) -> Secret | None:
+        if proxy is None or credentials is None:
+            return proxy
+        secret = self._objects.secret(*credentials)
+        username, password = (secret.data.get(key) if secret else None for key in ("username", "password"))
+        return Secret(
+            url.with_userinfo(proxy.reveal(), username.reveal() if username else "", password.reveal() if password else "")
+        )
+
+    def _trust(self, reference: tuple[str, str] | None) -> tuple[Certificate, ...]:
+        if reference is None:
+            return ()
+        if reference not in self._bundles:
+            config_map = self._objects.config_map(*reference)
+            text = config_map.data.get(validation.BUNDLE_KEY, "") if config_map else ""
+            self._bundles[reference] = parse_bundle(text).certificates
+        return self._bundles[reference]

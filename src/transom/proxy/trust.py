@@ -1,0 +1,243 @@
+"""Trust bundles: PEM in, certificates out, in order, each once.
+
+PEM is read as RFC 7468 writes it, with any line endings and with text between the blocks, which is left out.
+"""
+
+import binascii
+import contextlib
+import hashlib
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+import msgspec
+from cryptography import x509
+
+MAX_BUNDLE: Final = 4 << 20
+"""Bytes. A ConfigMap holds 1 MiB (kubernetes.io, "ConfigMaps"), a file of the system's CAs about 250 kB."""
+MAX_CERTIFICATE: Final = 64 << 10
+"""Bytes of DER. Real ones have less than 10 kB."""
+EXPIRES_SOON: Final = timedelta(days=30)
+
+_MARKER = re.compile(r"^[ \t]*-----(BEGIN|END) ([A-Z0-9][A-Z0-9 #]*)-----[ \t]*\r?$", re.MULTILINE)
+_BLANKS = {ord(c): None for c in " \t\r\n"}
+_UNREADABLE = "(name cannot be read)"
+
+
+class Certificate(msgspec.Struct, frozen=True, eq=False):
+    """A certificate: its DER bytes, and what they say. Two are equal when their bytes are."""
+
+    der: bytes
+    parsed: x509.Certificate
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Certificate) and self.der == other.der
+
+    def __hash__(self) -> int:
+        return hash(self.der)
+
+    def __repr__(self) -> str:
+        return f"Certificate({self.subject}, sha256 {self.sha256})"
+
+    @property
+    def subject(self) -> str:
+        """The subject as RFC 4514."""
+        return _name_text(self.parsed, "subject")
+
+    @property
+    def issuer(self) -> str:
+        """The issuer as RFC 4514."""
+        return _name_text(self.parsed, "issuer")
+
+    @property
+    def serial(self) -> str:
+        """The serial number in lower-case hex."""
+        return f"{self.parsed.serial_number:x}"
+
+    @property
+    def sha1(self) -> str:
+        """The thumbprint as Windows names it: SHA-1 in upper-case hex."""
+        return hashlib.sha1(self.der, usedforsecurity=False).hexdigest().upper()
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 in lower-case hex."""
+        return hashlib.sha256(self.der).hexdigest()
+
+    @property
+    def not_before(self) -> datetime:
+        """The beginning of its life, UTC."""
+        return self.parsed.not_valid_before_utc
+
+    @property
+    def not_after(self) -> datetime:
+        """The end of its life, UTC."""
+        return self.parsed.not_valid_after_utc
+
+    @property
+    def self_issued(self) -> bool:
+        """Whether subject and issuer are the same (RFC 5280, section 3.2): a root; all others are intermediates."""
+        names = _names(self.parsed)
+        return names is not None and names[0] == names[1]
+
+    @property
+    def store(self) -> Literal["ROOT", "CA"]:
+        """The Windows store that it belongs to."""
+        return "ROOT" if self.self_issued else "CA"
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What is wrong at one place of a bundle: the block's number and its line, both from 1. No part of the block is in it."""
+
+    severity: Literal["error", "warning"]
+    index: int
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"certificate {self.index} (line {self.line}): {self.message}"
+
+
+class Bundle(msgspec.Struct, frozen=True):
+    """What was read: the certificates, and what is wrong."""
+
+    certificates: tuple[Certificate, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def parse_bundle(text: str | bytes) -> Bundle:
+    """Read a PEM bundle. Never raises: what cannot be read is a problem with severity `error`.
+
+    The certificates come in order, each once. A bundle without any certificate has no problem of its own: whether that is an
+    error is for the reader to say. Blocks that are no certificates (CRLs, requests) are warnings and left out.
+    """
+    if len(text) > MAX_BUNDLE:
+        return _refused(f"the bundle has {len(text):,} bytes; at most {MAX_BUNDLE:,} are read")
+    if isinstance(text, bytes):
+        if text[:1] == b"\x30" and b"-----BEGIN" not in text:
+            return _refused("this is DER, not PEM: convert it with `openssl x509 -inform der -in FILE`")
+        text = text.decode("utf-8", "replace")
+    certificates: dict[Certificate, None] = {}
+    problems: list[Problem] = []
+    with warnings.catch_warnings():
+        # cryptography warns of serial numbers that are zero or negative, which old roots have
+        warnings.simplefilter("ignore")
+        for index, (start, label, body) in enumerate(_blocks(text), 1):
+            read = _certificate(label, body)
+            if isinstance(read, Certificate):
+                certificates.setdefault(read)
+            else:
+                problems.append(Problem(read[0], index, text.count("\n", 0, start) + 1, read[1]))
+    return Bundle(tuple(certificates), tuple(problems))
+
+
+def pem(certificates: Iterable[Certificate]) -> str:
+    """The certificates as PEM: 64 characters a line, `\\n` line ends, nothing else."""
+    blocks = []
+    for certificate in certificates:
+        encoded = binascii.b2a_base64(certificate.der, newline=False).decode()
+        lines = "\n".join(encoded[at : at + 64] for at in range(0, len(encoded), 64))
+        blocks.append(f"-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n")
+    return "".join(blocks)
+
+
+def concerns(certificates: Iterable[Certificate], now: datetime) -> Iterator[tuple[Certificate, str]]:
+    """What a valid bundle should still warn about: lives that end or have not begun, intermediates without their issuer."""
+    certificates = tuple(certificates)
+    subjects = None
+    for certificate in certificates:
+        after, before = certificate.not_after, certificate.not_before
+        if after < now:
+            yield certificate, f"expired on {after:%Y-%m-%d}: {certificate.subject}"
+        elif after - now < EXPIRES_SOON:
+            yield certificate, f"expires on {after:%Y-%m-%d}: {certificate.subject}"
+        if before > now:
+            yield certificate, f"is not valid before {before:%Y-%m-%d}: {certificate.subject}"
+        if not certificate.self_issued:
+            if subjects is None:
+                subjects = {names[0] for other in certificates if (names := _names(other.parsed))}
+            names = _names(certificate.parsed)
+            if names is None or names[1] not in subjects:
+                yield (
+                    certificate,
+                    f"is an intermediate whose issuer is not in the bundle: {certificate.subject}; add the issuer "
+                    f"({certificate.issuer}): Go on Windows does not trust an intermediate alone",
+                )
+
+
+def _refused(message: str) -> Bundle:
+    return Bundle(problems=(Problem("error", 1, 1, message),))
+
+
+def _blocks(text: str) -> Iterator[tuple[int, str, str | None]]:
+    """Each block: where it begins, its label, and its body; None for a block that has no end of its own."""
+    begin: re.Match[str] | None = None
+    for marker in _MARKER.finditer(text):
+        if marker[1] == "BEGIN":
+            if begin:
+                yield begin.start(), begin[2], None
+            begin = marker
+        elif begin and begin[2] == marker[2]:
+            yield begin.start(), begin[2], text[begin.end() : marker.start()]
+            begin = None
+        else:
+            yield marker.start() if begin is None else begin.start(), marker[2] if begin is None else begin[2], None
+            begin = None
+    if begin:
+        yield begin.start(), begin[2], None
+
+
+def _certificate(label: str, body: str | None) -> Certificate | tuple[Literal["error", "warning"], str]:
+    if "PRIVATE KEY" in label:
+        return (
+            "error",
+            "this is a private key: take it out of the bundle, and consider it as known to everybody who reads this object",
+        )
+    if body is None:
+        return "error", f"the block `{label}` has no matching BEGIN and END line"
+    if label == "TRUSTED CERTIFICATE":
+        return "error", "this is OpenSSL's TRUSTED CERTIFICATE: write it as CERTIFICATE with `openssl x509 -in FILE`"
+    if label in ("PKCS7", "CMS"):
+        return "error", "this is PKCS#7: write its certificates as PEM with `openssl pkcs7 -print_certs`"
+    if label == "X509 CERTIFICATE":
+        return "error", "the label X509 CERTIFICATE is read by few programs: write CERTIFICATE"
+    if label != "CERTIFICATE":
+        return "warning", f"a block `{label}` is no certificate and is left out"
+    if len(body) > MAX_CERTIFICATE * 4 // 3 + 4096:
+        return "error", f"the certificate is too large: at most {MAX_CERTIFICATE:,} bytes are read"
+    try:
+        der = binascii.a2b_base64(body.translate(_BLANKS), strict_mode=True)
+    except ValueError:
+        return "error", "the content is not base64"
+    return _parse(der) or ("error", "the content is not an X.509 certificate")
+
+
+def _parse(der: bytes) -> Certificate | None:
+    try:
+        return Certificate(der, x509.load_der_x509_certificate(der))
+    except (ValueError, TypeError, x509.InvalidVersion):
+        return None
+
+
+def _names(parsed: x509.Certificate) -> tuple[x509.Name, x509.Name] | None:
+    with contextlib.suppress(ValueError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return parsed.subject, parsed.issuer
+    return None
+
+
+def _name_text(parsed: x509.Certificate, which: Literal["subject", "issuer"]) -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            name: x509.Name = getattr(parsed, which)
+            return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name.rfc4514_string())
+    except ValueError:
+        return _UNREADABLE
+
+
+def earliest_expiry(certificates: Iterable[Certificate]) -> datetime | None:
+    """When the first of them ends; None for an empty bundle."""
+    return min((certificate.not_after.astimezone(UTC) for certificate in certificates), default=None)

@@ -1,0 +1,164 @@
+"""Everything that is wrong with one object of the settings, at once."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from transom.proxy import networks, no_proxy, proxy_url
+from transom.proxy.finding import Finding, Path, Place
+from transom.proxy.layers import BASE, Layer
+from transom.proxy.names import NAME
+from transom.proxy.objects import EgressProxy, EgressProxySpec, LabelSelector, SecretObject, SettingsObjects
+from transom.proxy.secret import Secret
+from transom.proxy.trust import concerns, parse_bundle
+from transom.proxy.url import InvalidURL, parse
+
+BUNDLE_KEY: Final = "ca-bundle.crt"
+_SERVICE_NAME_LENGTH: Final = 256
+_BASE_ALONE: Final = {
+    "networks": "networks",
+    "windows": "windows",
+    "pods": "pods",
+    "readiness_endpoints": "readinessEndpoints",
+    "readiness_policy": "readinessPolicy",
+}
+
+
+def examine(layer: Layer, objects: SettingsObjects, now: datetime) -> Iterator[Finding]:
+    """The findings of one EgressProxy or Proxy, and of the Secret and the ConfigMap that it names."""
+    place, spec = layer.source.place, layer.source.spec
+    yield from _urls(layer, place)
+    if spec.no_proxy is not None:
+        yield from no_proxy.examine(spec.no_proxy, place, ("spec", "noProxy"))
+    if layer.credentials:
+        yield from _credentials(layer.credentials, place, objects)
+    if layer.trusted_ca:
+        yield from _trust(layer.trusted_ca, place, objects, now)
+    is_base = layer.source.metadata.name == BASE
+    if is_base and spec.no_proxy and not spec.http_proxy and not spec.https_proxy:
+        yield place.error(("spec", "noProxy"), "stands without a proxy: set spec.httpProxy or spec.httpsProxy, or take it out")
+    if is_base and spec.readiness_endpoints:
+        yield from _endpoints(spec.readiness_endpoints, bool(spec.http_proxy), bool(spec.https_proxy), place)
+    if isinstance(layer.source, EgressProxy):
+        yield from _own_fields(layer.source, layer.source.spec, is_base)
+
+
+def _urls(layer: Layer, place: Place) -> Iterator[Finding]:
+    spec = layer.source.spec
+    for field, value, schemes in (
+        ("httpProxy", spec.http_proxy, ("http",)),
+        ("httpsProxy", spec.https_proxy, ("http", "https")),
+    ):
+        if not value:
+            continue
+        for fault in proxy_url.examine(value.reveal(), schemes):
+            yield place.error(("spec", field), fault)
+        if layer.credentials and proxy_url.has_userinfo(value.reveal()):
+            message = "has a user name in it, and spec.credentialsSecret is set too: keep one of them, better the Secret"
+            yield place.error(("spec", field), message)
+    if layer.credentials and not spec.http_proxy and not spec.https_proxy:
+        yield place.error(("spec", "credentialsSecret"), "stands without a proxy: set spec.httpProxy or spec.httpsProxy too")
+
+
+def _credentials(reference: tuple[str, str], place: Place, objects: SettingsObjects) -> Iterator[Finding]:
+    path: Path = ("spec", "credentialsSecret", "name")
+    if not reference[1]:
+        yield place.error(path, "the Secret's name is missing")
+        return
+    secret = objects.secret(*reference)
+    if secret is None:
+        yield place.error(path, f"there is no Secret {_named(reference)}; it holds `username` and `password`")
+        return
+    for key in ("username", "password"):
+        yield from _credential(secret, key, place)
+
+
+def _credential(secret: SecretObject, key: str, place: Place) -> Iterator[Finding]:
+    if key not in secret.data:
+        yield secret.place.error(("data", key), f"the key is missing; {place.object} needs it")
+    elif secret.data[key] is None:
+        yield secret.place.error(("data", key), f"cannot be decoded; {place.object} needs it")
+    elif key == "username" and not secret.data[key]:
+        yield secret.place.error(("data", key), f"is empty; {place.object} needs it")
+
+
+def _trust(reference: tuple[str, str], place: Place, objects: SettingsObjects, now: datetime) -> Iterator[Finding]:
+    path: Path = ("spec", "trustedCA", "name")
+    config_map = objects.config_map(*reference)
+    if config_map is None:
+        yield place.error(path, f"there is no ConfigMap {_named(reference)}; it holds the certificates as `{BUNDLE_KEY}`")
+        return
+    if BUNDLE_KEY not in config_map.data:
+        yield place.error(path, f"ConfigMap {_named(reference)} has no key `{BUNDLE_KEY}`")
+        return
+    bundle = parse_bundle(config_map.data[BUNDLE_KEY])
+    key: Path = ("data", BUNDLE_KEY)
+    for problem in bundle.problems:
+        report = config_map.place.error if problem.severity == "error" else config_map.place.warning
+        yield report(key, str(problem))
+    if not bundle.certificates and not any(problem.severity == "error" for problem in bundle.problems):
+        yield place.error(path, f"ConfigMap {_named(reference)} holds no certificate in `{BUNDLE_KEY}`")
+    for certificate, text in concerns(bundle.certificates, now):
+        yield config_map.place.warning(key, f"certificate {bundle.certificates.index(certificate) + 1} {text}")
+
+
+def _endpoints(endpoints: tuple[Secret, ...], http: bool, https: bool, place: Place) -> Iterator[Finding]:
+    for index, endpoint in enumerate(endpoints):
+        path: Path = ("spec", "readinessEndpoints", index)
+        try:
+            url = parse(endpoint.reveal())
+        except InvalidURL as error:
+            yield place.error(path, f"is not a URL: {error}")
+            continue
+        if url.scheme not in ("http", "https") or not url.host:
+            yield place.error(path, "must be an absolute URL: http:// or https://, and a host")
+        elif url.username is not None:
+            yield place.error(path, "must not hold a user name or password: it is shown in conditions")
+        elif url.scheme == "http" and not http:
+            yield place.error(path, "is an http URL, and spec.httpProxy is not set")
+        elif url.scheme == "https" and not https:
+            yield place.error(path, "is an https URL, and spec.httpsProxy is not set")
+
+
+def _own_fields(item: EgressProxy, spec: EgressProxySpec, is_base: bool) -> Iterator[Finding]:
+    place = item.place
+    if not is_base:
+        for name, field in _BASE_ALONE.items():
+            if getattr(spec, name) is not None:
+                yield place.error(("spec", field), f"belongs to EgressProxy/{BASE} alone: take it out of this layer")
+    elif spec.networks is not None:
+        yield from networks.examine(spec.networks, place)
+    if spec.windows is not None:
+        for index, name in enumerate(spec.windows.services):
+            if (
+                not name
+                or len(name) > _SERVICE_NAME_LENGTH
+                or not all(c.isalnum() or c in "_.-" for c in name)
+                or not name.isascii()
+            ):
+                yield place.error(
+                    ("spec", "windows", "services", index), "must be a service's name: letters, digits, `_`, `-`, `.`"
+                )
+    if spec.credentials_secret and spec.credentials_secret.name and not NAME.match(spec.credentials_secret.name):
+        yield place.error(("spec", "credentialsSecret", "name"), "must be the name of a Secret")
+    for index, app in enumerate(spec.apps):
+        for field, value in (("kind", app.kind), ("namespace", app.namespace), ("name", app.name)):
+            if not value:
+                yield place.error(("spec", "apps", index, field), "is missing")
+    selectors: list[tuple[Path, LabelSelector | None]] = [(("spec", "clusterSelector"), spec.cluster_selector)]
+    selectors += [(("spec", "pods", "namespaceSelector"), spec.pods.namespace_selector)] if spec.pods else []
+    for path, selector in selectors:
+        for index, requirement in enumerate(selector.match_expressions if selector else ()):
+            needs = requirement.operator in ("In", "NotIn")
+            at: Path = (*path, "matchExpressions", index)
+            if not requirement.key:
+                yield place.error((*at, "key"), "is missing")
+            if needs != bool(requirement.values):
+                yield place.error(
+                    (*at, "values"), f"must {'not be empty' if needs else 'be empty'} with {requirement.operator}"
+                )
+
+
+def _named(reference: tuple[str, str]) -> str:
+    namespace, name = reference
+    return f"{namespace}/{name if NAME.match(name) else '(invalid name)'}"

@@ -1,0 +1,96 @@
+"""Kubernetes' own objects: Secrets, ConfigMaps, and what kubeadm keeps in them."""
+
+import binascii
+from typing import Any
+
+from transom.proxy.finding import Finding, Path, Place
+from transom.proxy.names import shown_key
+from transom.proxy.objects import ClusterInfo, ConfigMap, KubeadmConfig, Meta, SecretObject
+from transom.proxy.secret import Secret
+from transom.sources.decoding import INVALID, Decoder
+from transom.sources.yaml_text import InvalidText, read_value
+
+
+def at(value: Any, path: Path) -> Any:
+    """The value at a path of mappings, None where there is none."""
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def text(value: Any, path: Path, decoder: Decoder) -> str | None:
+    """The text at a path, None where there is none or an empty one; a finding where it is something else."""
+    held = at(value, path)
+    if held is None:
+        return None
+    read = decoder.read(held, str, path)
+    return None if read is INVALID or read == "" else read
+
+
+def texts(value: Any, path: Path, decoder: Decoder) -> tuple[str, ...]:
+    """The texts of the list at a path; a finding where it is something else."""
+    held = at(value, path)
+    read = () if held is None else decoder.read(held, tuple[str, ...], path)
+    return () if read is INVALID else read
+
+
+def secret(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> SecretObject:
+    """A Secret: `data` decoded, `stringData` over it."""
+    data: dict[str, Secret | None] = {}
+    for field, decode in (("data", _decoded), ("stringData", lambda held: held)):
+        entries = value.get(field)
+        if entries is not None and not isinstance(entries, dict):
+            findings.append(place.error((field,), "must be a mapping of names to texts"))
+            continue
+        for key, held in (entries or {}).items():
+            decoded = decode(held) if isinstance(held, str) else None
+            data[key] = None if decoded is None else Secret(decoded)
+            if not isinstance(held, str):
+                findings.append(place.error((field, shown_key(key)), "must be a text: put it in quotes"))
+            elif decoded is None:
+                message = "must be base64 of UTF-8 text; `stringData` takes the text itself"
+                findings.append(place.error((field, shown_key(key)), message))
+    return SecretObject(meta, place, data)
+
+
+def _decoded(held: str) -> str | None:
+    try:
+        return binascii.a2b_base64("".join(held.split()), strict_mode=True).decode()
+    except ValueError:
+        return None
+
+
+def config_map(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> ConfigMap:
+    """A ConfigMap; `binaryData` is not read."""
+    held = value.get("data")
+    read = {} if held is None else decoder.read(held, dict[str, str], ("data",))
+    return ConfigMap(meta, place, {} if read is INVALID else read)
+
+
+def kubeadm_config(source: ConfigMap, findings: list[Finding]) -> KubeadmConfig:
+    """What kubeadm noted of the cluster's networks (kubeadm-config.v1beta3 and v1beta4, ClusterConfiguration)."""
+    networking = at(_inner(source, "ClusterConfiguration", findings), ("networking",))
+    decoder = Decoder(source.place, findings, strict=False)
+    subnets = [text(networking, (name,), decoder) for name in ("podSubnet", "serviceSubnet", "dnsDomain")]
+    return KubeadmConfig(source.place, *subnets)
+
+
+def cluster_info(source: ConfigMap, findings: list[Finding]) -> ClusterInfo:
+    """The server of the kubeconfig that kubeadm publishes for joining nodes."""
+    clusters = at(_inner(source, "kubeconfig", findings), ("clusters",))
+    first = clusters[0] if isinstance(clusters, list) and clusters else None
+    server = at(first, ("cluster", "server"))
+    return ClusterInfo(source.place, server if isinstance(server, str) else None)
+
+
+def _inner(source: ConfigMap, key: str, findings: list[Finding]) -> Any:
+    """The YAML that stands in a key of a ConfigMap."""
+    if key not in source.data:
+        findings.append(source.place.warning(("data", key), "the key is missing: nothing of it is known"))
+        return None
+    try:
+        return read_value(source.data[key])
+    except InvalidText as error:
+        where = f" (its line {error.line})" if error.line else ""
+        findings.append(source.place.warning(("data", key), f"{error.reason}{where}: nothing of it is known"))
+        return None

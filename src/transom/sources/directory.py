@@ -1,0 +1,66 @@
+"""Objects from files: the manifests that would be applied to a cluster."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from transom.proxy.finding import Finding, field_name
+from transom.proxy.names import shown_key
+from transom.sources.objects import ObjectReader, Objects
+from transom.sources.yaml_text import MAX_BYTES, InvalidText, read_documents
+
+STANDARD_INPUT: Final = "-"
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+
+def load(paths: Iterable[str], namespace: str = "transom-system") -> Objects:
+    """Read files, directories (every `*.yaml`, `*.yml`, `*.json` below, by name) and `-`, the standard input.
+
+    Never raises for what it reads: a file that cannot be opened, that is not YAML, or that is too large is a finding.
+    `namespace` is where objects without a namespace are.
+    """
+    reader = ObjectReader(namespace)
+    for name in _files(paths, reader):
+        try:
+            _load_file(name, reader)
+        except InvalidText as error:
+            reader.fault(Finding("error", name, "", "", error.reason, error.line, error.column))
+        except OSError as error:
+            reader.fault(Finding("error", name, "", "", f"cannot be read: {error.strerror}"))
+    return reader.objects()
+
+
+def _load_file(name: str, reader: ObjectReader) -> None:
+    # one byte more than is read, so that the reader of YAML can tell
+    if name == STANDARD_INPUT:
+        data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    else:
+        with Path(name).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_BYTES:
+                raise InvalidText(f"the file has {size:,} bytes; at most {MAX_BYTES:,} are read")
+            data = file.read(MAX_BYTES + 1)
+    for document in read_documents(data):
+        for path, (line, column) in document.duplicates:
+            field = field_name(tuple(shown_key(part) if isinstance(part, str) else part for part in path))
+            message = "the key stands twice in its mapping: keep one"
+            reader.fault(Finding("error", name, reader.label(document.value), field, message, line, column))
+        reader.add(document.value, name, document.locate)
+
+
+def _files(paths: Iterable[str], reader: ObjectReader) -> Iterator[str]:
+    for path in paths:
+        if path == STANDARD_INPUT or not Path(path).is_dir():
+            yield path
+            continue
+        found = False
+        for directory, below, names in os.walk(path):
+            below.sort()
+            for name in sorted(names):
+                if name.endswith(_SUFFIXES):
+                    found = True
+                    yield os.path.join(directory, name)  # noqa: PTH118  # the path as given, not normalised
+        if not found:
+            reader.fault(Finding("error", path, "", "", "the directory holds no *.yaml, *.yml or *.json file"))

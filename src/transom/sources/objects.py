@@ -1,0 +1,238 @@
+"""Objects as Transom reads them, from wherever they come: plain values in, typed structs and findings out. Pure."""
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from transom.proxy.finding import Finding, Path, Place
+from transom.proxy.names import NAME, shown_key, shown_name
+from transom.proxy.objects import (
+    ConfigMap,
+    EgressProxy,
+    EgressProxySpec,
+    Meta,
+    Proxy,
+    ProxySpec,
+    ProxyStatus,
+    SecretObject,
+    ServiceCIDR,
+    SettingsObjects,
+)
+from transom.sources import cluster_api, core_objects, openshift
+from transom.sources.decoding import INVALID, Decoder
+from transom.windows.instance import WindowsInstance, WindowsInstanceSpec
+
+Locate = Callable[[Path], tuple[int, int]]
+
+
+class Objects(SettingsObjects, frozen=True):
+    """Everything that was read, and what was wrong with the reading of it."""
+
+    windows_instances: tuple[WindowsInstance, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+class Source(Protocol):
+    """Where objects come from: a directory of manifests, or an API server."""
+
+    async def objects(self) -> Objects:
+        """A consistent set of objects as they are now."""
+        ...
+
+
+class ObjectReader:
+    """Takes objects one by one and gives them all as `Objects`."""
+
+    def __init__(self, namespace: str = "transom-system") -> None:
+        self._namespace = namespace
+        self._findings: list[Finding] = []
+        self._seen: dict[tuple[str, str, str | None, str], Place] = {}
+        self._read: dict[str, list[Any]] = {}
+
+    def fault(self, finding: Finding) -> None:
+        """Note what the reader of files found."""
+        self._findings.append(finding)
+
+    def add(self, value: Any, file: str, locate: Locate, path: Path = ()) -> None:
+        """Take one object, or a list of them. Kinds that Transom does not read are left out without a word."""
+        if not isinstance(value, dict):
+            self._findings.append(Place(file, "", locate).error(path, "this is no Kubernetes object: it is not a mapping"))
+            return
+        api_version, kind = value.get("apiVersion"), value.get("kind")
+        if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
+            field = "apiVersion" if not isinstance(api_version, str) or not api_version else "kind"
+            place = Place(file, "", locate)
+            self._findings.append(place.error((*path, field), f"this is no Kubernetes object: `{field}` is missing"))
+            return
+        if kind.endswith("List") and isinstance(value.get("items"), list):
+            for index, item in enumerate(value["items"]):
+                # the items of a typed list may leave both out
+                implied = {} if kind == "List" else {"apiVersion": api_version, "kind": kind.removesuffix("List")}
+                self.add({**implied, **item} if isinstance(item, dict) else item, file, locate, (*path, "items", index))
+            return
+        self._object(value, api_version, kind, file, _below(locate, path))
+
+    def _object(self, value: dict[str, Any], api_version: str, kind: str, file: str, locate: Locate) -> None:
+        group, _, version = api_version.rpartition("/")
+        read = _KINDS.get((group, kind))
+        if read is None:
+            if group == "transom.dev":
+                self._findings.append(
+                    Place(file, f"{kind if kind.isalnum() else '(unknown kind)'}/{_name(value)}", locate).error(
+                        ("kind",), f"there is no such kind in {group}; there are EgressProxy and WindowsInstance"
+                    )
+                )
+            return
+        field, namespaced, function = read
+        namespace = self._namespace_of(value) if namespaced else None
+        name = _name(value)
+        place = Place(file, f"{kind}/{namespace}/{name}" if namespaced else f"{kind}/{name}", locate)
+        if group == "transom.dev" and version != "v1alpha1":
+            self._findings.append(place.error(("apiVersion",), "must be transom.dev/v1alpha1"))
+            return
+        if not isinstance(value.get("metadata"), dict) or not isinstance(value["metadata"].get("name"), str):
+            self._findings.append(place.error(("metadata", "name"), "the name is missing"))
+            return
+        if not NAME.match(value["metadata"]["name"]):
+            self._findings.append(
+                place.error(("metadata", "name"), "must be a DNS-1123 name: lower-case letters, digits, `-` and `.`")
+            )
+        key = (group, kind, namespace, value["metadata"]["name"])
+        if key in self._seen:
+            first = self._seen[key]
+            line = first.locate(())[0]
+            self._findings.append(
+                place.error(("metadata", "name"), f"the object stands twice: also in {first.file}, line {line}")
+            )
+            return
+        self._seen[key] = place
+        decoder = Decoder(place, self._findings, strict=group == "transom.dev")
+        meta = _meta(value["metadata"], decoder, namespace)
+        self._read.setdefault(field, []).append(function(value, meta, place, decoder, self._findings))
+
+    def label(self, value: Any) -> str:
+        """What an object is called in findings: `Kind/name` or `Kind/namespace/name`; empty for what is none."""
+        kind = value.get("kind") if isinstance(value, dict) else None
+        group = str(value.get("apiVersion", "")).rpartition("/")[0] if kind else ""
+        if not isinstance(kind, str) or not kind.isalnum():
+            return ""
+        read = _KINDS.get((group, kind))
+        return f"{kind}/{self._namespace_of(value)}/{_name(value)}" if read is None or read[1] else f"{kind}/{_name(value)}"
+
+    def _namespace_of(self, value: dict[str, Any]) -> str:
+        meta = value.get("metadata")
+        namespace = meta.get("namespace") if isinstance(meta, dict) else None
+        if namespace is None or namespace == "":
+            return self._namespace
+        return shown_name(namespace)
+
+    def objects(self) -> Objects:
+        """All that was read."""
+        secrets: list[SecretObject] = self._read.get("secrets", [])
+        config_maps: list[ConfigMap] = self._read.get("config_maps", [])
+        kubeadm = next((c for c in config_maps if _is(c, "kube-system", "kubeadm-config")), None)
+        info = next((c for c in config_maps if _is(c, "kube-public", "cluster-info")), None)
+        return Objects(
+            namespace=self._namespace,
+            egress_proxies=tuple(self._read.get("egress_proxies", ())),
+            proxy=self._cluster("proxies"),
+            secrets={(s.metadata.namespace or "", s.metadata.name): s for s in secrets},
+            config_maps={(c.metadata.namespace or "", c.metadata.name): c for c in config_maps},
+            clusters=tuple(self._read.get("clusters", ())),
+            network=self._cluster("networks"),
+            infrastructure=self._cluster("infrastructures"),
+            service_cidrs=tuple(self._read.get("service_cidrs", ())),
+            kubeadm_config=core_objects.kubeadm_config(kubeadm, self._findings) if kubeadm else None,
+            cluster_info=core_objects.cluster_info(info, self._findings) if info else None,
+            windows_instances=tuple(self._read.get("windows_instances", ())),
+            findings=tuple(self._findings),
+        )
+
+    def _cluster(self, field: str) -> Any:
+        """The one named `cluster`: OpenShift reads no other."""
+        found = None
+        for item in self._read.get(field, ()):
+            if item.metadata.name == "cluster":
+                found = item
+            else:
+                self._findings.append(item.place.warning(("metadata", "name"), "only the one named `cluster` is read"))
+        return found
+
+
+def _is(config_map: ConfigMap, namespace: str, name: str) -> bool:
+    return (config_map.metadata.namespace, config_map.metadata.name) == (namespace, name)
+
+
+def _below(locate: Locate, path: Path) -> Locate:
+    return (lambda below: locate((*path, *below))) if path else locate
+
+
+def _name(value: dict[str, Any]) -> str:
+    meta = value.get("metadata")
+    return shown_name(meta.get("name") if isinstance(meta, dict) else None)
+
+
+def _meta(value: dict[str, Any], decoder: Decoder, namespace: str | None) -> Meta:
+    meta = {key: value.get(key) for key in ("name", "labels", "annotations", "uid", "creationTimestamp", "generation")}
+    read: Meta = decoder.struct(meta, Meta, ("metadata",))
+    return Meta(read.name, namespace, read.labels, read.annotations, read.uid, read.creation_timestamp, read.generation)
+
+
+def _spec(value: dict[str, Any], type_: Any, decoder: Decoder, field: str = "spec") -> Any:
+    held = value.get(field)
+    if held is None:
+        return type_()
+    read = decoder.struct(held, type_, (field,))
+    return type_() if read is INVALID else read
+
+
+def _unknown_fields(value: dict[str, Any], place: Place, findings: list[Finding]) -> None:
+    for key in value:
+        if key not in ("apiVersion", "kind", "metadata", "spec", "status"):
+            message = "there is no such field; there are apiVersion, kind, metadata, spec"
+            findings.append(place.error((shown_key(key),), message))
+
+
+def _egress_proxy(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> EgressProxy:
+    _unknown_fields(value, place, findings)
+    return EgressProxy(meta, place, _spec(value, EgressProxySpec, decoder))
+
+
+def _windows_instance(
+    value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]
+) -> WindowsInstance:
+    _unknown_fields(value, place, findings)
+    spec = value.get("spec")
+    if isinstance(spec, dict) and isinstance(spec.get("keySecret"), str):
+        # the short form: the Secret's name alone
+        value = {**value, "spec": {**spec, "keySecret": {"name": spec["keySecret"]}}}
+    return WindowsInstance(meta, place, _spec(value, WindowsInstanceSpec, decoder))
+
+
+def _proxy(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Proxy:
+    status = value.get("status")
+    return Proxy(
+        meta,
+        place,
+        _spec(value, ProxySpec, decoder),
+        _spec(value, ProxyStatus, decoder, "status") if isinstance(status, dict) and status else None,
+    )
+
+
+def _service_cidr(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> ServiceCIDR:
+    cidrs = core_objects.texts(value, ("spec", "cidrs"), decoder)
+    return ServiceCIDR(meta, place, cidrs)
+
+
+_Read = Callable[[dict[str, Any], Meta, Place, Decoder, list[Finding]], Any]
+# group and kind -> the field of the collection, whether it is namespaced, and who reads it
+_KINDS: Final[dict[tuple[str, str], tuple[str, bool, _Read]]] = {
+    ("transom.dev", "EgressProxy"): ("egress_proxies", False, _egress_proxy),
+    ("transom.dev", "WindowsInstance"): ("windows_instances", True, _windows_instance),
+    ("config.openshift.io", "Proxy"): ("proxies", False, _proxy),
+    ("config.openshift.io", "Network"): ("networks", False, openshift.network),
+    ("config.openshift.io", "Infrastructure"): ("infrastructures", False, openshift.infrastructure),
+    ("", "Secret"): ("secrets", True, core_objects.secret),
+    ("", "ConfigMap"): ("config_maps", True, core_objects.config_map),
+    ("networking.k8s.io", "ServiceCIDR"): ("service_cidrs", False, _service_cidr),
+    ("cluster.x-k8s.io", "Cluster"): ("clusters", True, cluster_api.cluster),
+}

@@ -1,0 +1,272 @@
+"""YAML and JSON text as plain values with the place of each: what PyYAML's C parser gives, held to limits.
+
+Scalars are resolved as Kubernetes' clients do (sigs.k8s.io/yaml: YAML 1.1 booleans, YAML 1.2 octal numbers, dates stay text).
+Nothing of the text is ever in an error: it may hold a password.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from transom.proxy.finding import Path
+
+MAX_BYTES: Final = 8 << 20
+"""A file's size. An API server takes objects up to 1.5 MiB (etcd's limit)."""
+MAX_NODES: Final = 250_000
+"""Values in one file, those that aliases repeat counted each time."""
+MAX_DEPTH: Final = 64
+MAX_SCALAR: Final = 4 << 20
+"""Characters of one value."""
+MAX_ITEMS: Final = 9_999
+"""Items of one list other than a `List` of objects."""
+
+_NULL = frozenset(("", "~", "null", "Null", "NULL"))
+_TRUE = frozenset(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"))
+_FALSE = frozenset(("n", "N", "no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE"))
+_INTEGER = re.compile(r"[-+]?(0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9_]*|0)\Z")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+_SPECIAL_FLOATS = {".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf, ".nan": math.nan}
+_SURROGATE_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+_TEXT_TAG = "tag:yaml.org,2002:str"
+_CORE_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "map", "seq", "int", "bool", "float", "null"))
+
+Mark = tuple[int, int]
+
+
+class InvalidText(Exception):
+    """A text that is not read: the reason, and where (line and column from 1; 0 where it is the whole file)."""
+
+    def __init__(self, reason: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+        self.column = column
+
+
+class Document(msgspec.Struct, frozen=True, eq=False):
+    """One document: its value (dict, list, str, int, float, bool, None), and where each value stands.
+
+    `duplicates` are the paths of keys that stand twice in their mapping; the last one holds.
+    """
+
+    value: Any
+    marks: dict[int, dict[str | int, Mark]]
+    start: Mark
+    duplicates: tuple[tuple[Path, Mark], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Document(line {self.start[0]})"
+
+    def locate(self, path: Path) -> Mark:
+        """Line and column of the value at `path`, or of the nearest one above it that is there."""
+        mark, value = self.start, self.value
+        for part in path:
+            marks = self.marks.get(id(value)) if isinstance(value, dict | list) else None
+            if marks is None or part not in marks:
+                break
+            mark, value = marks[part], value[part]
+        return mark
+
+
+def read_documents(data: bytes) -> Iterator[Document]:
+    """Each document of a file, empty ones left out. Raises InvalidText; documents before the fault have been given by then."""
+    if len(data) > MAX_BYTES:
+        raise InvalidText(f"the file has {len(data):,} bytes; at most {MAX_BYTES:,} are read")
+    text = _decode(data)
+    yield from _Reader(text).documents()
+
+
+def read_value(text: str) -> Any:
+    """The value of a YAML text that stands in a field of an object. Raises InvalidText."""
+    for document in read_documents(text.encode("utf-8", "surrogatepass")):
+        return document.value
+    return None
+
+
+def _decode(data: bytes) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InvalidText("the text is not UTF-8", line, error.start - data.rfind(b"\n", 0, error.start)) from None
+    at = text.find("\0")
+    if at >= 0:
+        raise InvalidText("the text has a NUL character", text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+    if text.lstrip()[:1] in ("{", "["):
+        # JSON writes characters beyond U+FFFF as two escapes, which YAML does not know
+        text = _SURROGATE_PAIR.sub(_join_surrogates, text)
+    return text
+
+
+def _join_surrogates(match: re.Match[str]) -> str:
+    high, low = int(match[2], 16), int(match[3], 16)
+    return f"{match[1]}\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08X}"
+
+
+class _Reader:
+    """Builds values from parser events, counting as it goes: a node tree of PyYAML's own takes 1 kB a node."""
+
+    def __init__(self, text: str) -> None:
+        self._events = yaml.parse(text, Loader=yaml.CLoader)
+        self._nodes = 0
+
+    def documents(self) -> Iterator[Document]:
+        while (event := self._next()) is not None:
+            if not isinstance(event, yaml.DocumentStartEvent):
+                continue
+            self._marks: dict[int, dict[str | int, Mark]] = {}
+            self._anchors: dict[str, tuple[Any, int]] = {}
+            self._open: set[str] = set()
+            self._duplicates: list[tuple[Path, Mark]] = []
+            first = self._require()
+            value = self._value(first, (), 0)
+            if value is not None:
+                yield Document(value, self._marks, _mark(first), tuple(self._duplicates))
+
+    def _next(self) -> Any:
+        try:
+            return next(self._events, None)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+            # libyaml's problems are constants of its own; none quotes the text
+            raise InvalidText(f"this is not YAML: {error.problem or 'it cannot be parsed'}", line, column) from None
+        except yaml.YAMLError:
+            raise InvalidText("this is not YAML: the text has a character that may not stand in YAML") from None
+
+    def _require(self) -> Any:
+        event = self._next()
+        if event is None:
+            raise InvalidText("this is not YAML: it ends early")
+        return event
+
+    def _value(self, event: Any, path: Path, depth: int) -> Any:
+        self._count(1, event)
+        if depth > MAX_DEPTH:
+            raise InvalidText(f"the text is nested deeper than {MAX_DEPTH} levels", *_mark(event))
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event)
+        if event.tag is not None and event.tag not in _CORE_TAGS and event.tag != "!":
+            raise InvalidText("the tag of this value is not supported: leave it out", *_mark(event))
+        before, anchor = self._nodes, event.anchor
+        if anchor:
+            self._open.add(anchor)
+        if isinstance(event, yaml.ScalarEvent):
+            value = self._scalar(event)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = self._list(path, depth)
+        else:
+            value = self._mapping(path, depth)
+        if anchor:
+            self._open.discard(anchor)
+            self._anchors[anchor] = (value, self._nodes - before + 1)
+        return value
+
+    def _count(self, nodes: int, event: Any) -> None:
+        self._nodes += nodes
+        if self._nodes > MAX_NODES:
+            raise InvalidText(f"the file has more than {MAX_NODES:,} values, aliases counted each time", *_mark(event))
+
+    def _alias(self, event: Any) -> Any:
+        if event.anchor in self._open:
+            raise InvalidText("this alias stands within its own anchor", *_mark(event))
+        if event.anchor not in self._anchors:
+            raise InvalidText("this alias has no anchor before it", *_mark(event))
+        value, nodes = self._anchors[event.anchor]
+        self._count(nodes, event)
+        return value
+
+    def _scalar(self, event: Any) -> Any:
+        if len(event.value) > MAX_SCALAR:
+            raise InvalidText(f"this value has more than {MAX_SCALAR:,} characters", *_mark(event))
+        plain = event.implicit[0] and event.tag is None
+        return _resolve(event.value) if plain else event.value
+
+    def _list(self, path: Path, depth: int) -> list[Any]:
+        value: list[Any] = []
+        marks: dict[str | int, Mark] = {}
+        while not isinstance(event := self._require(), yaml.SequenceEndEvent):
+            index = len(value)
+            if index >= MAX_ITEMS and path != ("items",):
+                raise InvalidText(f"this list has more than {MAX_ITEMS:,} items", *_mark(event))
+            marks[index] = _mark(event)
+            value.append(self._value(event, (*path, index), depth + 1))
+        self._marks[id(value)] = marks
+        return value
+
+    def _mapping(self, path: Path, depth: int) -> dict[str, Any]:
+        value: dict[str, Any] = {}
+        marks: dict[str | int, Mark] = {}
+        merged: list[Any] = []
+        while not isinstance(event := self._require(), yaml.MappingEndEvent):
+            self._count(1, event)
+            key = self._key(event)
+            held = self._require()
+            if key == "<<" and event.implicit[0]:
+                merged.append(self._value(held, path, depth + 1))
+                continue
+            if key in marks:
+                self._duplicates.append(((*path, key), _mark(event)))
+            marks[key] = _mark(held)
+            value[key] = self._value(held, (*path, key), depth + 1)
+        for other in merged:
+            self._merge(value, marks, other, event)
+        self._marks[id(value)] = marks
+        return value
+
+    def _key(self, event: Any) -> str:
+        if isinstance(event, yaml.AliasEvent):
+            key = self._alias(event)
+            if isinstance(key, str):
+                return key
+        elif isinstance(event, yaml.ScalarEvent):
+            if event.anchor:
+                self._anchors[event.anchor] = (event.value, 1)
+            return str(event.value)
+        raise InvalidText("a key must be a text", *_mark(event))
+
+    def _merge(self, value: dict[str, Any], marks: dict[str | int, Mark], other: Any, event: Any) -> None:
+        sources = other if isinstance(other, list) else [other]
+        for source in sources:
+            if not isinstance(source, dict):
+                raise InvalidText("`<<` takes a mapping or a list of mappings", *_mark(event))
+            for key, held in source.items():
+                if key not in value:
+                    value[key] = held
+                    marks[key] = self._marks.get(id(source), {}).get(key, _mark(event))
+
+
+def _mark(event: Any) -> Mark:
+    return event.start_mark.line + 1, event.start_mark.column + 1
+
+
+def _resolve(text: str) -> Any:
+    first = text[:1]
+    if first in "0123456789+-.":
+        return _number(text)
+    if text in _NULL:
+        return None
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    return text
+
+
+def _number(text: str) -> Any:
+    if not text:
+        return None
+    if len(text) > 40:
+        return text
+    if _INTEGER.match(text):
+        digits = text.replace("_", "")
+        if re.match(r"[-+]?0[0-7]", digits):
+            return int(digits, 8)
+        return int(digits, 0)
+    if _FLOAT.match(text):
+        return float(text)
+    return _SPECIAL_FLOATS.get(text.lower(), text)

@@ -1,0 +1,137 @@
+"""`WindowsInstance.transom.dev/v1alpha1`: a host to be worked on, and what is wrong with its description."""
+
+import binascii
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+from transom.proxy.finding import Finding, Path, Place
+from transom.proxy.names import NAME
+from transom.proxy.objects import Base, Meta, NameReference, SettingsObjects
+from transom.proxy.secret import Secret
+
+Lifecycle = Literal["Egress", "Node"]
+KEY: Final = "private-key.pem"
+_LABEL = r"[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?"
+_DNS_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*\.?\Z")
+_KEY_TYPES: Final = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
+
+
+class ClusterReference(Base, frozen=True):
+    """A Cluster API `Cluster` in the same API; without namespace, in the instance's own."""
+
+    name: str = ""
+    namespace: str | None = None
+
+
+class WindowsInstanceSpec(Base, frozen=True):
+    """How the host is reached, and what Transom is to it."""
+
+    address: str = ""
+    port: int = 22
+    username: str = ""
+    key_secret: NameReference = NameReference("cloud-private-key")
+    node_name: str | None = None
+    host_key: str | None = None
+    paused: bool = False
+    cluster_ref: ClusterReference | None = None
+    lifecycle: Lifecycle = "Egress"
+
+
+class WindowsInstance(Base, frozen=True):
+    """The object: `metadata.name` and `metadata.namespace` are always set."""
+
+    metadata: Meta
+    place: Place
+    spec: WindowsInstanceSpec = WindowsInstanceSpec()
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`."""
+        return self.metadata.name
+
+    @property
+    def cluster(self) -> tuple[str, str] | None:
+        """Namespace and name of the `Cluster` whose settings hold, None for the cluster that the objects describe."""
+        reference = self.spec.cluster_ref
+        return (reference.namespace or self.metadata.namespace or "", reference.name) if reference else None
+
+
+def private_key(instance: WindowsInstance, objects: SettingsObjects) -> Secret | None:
+    """The text of the key that opens the host, None where Secret or key is missing."""
+    secret = objects.secret(instance.metadata.namespace or objects.namespace, instance.spec.key_secret.name)
+    return secret.data.get(KEY) if secret else None
+
+
+def examine(instances: Iterable[WindowsInstance], objects: SettingsObjects) -> Iterator[Finding]:
+    """Everything that is wrong with the instances."""
+    seen: dict[tuple[str, int], str] = {}
+    for instance in instances:
+        yield from _examine(instance, objects)
+        target = (instance.spec.address.casefold(), instance.spec.port)
+        if instance.spec.address and target in seen:
+            yield instance.place.error(
+                ("spec", "address"), f"{seen[target]} has the same address and port: one host is one WindowsInstance"
+            )
+        seen.setdefault(target, instance.place.object)
+
+
+def _examine(instance: WindowsInstance, objects: SettingsObjects) -> Iterator[Finding]:
+    spec, place = instance.spec, instance.place
+    if not _is_address(spec.address):
+        hint = (
+            "brackets and ports have no place here" if spec.address[:1] == "[" else "for example win-1.example.com or 10.0.0.7"
+        )
+        yield place.error(("spec", "address"), f"must be a DNS name or an IP address; {hint}")
+    if not 1 <= spec.port <= 65535:
+        yield place.error(("spec", "port"), "must be 1 to 65535")
+    if not spec.username or not spec.username.isprintable():
+        yield place.error(("spec", "username"), "must name the account to log in with, for example Administrator")
+    if spec.node_name is not None and not NAME.match(spec.node_name):
+        yield place.error(("spec", "nodeName"), "must be a DNS-1123 name: lower-case letters, digits, `-` and `.`")
+    if spec.host_key is not None and (fault := _host_key_fault(spec.host_key)):
+        yield place.error(("spec", "hostKey"), f"{fault}; copy the line from the host's ssh_host_ed25519_key.pub")
+    yield from _examine_key(instance, objects)
+    if instance.cluster and not any((c.metadata.namespace, c.metadata.name) == instance.cluster for c in objects.clusters):
+        yield place.error(("spec", "clusterRef"), f"there is no Cluster {'/'.join(instance.cluster)}")
+
+
+def _examine_key(instance: WindowsInstance, objects: SettingsObjects) -> Iterator[Finding]:
+    namespace, name = instance.metadata.namespace or objects.namespace, instance.spec.key_secret.name
+    path: Path = ("spec", "keySecret", "name")
+    secret = objects.secret(namespace, name)
+    if secret is None:
+        yield instance.place.error(path, f"there is no Secret {namespace}/{name}; it holds the SSH key as `{KEY}`")
+    elif KEY not in secret.data:
+        yield secret.place.error(("data", KEY), f"the key is missing; {instance.place.object} is to be reached with it")
+    elif (key := secret.data[KEY]) is not None and "PRIVATE KEY-----" not in key.reveal():
+        yield secret.place.error(("data", KEY), "this is not a private key in PEM or OpenSSH form")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        # a name whose last label is a number is a mistyped IPv4 address (WHATWG URL, "ends in a number")
+        return bool(_DNS_NAME.match(text)) and not text.rstrip(".").rsplit(".", 1)[-1].isdigit()
+    return True
+
+
+def _host_key_fault(line: str) -> str | None:
+    parts = line.split(None, 2)
+    if len(parts) < 2 or "\n" in line.strip():
+        return "must be one line: type, key, comment"
+    if parts[0] not in _KEY_TYPES:
+        return f"must begin with the key's type, one of {', '.join(_KEY_TYPES)}"
+    try:
+        raw = binascii.a2b_base64(parts[1], strict_mode=True)
+    except ValueError:
+        return "the key is not base64"
+    # RFC 4253, section 6.6: the blob begins with its type as a string
+    named = raw[4 : 4 + int.from_bytes(raw[:4], "big")]
+    return (
+        None
+        if named == parts[0].encode() and len(raw) > 4 + len(named)
+        else "the key is not of the type before it, or is cut off"
+    )
