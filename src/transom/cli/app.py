@@ -6,6 +6,10 @@ from typing import Annotated
 
 import typer
 
+from transom.cli.render import render
+from transom.cli.trust import trust
+from transom.cli.validate import validate
+
 app = typer.Typer(
     name="transom",
     help="Egress proxy settings and trusted CAs for clusters with Windows worker nodes.",
@@ -27,6 +31,11 @@ def main(
     _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
     """Egress proxy settings and trusted CAs for clusters with Windows worker nodes."""
+
+
+app.command()(validate)
+app.command()(render)
+app.add_typer(trust, name="trust")
 
 
 def run() -> None:

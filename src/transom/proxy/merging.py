@@ -17,26 +17,9 @@ METADATA_ADDRESS: Final = "169.254.169.254"
 _AZURE_WIRE_SERVER: Final = "168.63.129.16"
 _CATCH_ALL: Final = ("0.0.0.0/0", "::/0")
 # github.com/openshift/api, config/v1, PlatformType
-_KNOWN: Final = frozenset(
-    [
-        "AWS",
-        "Azure",
-        "GCP",
-        "OpenStack",
-        "BareMetal",
-        "VSphere",
-        "Nutanix",
-        "None",
-        "Libvirt",
-        "oVirt",
-        "KubeVirt",
-        "IBMCloud",
-        "PowerVS",
-        "AlibabaCloud",
-        "EquinixMetal",
-        "External",
-    ]
-)
+_KNOWN: Final = frozenset(("AWS", "Azure", "GCP", "OpenStack", "BareMetal", "VSphere", "Nutanix", "None", "Libvirt", "oVirt")) | {
+    *("KubeVirt", "IBMCloud", "PowerVS", "AlibabaCloud", "EquinixMetal", "External")
+}
 
 
 class Merged(msgspec.Struct, frozen=True):

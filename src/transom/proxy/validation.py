@@ -9,7 +9,7 @@ from transom.proxy.finding import Finding, Path, Place
 from transom.proxy.layers import BASE, Layer
 from transom.proxy.names import NAME
 from transom.proxy.objects import EgressProxy, EgressProxySpec, LabelSelector, SecretObject, SettingsObjects
-from transom.proxy.secret import Secret
+from transom.proxy.secret import REDACTED, Secret
 from transom.proxy.trust import concerns, parse_bundle
 from transom.proxy.url import InvalidURL, parse
 
@@ -52,10 +52,10 @@ def _urls(layer: Layer, place: Place) -> Iterator[Finding]:
         if not value:
             continue
         for fault in proxy_url.examine(value.reveal(), schemes):
-            yield place.error(("spec", field), fault)
+            yield place.error(("spec", field), fault, REDACTED)
         if layer.credentials and proxy_url.has_userinfo(value.reveal()):
             message = "has a user name in it, and spec.credentialsSecret is set too: keep one of them, better the Secret"
-            yield place.error(("spec", field), message)
+            yield place.error(("spec", field), message, REDACTED)
     if layer.credentials and not spec.http_proxy and not spec.https_proxy:
         yield place.error(("spec", "credentialsSecret"), "stands without a proxy: set spec.httpProxy or spec.httpsProxy too")
 

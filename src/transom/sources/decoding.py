@@ -8,7 +8,7 @@ import msgspec
 
 from transom.proxy.finding import Finding, Path, Place
 from transom.proxy.names import shown_key
-from transom.proxy.secret import Secret
+from transom.proxy.secret import REDACTED, Secret
 
 INVALID: Final = object()
 """What `Decoder.read` gives for a value that does not fit; a finding says why."""
@@ -88,10 +88,10 @@ class Decoder:
 
         close = get_close_matches(key[:64], known, 1)
         instead = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(known)}"
-        self._findings.append(self._place.error(path, f"there is no such field; {instead}"))
+        self._findings.append(self._place.error(path, f"there is no such field; {instead}", REDACTED))
 
     def _invalid(self, path: Path, message: str) -> object:
-        self._findings.append(self._place.error(path, message))
+        self._findings.append(self._place.error(path, message, REDACTED))
         return INVALID
 
 

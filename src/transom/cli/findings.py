@@ -1,0 +1,80 @@
+"""Manifests in, settings out, and what was wrong with them: for every command that takes `-f`."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from transom.cli.output import ExitCode, fail
+
+if TYPE_CHECKING:
+    from transom.proxy.finding import Finding
+    from transom.sources.examination import Examined
+    from transom.sources.objects import Objects
+
+Files = Annotated[
+    list[str],
+    typer.Option("--filename", "-f", metavar="PATH", help="A manifest, a directory of them, or - for the standard input."),
+]
+Namespace = Annotated[
+    str, typer.Option("--namespace", "-n", metavar="NS", help="Transom's namespace: where objects without one are.")
+]
+NAMESPACE = "transom-system"
+
+
+def examine(paths: Sequence[str], namespace: str) -> "tuple[Objects, Examined]":
+    """Read the manifests and examine them."""
+    from transom.sources.directory import load
+    from transom.sources.examination import examine
+
+    objects = load(paths, namespace)
+    return objects, examine(objects, datetime.now(UTC))
+
+
+def examine_or_fail(paths: Sequence[str], namespace: str) -> "tuple[Objects, Examined]":
+    """The same for a command that needs valid input: what is wrong goes to stderr, and an error ends the command with 2."""
+    objects, examined = examine(paths, namespace)
+    print_findings(examined.findings, sys.stderr)
+    if examined.errors:
+        fail(f"the manifests have {counted(len(examined.errors), 'error')}", ExitCode.INVALID)
+    return objects, examined
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def as_json(finding: "Finding") -> dict[str, Any]:
+    """A finding as the contract writes it, with line and column where there is a text (0 where there is none)."""
+    fields = ("severity", "file", "object", "field", "message", "line", "column")
+    return {field: getattr(finding, field) for field in fields}
+
+
+def print_findings(findings: "Iterable[Finding]", out: TextIO) -> None:
+    """The findings as a table, each with the offending line and carets below what is meant."""
+    rows = [(_row(finding), finding) for finding in findings]
+    if not rows:
+        return
+    widths = [max(len(cells[column]) for cells in (_HEADINGS, *(cells for cells, _ in rows))) for column in range(4)]
+    out.write(_line(_HEADINGS, widths))
+    for cells, finding in rows:
+        out.write(_line(cells, widths))
+        if finding.excerpt:
+            number, excerpt = str(finding.line), finding.excerpt
+            carets = " " * excerpt.start + "^" * max(1, excerpt.end - excerpt.start)
+            out.write(f"    {number} | {excerpt.text}\n    {' ' * len(number)} | {carets}\n")
+
+
+_HEADINGS = ("SEVERITY", "WHERE", "OBJECT", "FIELD", "MESSAGE")
+
+
+def _row(finding: "Finding") -> tuple[str, ...]:
+    where = finding.file + (f":{finding.line}:{finding.column}" if finding.line else "")
+    return finding.severity, where, finding.object, finding.field, finding.message
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join([*(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)), cells[-1]]) + "\n"

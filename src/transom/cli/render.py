@@ -1,0 +1,108 @@
+"""`transom render`: every object and file that Transom would produce, offline."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transom.cli.findings import NAMESPACE, Files, Namespace, examine_or_fail
+from transom.cli.output import ExitCode, Format, fail, print_data
+
+if TYPE_CHECKING:
+    from transom.proxy.settings import Effective
+    from transom.sources.objects import Objects
+
+SYSTEM_CA_FILE = "/etc/ssl/certs/ca-certificates.crt"
+
+
+def render(
+    filename: Files,
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.YAML,
+    namespace: Namespace = NAMESPACE,
+    output_dir: Annotated[
+        str | None, typer.Option("--output-dir", metavar="D", help="Write files, values included, each 0600.")
+    ] = None,
+    system_ca_file: Annotated[
+        str, typer.Option("--system-ca-file", metavar="FILE", help="The CAs that a bundle is added to where it replaces a store.")
+    ] = SYSTEM_CA_FILE,
+    show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Show the values of Secrets.")] = False,
+) -> None:
+    """Print every object that Transom would produce; with --output-dir, write them and the hosts' registry files."""
+    objects, examined = examine_or_fail(filename, namespace)
+    rendered = list(_objects(objects, examined.settings, system_ca_file))
+    if output_dir is not None:
+        _write(Path(output_dir), rendered, objects, examined.settings)
+    elif output is Format.JSON:
+        items = [_shown(item, show_secrets=show_secrets) for item in rendered]
+        print_data({"apiVersion": "v1", "kind": "List", "items": items}, output)
+    else:
+        sys.stdout.write(_yaml([_shown(item, show_secrets=show_secrets) for item in rendered]))
+
+
+def _objects(objects: "Objects", settings: "Effective", system_ca_file: str) -> Iterator[dict[str, Any]]:
+    from transom.proxy.injection import BundleTarget, targets, trust_text
+
+    own = settings.own
+    wanted: list[BundleTarget] = list(targets(objects.config_maps.values(), openshift=objects.proxy is not None))
+    if own is None or not own.trust or not wanted:
+        return
+    system = "" if all(target.bundle_only for target in wanted) else _system_cas(system_ca_file)
+    for target in wanted:
+        yield {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": target.name, "namespace": target.namespace},
+            "data": {"ca-bundle.crt": trust_text(own.trust, "" if target.bundle_only else system)},
+        }
+
+
+def _system_cas(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        fail(f"{path}: the system's CAs cannot be read: name their file with --system-ca-file", ExitCode.INVALID)
+
+
+def _shown(item: dict[str, Any], *, show_secrets: bool) -> dict[str, Any]:
+    if item["kind"] != "Secret" or show_secrets:
+        return item
+    return {**item, "data": dict.fromkeys(item.get("data", {}), "***")}
+
+
+def _yaml(items: list[dict[str, Any]]) -> str:
+    import yaml
+
+    text: str = yaml.dump_all(items, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=110, explicit_start=True)
+    return text if items else ""
+
+
+def _write(directory: Path, rendered: list[dict[str, Any]], objects: "Objects", settings: "Effective") -> None:
+    from transom.windows.node import desired
+    from transom.windows.reg import render as render_reg
+    from transom.windows.registry import SetValue
+
+    for item in rendered:
+        meta = item["metadata"]
+        folder = directory / "objects" / meta.get("namespace", "_cluster")
+        _write_file(folder / f"{item['kind'].lower()}-{meta['name']}.yaml", _yaml([item]).encode())
+    for host in objects.windows_instances:
+        egress = settings.of(host)
+        if egress is not None:
+            # values alone: a key without any would make a service that does not exist
+            values = ((key.path, named) for key in desired(egress).registry for named in (key.values or {}).values())
+            edits = (SetValue(path, named.name, named.value) for path, named in values)
+            _write_file(directory / "hosts" / host.name / "desired.reg", render_reg(edits))
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    """Readable by the owner alone, from the first byte on; a file that was there is replaced."""
+    import os
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+    part.replace(path)

@@ -1,0 +1,89 @@
+"""Readiness endpoints, tried through the proxy with the CAs that the settings ask for."""
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from typing import Final
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.proxy.trust import pem
+
+TRIES: Final = 3
+PAUSE: Final = 1.0
+"""Seconds between two tries, as OpenShift's operator waits."""
+TIMEOUT: Final = 10.0
+"""Seconds for one try."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What an endpoint said: None for an answer of 2xx or 3xx, else what went wrong, naming the hop. No secret is in it."""
+
+    endpoint: str
+    failure: str | None
+
+
+async def probe(egress: Egress, pause: float = PAUSE) -> list[Answer]:
+    """Try every endpoint, side by side, each up to `TRIES` times with `pause` seconds between."""
+    context = ssl.create_default_context()
+    if egress.trust:
+        context.load_verify_locations(cadata=pem(egress.trust))
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT)
+    async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
+        tasks = [_probe_one(session, endpoint, egress, context, pause) for endpoint in egress.readiness_endpoints]
+        return await asyncio.gather(*tasks)
+
+
+def failures(answers: Sequence[Answer]) -> bool:
+    """Whether one of the endpoints did not answer."""
+    return any(answer.failure for answer in answers)
+
+
+async def _probe_one(
+    session: aiohttp.ClientSession, endpoint: str, egress: Egress, context: ssl.SSLContext, pause: float
+) -> Answer:
+    proxy = egress.http_proxy if endpoint.lower().startswith("http:") else egress.https_proxy
+    failure: str | None = None
+    for attempt in range(TRIES):
+        if attempt:
+            await asyncio.sleep(pause)
+        failure = await _try(session, endpoint, proxy, context)
+        if failure is None:
+            break
+    return Answer(endpoint, failure)
+
+
+async def _try(session: aiohttp.ClientSession, endpoint: str, proxy: Secret | None, context: ssl.SSLContext) -> str | None:
+    through = URL(proxy.reveal()) if proxy else None
+    try:
+        async with session.get(endpoint, proxy=through, ssl=context, allow_redirects=False) as response:
+            return _judged(response.status)
+    # texts of aiohttp's errors may quote the proxy's URL: none of them is passed on
+    except aiohttp.ClientHttpProxyError as error:
+        return _refused(error.status)
+    except aiohttp.ClientProxyConnectionError:
+        return "the proxy cannot be reached"
+    except aiohttp.ClientConnectorCertificateError:
+        return "the certificate of the endpoint is not trusted: is the proxy's CA in trustedCA?"
+    except aiohttp.ClientSSLError:
+        return "TLS fails: is the proxy's CA in trustedCA?"
+    except aiohttp.ClientConnectorError:
+        return "the endpoint cannot be reached"
+    except TimeoutError:
+        return f"there was no answer within {TIMEOUT:.0f} s"
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        return f"the request failed ({type(error).__name__})"
+
+
+def _judged(status: int) -> str | None:
+    if 200 <= status < 400:
+        return None
+    return _refused(status) if status == 407 else f"it answers {status}"
+
+
+def _refused(status: int) -> str:
+    return "the proxy asks for other credentials (407)" if status == 407 else f"the proxy answers {status}"
