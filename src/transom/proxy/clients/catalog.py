@@ -1,0 +1,13 @@
+"""All clients by name. Where a version matters, each version is a row; the plain name is the newest measured."""
+
+from types import MappingProxyType
+
+from transom.proxy.clients import lists, node, programs, python
+
+_ROWS = (*programs.ROWS, *python.ROWS, *node.ROWS, *lists.ROWS)
+
+CLIENTS = MappingProxyType({row.name: row for row in _ROWS})
+"""Every client by its name, in the order of the page in the docs."""
+
+NODE_CLIENTS = tuple(row.name for row in _ROWS if row.nodes)
+"""The clients that run on a Windows or a Linux node."""

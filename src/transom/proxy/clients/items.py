@@ -1,0 +1,200 @@
+"""The items of a list as one client reads them."""
+
+import re
+from functools import lru_cache
+
+import msgspec
+
+from transom.proxy.clients.addresses import Address, Network, parse_address, parse_loose, parse_quad, without_mapping
+from transom.proxy.clients.networks import parse_network
+from transom.proxy.clients.patterns import Item, compile_glob, port_number, read_chromium, read_httpx
+from transom.proxy.clients.profile import Addresses, Covers, Items, Pass, Ports, Splitting, Star
+from transom.proxy.clients.urls import TrailingDots, UnreadableHostError, drop_dots, to_idn
+
+
+class ItemList(msgspec.Struct, frozen=True):
+    """A whole list as one pass of a client reads it."""
+
+    items: tuple[Item, ...]
+    everything: str | None = None
+    """The item that covers all hosts, if the list has one that does so by itself."""
+    fails: tuple[str, str] | None = None
+    """The first item on which the client fails, and why."""
+
+
+@lru_cache(maxsize=1024)
+def read_list(walk: Pass, value: str) -> ItemList:
+    """Read a list as the client does in this pass."""
+    if walk.star is Star.ALONE and value == "*":
+        return ItemList((), everything="*")
+    items = tuple(_read_cached(walk, text, port) for text, port in split(walk.splitting, value))
+    if walk.star in (Star.ITEM, Star.ITEM_OR_PORT):
+        for item in items:
+            if item.everything and item.port is None and not item.names_only:
+                return ItemList((), everything=item.text)
+    for item in items:
+        if item.fails:
+            return ItemList(items, fails=(item.text, item.fails))
+    return ItemList(items)
+
+
+def split(splitting: Splitting, value: str) -> list[tuple[str, str | None]]:
+    """Split a value into the texts of its items, each with its port where the client's pattern finds one."""
+    if splitting.drop:
+        value = value.translate({ord(character): None for character in splitting.drop})
+    if splitting.pattern is not None:
+        return [(match[1], match[2]) for match in re.finditer(splitting.pattern, value)]
+    texts = value.split(",") if splitting.separator == "," else re.split(splitting.separator, value)
+    if splitting.empty_covers_all:
+        while texts and not texts[-1]:
+            texts.pop()
+        return [(text, None) for text in texts]
+    found: list[tuple[str, str | None]] = []
+    for raw in texts:
+        text = raw.strip(splitting.trim)
+        blank = re.search(r"[ \t]", text) if splitting.blank_ends_list else None
+        if blank is not None:
+            found.append((text[: blank.start()], None))
+            break
+        if text:
+            found.append((text, None))
+    return found
+
+
+@lru_cache(maxsize=65536)
+def _read_cached(walk: Pass, text: str, port: str | None) -> Item:
+    return _read_item(walk, text, port)
+
+
+def _read_item(walk: Pass, text: str, port_text: str | None) -> Item:
+    if not text:
+        return Item(text, everything=walk.splitting.empty_covers_all)
+    if text == "*" and walk.star in (Star.ITEM, Star.ITEM_OR_PORT, Star.ITEM_FOR_NAMES):
+        return Item(text, everything=True, names_only=walk.star is Star.ITEM_FOR_NAMES)
+    if walk.items is Items.HTTPX_URLS:
+        return read_httpx(text)
+    if walk.items is Items.CHROMIUM:
+        return read_chromium(walk, text)
+    lowered = text.lower()
+    if walk.items is Items.OVERRIDES and lowered in ("<local>", "<-loopback>"):
+        return Item(text, keyword=lowered)
+    addresses = walk.addresses
+    if addresses.cidr is not None and "/" in text:
+        network = parse_network(text, addresses.cidr)
+        if network is not None:
+            return Item(text, network=_unmap_network(network) if addresses.mapped else network, port=port_number(port_text))
+    if addresses.ranges and "-" in text:
+        bounds = _parse_range(text)
+        if bounds is not None:
+            return Item(text, bounds=bounds)
+    host, port = split_port(text, walk.ports, port_text)
+    if host is None:
+        return Item(text)
+    if host == "*" and walk.star is Star.ITEM_OR_PORT:
+        return Item(text, everything=True, port=port)
+    value = _parse_value(host, addresses)
+    if addresses.brackets and host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    return _read_name(text, host, port, value, walk)
+
+
+def _read_name(text: str, host: str, port: int | None, value: Address | None, walk: Pass) -> Item:
+    names = walk.names
+    core, covers = host, names.bare
+    if names.lower:
+        core = core.lower()
+    if core.startswith("*") and names.star_dot is not Covers.NOTHING and core.startswith("*."):
+        core, covers = core[2:], names.star_dot
+    elif core.startswith("*") and names.star is not Covers.NOTHING:
+        core, covers = core[1:], names.star
+        if core.startswith(".") and names.dotted is not Covers.NOTHING:
+            core, covers = core[1:], names.dotted
+    elif core.startswith(".") and names.leading_dots is not TrailingDots.KEPT:
+        core, covers = (core.lstrip(".") if names.leading_dots is TrailingDots.ALL else core[1:]), names.dotted
+    core = drop_dots(core, names.trailing_dots)
+    if not names.empty_labels:
+        core = ".".join(label for label in core.split(".") if label)
+        if not core:
+            return Item(text)
+    if not core.isascii():
+        try:
+            core = to_idn(core, names.idn)
+        except UnreadableHostError:
+            covers = Covers.NOTHING
+    glob = compile_glob(core, names.glob) if covers is Covers.NAME else None
+    return Item(
+        text,
+        whole=host.lower() if names.lower else host,
+        core=core,
+        covers=covers,
+        port=port,
+        value=value,
+        glob=glob,
+        loopback=walk.addresses.one_loopback and is_loopback(core, value),
+    )
+
+
+def _parse_value(host: str, addresses: Addresses) -> Address | None:
+    if not addresses.values:
+        return None
+    text = host[1:-1] if addresses.brackets and host.startswith("[") and host.endswith("]") else host
+    value = parse_address(text)
+    if value is None and addresses.one_loopback and "." in text:
+        value = parse_loose(text.rstrip("."))
+    if value is None or value[0] not in addresses.values:
+        return None
+    return without_mapping(value) if addresses.mapped else value
+
+
+def is_loopback(host: str, value: Address | None) -> bool:
+    """Tell whether axios takes the host for this machine: localhost, 0.0.0.0, ::, ::1, 127.0.0.0/8 and their mapped forms."""
+    if value is None:
+        return host == "localhost"
+    family, number = without_mapping(value)
+    return (number >> 24 == 127 or number == 0) if family == 4 else number in (0, 1)
+
+
+def split_port(text: str, ports: Ports, port_text: str | None) -> tuple[str | None, int | None]:
+    """Split an item into host and port; the host is `None` when the client drops such an item."""
+    if ports is Ports.GROUP:
+        return text, port_number(port_text)
+    if ports is Ports.LAST_COLON:
+        host, colon, digits = text.rpartition(":")
+        if colon and host and digits.isdecimal() and digits.isascii():
+            return host, port_number(digits) or None
+    elif ports is Ports.ONE_COLON:
+        match = re.fullmatch(r"(\[[^\]]+\]|[^:]+):([0-9]+)", text)
+        if match is not None:
+            return match[1], port_number(match[2]) or None
+    elif ports is Ports.GO:
+        return _split_host_port(text)
+    return text, None
+
+
+def _split_host_port(text: str) -> tuple[str | None, int | None]:
+    """Split as Go's net.SplitHostPort; what it refuses stays whole."""
+    match = re.fullmatch(r"\[([^\[\]]*)\]:([^:\[\]]*)|([^:\[\]]*):([^:\[\]]*)", text)
+    if match is None:
+        return text, None
+    host, port = (match[1], match[2]) if match[3] is None else (match[3], match[4])
+    if not host:
+        return None, None
+    if not port:
+        return host, None
+    canonical = port.isdecimal() and port.isascii() and str(port_number(port)) == port
+    return host, port_number(port) if canonical else -1
+
+
+def _unmap_network(network: Network) -> Network:
+    family, value, bits = network
+    unmapped = without_mapping((family, value))
+    if family == 6 and unmapped[0] == 4 and bits >= 96:
+        return (4, unmapped[1], bits - 96)
+    return network
+
+
+def _parse_range(text: str) -> tuple[int, int] | None:
+    parts = [parse_quad(part.strip()) for part in text.split("-")[:2]]
+    if len(parts) < 2 or parts[0] is None or parts[1] is None:
+        return None
+    return (parts[0][1], parts[1][1])

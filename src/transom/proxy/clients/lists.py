@@ -1,0 +1,172 @@
+"""Clients whose list is no NO_PROXY: Java's nonProxyHosts, Chromium's rules, WinINet's ProxyOverride."""
+
+from msgspec.structs import replace
+
+from transom.proxy.clients.profile import (
+    Client,
+    Covers,
+    Glob,
+    Implicit,
+    Items,
+    Local,
+    Names,
+    Pass,
+    Source,
+    Splitting,
+    Star,
+)
+from transom.proxy.clients.urls import HostReading, Idn, Ipv4Hosts, Ipv6Hosts, TrailingDots
+
+_WHATWG_HOST = HostReading(Ipv4Hosts.CANONICAL, Ipv6Hosts.HEX, Idn.ASCII, brackets=True)
+_JAVA_HOST = HostReading(brackets=True)
+_JAVA_DEFAULTS = "localhost|127.*|[::1]|0.0.0.0|[::0]"
+_NON_PROXY_HOSTS = Pass(
+    splitting=Splitting(separator=r"\|", trim=""),
+    host=_JAVA_HOST,
+    star=Star.NEVER,
+    names=Names(bare=Covers.NAME, dotted=Covers.NAME, leading_dots=TrailingDots.KEPT, glob=Glob.ENDS),
+)
+_OVERRIDE_NAMES = Names(bare=Covers.NAME, leading_dots=TrailingDots.KEPT, glob=Glob.STAR)
+_WININET_IMPLICIT = Implicit(
+    names=("localhost", "loopback"),
+    networks=("127.0.0.1/32", "::1/128", "169.254.0.0/16", "fe80::/10"),
+    removable=True,
+)
+_WININET = Pass(
+    splitting=Splitting(separator=r"[;\s]+"),
+    host=HostReading(Ipv4Hosts.CANONICAL, Ipv6Hosts.COMPRESSED, brackets=True),
+    star=Star.NEVER,
+    names=_OVERRIDE_NAMES,
+    items=Items.OVERRIDES,
+)
+
+
+ROWS = (
+    Client(
+        "java",
+        "Java 17, -Dhttp.proxyHost, -Dhttps.proxyHost",
+        "Java",
+        "jdk sun/net/spi/DefaultProxySelector.java",
+        (_NON_PROXY_HOSTS,),
+        source=Source.OPTION,
+        default_items=_JAVA_DEFAULTS,
+        note="NO_PROXY is not read; localhost bypasses by default.",
+    ),
+    Client(
+        "java-env",
+        "Java 17 without options",
+        "Java",
+        "jdk sun/net/spi/DefaultProxySelector.java: system properties alone",
+        source=Source.NOWHERE,
+    ),
+    Client(
+        "java-nonproxyhosts",
+        "Java 17 HttpURLConnection, -Dhttp.nonProxyHosts",
+        "Java",
+        "jdk sun/net/spi/DefaultProxySelector.java toPattern",
+        (_NON_PROXY_HOSTS,),
+        source=Source.OPTION,
+        language="nonProxyHosts",
+        default_items=_JAVA_DEFAULTS,
+    ),
+    Client(
+        "java-httpclient",
+        "Java 17 HttpClient, -Dhttp.nonProxyHosts",
+        "Java",
+        "jdk sun/net/spi/DefaultProxySelector.java toPattern",
+        (_NON_PROXY_HOSTS,),
+        source=Source.OPTION,
+        language="nonProxyHosts",
+        default_items=_JAVA_DEFAULTS,
+    ),
+    Client(
+        "chromium-bypass-rules",
+        "Chromium",
+        "Windows lists",
+        "chromium net/proxy_resolution/proxy_bypass_rules.cc, net/base/scheme_host_port_matcher_rule.cc",
+        (
+            Pass(
+                splitting=Splitting(separator=r"[,;]"),
+                host=_WHATWG_HOST,
+                star=Star.NEVER,
+                names=Names(glob=Glob.STAR_AND_QUESTION),
+                items=Items.CHROMIUM,
+            ),
+        ),
+        source=Source.OPTION,
+        language="chromium",
+        implicit=(
+            Implicit(
+                names=("localhost", "localhost."),
+                below=("localhost", "localhost."),
+                networks=(
+                    "127.0.0.0/8",
+                    "::1/128",
+                    "169.254.0.0/16",
+                    "fe80::/10",
+                    "::ffff:127.0.0.0/104",
+                    "::ffff:169.254.0.0/112",
+                ),
+                removable=True,
+            ),
+        ),
+    ),
+    Client(
+        "wininet",
+        "WinINet",
+        "Windows lists",
+        "gnoays/proxy-watch (second hand); INTERNET_OPTION_PROXY",
+        (_WININET,),
+        source=Source.OPTION,
+        language="ProxyOverride",
+        implicit=(_WININET_IMPLICIT,),
+        slash_is_everything=True,
+    ),
+    Client(
+        "winhttp",
+        "WinHTTP",
+        "Windows lists",
+        "gnoays/proxy-watch (second hand); WINHTTP_PROXY_INFO",
+        (_WININET,),
+        source=Source.OPTION,
+        language="ProxyOverride",
+        implicit=(_WININET_IMPLICIT, Implicit(networks=("127.0.0.0/8",))),
+        slash_is_everything=True,
+    ),
+    Client(
+        "dotnet-windows-proxyoverride",
+        ".NET on Windows, settings of WinINet",
+        "Windows lists",
+        "dotnet/runtime HttpWindowsProxy.cs, SimpleRegex.IsMatchWithStarWildcard",
+        (
+            Pass(
+                splitting=Splitting(pattern=r"\s*(?:https?://)?\[?([^ ;\]]+)[^;]*(?:;|$)()"),
+                host=HostReading(Ipv4Hosts.CANONICAL, Ipv6Hosts.COMPRESSED, Idn.ASCII),
+                star=Star.NEVER,
+                names=_OVERRIDE_NAMES,
+                items=Items.OVERRIDES,
+                local=Local.NAMES_AND_LOOPBACK,
+            ),
+        ),
+        source=Source.OPTION,
+        language="ProxyOverride",
+    ),
+    Client(
+        "winreg-python",
+        "Python urllib on Windows, settings of WinINet",
+        "Windows lists",
+        "CPython Lib/urllib/request.py _proxy_bypass_winreg_override",
+        (
+            Pass(
+                splitting=Splitting(separator=";"),
+                host=HostReading(brackets=True, userinfo=True),
+                star=Star.NEVER,
+                names=replace(_OVERRIDE_NAMES, glob=Glob.FNMATCH),
+                items=Items.OVERRIDES,
+                local=Local.UNDOTTED,
+            ),
+        ),
+        source=Source.OPTION,
+        language="ProxyOverride",
+    ),
+)

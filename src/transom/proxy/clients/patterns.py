@@ -1,0 +1,132 @@
+"""One item as a value, and the items that are more than hosts: globs, httpx's URLs, Chromium's rules."""
+
+import re
+
+import msgspec
+
+from transom.proxy.clients.addresses import Address, Network, parse_ipv6, parse_quad
+from transom.proxy.clients.networks import parse_network
+from transom.proxy.clients.profile import Cidr, Covers, Glob, Pass
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One item, ready to be compared."""
+
+    text: str
+    """As written, trimmed."""
+    everything: bool = False
+    names_only: bool = False
+    whole: str = ""
+    """The host part, for comparing with an address as text."""
+    core: str = ""
+    """The host part without dots and stars in front."""
+    covers: Covers = Covers.NOTHING
+    port: int | None = None
+    scheme: str | None = None
+    network: Network | None = None
+    value: Address | None = None
+    bounds: tuple[int, int] | None = None
+    """The first and the last address of an IPv4 range."""
+    glob: re.Pattern[str] | None = None
+    keyword: str | None = None
+    """`<local>` or `<-loopback>`."""
+    loopback: bool = False
+    fails: str | None = None
+    """Why the client fails on this item."""
+
+
+def port_number(digits: str | None) -> int | None:
+    """Read a port; -1, which no URL has, for a number too long to be one, `None` for what is no number."""
+    if not digits or not digits.isdecimal() or not digits.isascii():
+        return None
+    return int(digits) if len(digits) < 9 else -1
+
+
+def compile_glob(text: str, glob: Glob) -> re.Pattern[str] | None:
+    """The regular expression of an item with wildcards; `None` when it has none that the client reads."""
+    if glob is Glob.NONE or not any(sign in text for sign in "*?["):
+        return None
+    if glob is Glob.FNMATCH:
+        import fnmatch
+
+        return re.compile(fnmatch.translate(text))
+    if glob is Glob.ENDS:
+        inner = text[text.startswith("*") : len(text) - (len(text) > 1 and text.endswith("*"))]
+        return re.compile(
+            f"{'.*' if text.startswith('*') else ''}{re.escape(inner)}{'.*' if text.endswith('*') else ''}\\Z", re.DOTALL
+        )
+    pieces = {"*": ".*", "?": "." if glob is Glob.STAR_AND_QUESTION else re.escape("?")}
+    return re.compile("".join(pieces.get(sign) or re.escape(sign) for sign in re.sub(r"\*+", "*", text)) + r"\Z", re.DOTALL)
+
+
+def read_httpx(text: str) -> Item:
+    """Read an item as httpx does: it becomes the pattern `all://*ITEM` (httpx/_utils.py, get_environment_proxies)."""
+    scheme, rest, bare = None, text, True
+    base = text.split("/", maxsplit=1)[0]
+    if "://" in text:
+        scheme, _, rest = text.partition("://")
+        bare = False
+    elif parse_quad(base) is not None or text.lower() == "localhost":
+        bare = False
+    elif parse_ipv6(base) is not None:
+        if "/" in text:
+            return Item(text, fails="httpx takes it for a URL with a broken IPv6 address")
+        return Item(text, whole=text, core=text, covers=Covers.NAME)
+    if any(not sign.isprintable() for sign in text):
+        return Item(text, fails="httpx refuses characters that cannot be printed")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    _, at, hostport = authority.rpartition("@")
+    bare = bare and not at
+    match = re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]*))?", hostport)
+    if match is None or match[1].startswith("[") or not match[1].isascii():
+        if match is not None and not bare and parse_ipv6(match[1][1:-1]) is not None:
+            inner = match[1][1:-1]
+            return Item(text, whole=inner, core=inner, covers=Covers.NAME, port=port_number(match[2]), scheme=scheme)
+        return Item(text, fails="httpx takes it for an invalid URL")
+    host = match[1].lower()
+    port = port_number(match[2])
+    if port is not None and port < 0:
+        return Item(text, fails="httpx takes it for an invalid URL")
+    if scheme is not None and port == {"http": 80, "https": 443}.get(scheme):
+        port = None
+    if bare and not host:
+        return Item(text, everything=port is not None, port=port)
+    covers = Covers.TREE if bare else Covers.NAME
+    if bare and host.startswith("."):
+        host, covers = host[1:], Covers.BELOW
+    return Item(text, whole=host, core=host, covers=covers, port=port, scheme=None if scheme in (None, "all") else scheme)
+
+
+def read_chromium(walk: Pass, text: str) -> Item:
+    """Read a rule as Chromium does (net/base/scheme_host_port_matcher_rule.cc)."""
+    lowered = text.lower()
+    if lowered in ("<local>", "<-loopback>"):
+        return Item(text, keyword=lowered)
+    scheme, separator, rest = lowered.partition("://")
+    if not separator:
+        scheme, rest = "", lowered
+    elif not scheme:
+        return Item(text)
+    if "/" in rest:
+        return Item(text, network=parse_network(rest, Cidr()), scheme=scheme or None)
+    match = re.fullmatch(r"(?:\[([^\]]*)\]|([^:]*))(?::([0-9]+))?", rest)
+    if match is not None:
+        value = parse_ipv6(match[1]) if match[1] is not None else parse_quad(match[2])
+        if value is not None:
+            return Item(text, value=value, port=port_number(match[3]), scheme=scheme or None)
+    host, colon, port_text = rest.rpartition(":")
+    if not colon:
+        host, port_text = rest, ""
+    port = port_number(port_text)
+    if (colon and (port is None or not 0 <= port <= 65535)) or not host:
+        return Item(text)
+    pattern = f"*{host}" if host.startswith(".") else host
+    return Item(
+        text,
+        whole=pattern,
+        core=pattern,
+        covers=Covers.NAME,
+        port=port,
+        scheme=scheme or None,
+        glob=compile_glob(pattern, walk.names.glob),
+    )
