@@ -1,0 +1,143 @@
+"""Carry out a plan on a host: files, one script, and what became of it."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+
+import msgspec
+
+from transom.hosts import script
+from transom.hosts.directory import Directory, local, remote
+from transom.hosts.errors import FileRefused, Held, HostError, ImportFailed, RestartsFailed, ScriptFailed, Superseded
+from transom.hosts.gather import collect, install
+from transom.hosts.owner import Owner
+from transom.hosts.script import Patience, Script
+from transom.hosts.transport import Run
+from transom.windows import reg
+from transom.windows.gathering import Questions
+from transom.windows.plan import Plan
+from transom.windows.state import HostState
+
+_BEFORE_LEAVING = 30
+"""Seconds that a script may still take when the pass is called off."""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What became of a plan: the state after, the services seen running again, and what went wrong on the host."""
+
+    after: HostState
+    restarted: tuple[str, ...]
+    error: HostError | None
+
+
+async def carry_out(directory: Directory, plan: Plan, actual: HostState, questions: Questions, *, patience: Patience) -> Change:
+    """One exec channel: takes the host, imports, restarts, gathers again. Raises HostError where the host could not be taken.
+
+    When it is called off before the script runs, nothing is changed; afterwards the script's end is waited for, at most
+    30 s. The restarts go on in any case.
+    """
+    owner = directory.owner
+    pass_id = secrets.token_hex(4)
+    name = f"p-{owner.tag}-{pass_id}"
+    gathering = await install(directory, questions)
+    files = [script.change(plan, owner, pass_id, gathering, patience)]
+    if plan.edits:
+        files.append(Script("change.reg", reg.render(plan.edits)))
+    if script.has_job(plan):
+        files.append(script.job(plan, actual, owner, pass_id, patience))
+    await _put(directory, name, files)
+    ended = await _run(directory, name)
+    told = await directory.transport.read(remote(name, "result.txt"))
+    result = _Result((told or b"").decode("ascii", "replace").splitlines())
+    if told is None or not result.says("taken") or not result.says("begun"):
+        await directory.remove(name)
+        raise result.refusal(owner)
+    after = await collect(directory, ended, questions)
+    await directory.remove(name)
+    return Change(after, result.values("restarted"), result.trouble(plan, patience))
+
+
+async def _put(directory: Directory, name: str, files: Sequence[Script]) -> None:
+    """All files or none: they get their directory's name when every one of them is complete."""
+    transport, temporary = directory.transport, f"{name}.tmp"
+    if not await transport.make_directory(remote(temporary)):
+        raise FileRefused(f"{local(temporary)} cannot be made (is the disk full?)")
+    try:
+        await asyncio.gather(*(transport.create(remote(temporary, file.name), file.content) for file in files))
+        await transport.rename(remote(temporary), remote(name))
+    except (FileRefused, asyncio.CancelledError):
+        await directory.remove(temporary)
+        raise
+
+
+async def _run(directory: Directory, name: str) -> Run:
+    running = asyncio.ensure_future(directory.transport.run(local(name, "change.cmd")))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        async with asyncio.timeout(_BEFORE_LEAVING):
+            await asyncio.wait([running])
+            await directory.remove(name)
+        raise
+    finally:
+        running.cancel()
+
+
+class _Result:
+    """The lines of `result.txt`: a word each, and what it is about."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = [line.strip() for line in lines]
+
+    def says(self, word: str) -> bool:
+        return word in self._lines
+
+    def values(self, word: str) -> tuple[str, ...]:
+        return tuple(line.removeprefix(f"{word} ") for line in self._lines if line.startswith(f"{word} "))
+
+    def refusal(self, owner: Owner) -> HostError:
+        """Why nothing was begun."""
+        if self.says("held"):
+            boot = "".join(self.values("boot"))
+            return Held("".join(self.values("holder")) or "a pass that does not say whose it is", _boot(boot))
+        if seen := self.values("superseded"):
+            return Superseded(owner.generation or 0, int(seen[0]))
+        if self.says("taken"):
+            return ScriptFailed("another pass took the host over; nothing was changed by this one")
+        return ScriptFailed("the script that changes the host did not begin (is the disk full?)")
+
+    def trouble(self, plan: Plan, patience: Patience) -> HostError | None:
+        """What went wrong after the host was taken."""
+        if self.says("notimported"):
+            return ImportFailed("reg import did not take the change; the user must be an administrator with access to the keys")
+        if self.says("nojob"):
+            return RestartsFailed("the restarts could not be started: Windows did not run the service TransomRestart")
+        problems = [
+            *(f"{_service(text)} did not stop within {patience.stopping(_service(text))} s" for text in self.values("stuck")),
+            *(
+                f"{_service(text)} does not run, {patience.starting(_service(text))} s after its start"
+                for text in self.values("unstarted")
+            ),
+        ]
+        if problems:
+            return RestartsFailed(
+                "; ".join(problems) + ". Every other service that should run was started; the next pass tries again"
+            )
+        if script.has_job(plan) and not self.says("ended"):
+            return RestartsFailed(
+                "the restarts have not ended; they go on by themselves, and the next pass looks at them again"
+            )
+        return None
+
+
+def _service(text: str) -> str:
+    """`3 name`: a state, then the service."""
+    return text.split(" ", 1)[1]
+
+
+def _boot(text: str) -> int | None:
+    """As reg query prints it; None for `none`, where the host counts no boots."""
+    try:
+        return int(text, 16)
+    except ValueError:
+        return None

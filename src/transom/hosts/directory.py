@@ -1,0 +1,113 @@
+r"""`C:\ProgramData\Transom` on a host: what lies there, under which names, and how it is cleaned."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+
+from transom.hosts.errors import DirectoryNotOurs, FileRefused
+from transom.hosts.owner import Owner
+from transom.hosts.script import BASE, Found, Script
+from transom.hosts.transport import Transport
+
+SFTP_BASE = BASE.replace("\\", "/")
+_STALE = 3600
+"""Seconds after which another owner's left-over is nobody's."""
+# g: gathered, p: a pass, t and v: a lock that was to be taken, or was taken away
+_TEMPORARY = re.compile(r"[gptv]-([0-9a-f]{8})-[0-9a-f]+(?:\.tmp)?")
+_KEPT = re.compile(r"gather-[0-9a-f]{12}\.cmd(?:\.[0-9a-f]+)?|generation")
+
+
+def remote(*names: str) -> str:
+    """The SFTP path of something in the base directory."""
+    return "/".join((SFTP_BASE, *names))
+
+
+def local(*names: str) -> str:
+    r"""Its path as Windows writes it."""
+    return "\\".join((BASE, *names))
+
+
+class Directory:
+    """The base directory as one owner uses it over one transport."""
+
+    def __init__(self, transport: Transport, owner: Owner) -> None:
+        self.transport, self.owner = transport, owner
+        self.found: Found = "found"
+        """`made` until the directory, made by this pass, was closed to others."""
+
+    async def prepare(self) -> None:
+        """Make the directory if it is not there. A host that was worked on before needs no call. Raises HostError."""
+        if await self.transport.make_directory(SFTP_BASE):
+            self.found = "made"
+
+    async def has(self, script: Script) -> bool:
+        """Whether the script is there as it should be. Raises FileRefused for other content under its name."""
+        held = await self.transport.read(remote(script.name))
+        if held is not None and held != script.content:
+            raise FileRefused(
+                f"{local(script.name)} was changed by somebody; remove it, and see who can write to {BASE}",
+            )
+        return held is not None
+
+    async def install(self, script: Script, suffix: str) -> None:
+        """Put a script that is not there yet; it gets its name when it is complete. Raises FileRefused."""
+        temporary = remote(f"{script.name}.{suffix}")
+        await self.transport.create(temporary, script.content)
+        try:
+            await self.transport.rename(temporary, remote(script.name))
+        except FileRefused:
+            # another pass was quicker; its script is the same, or `has` says so
+            await self.transport.remove(temporary)
+            if not await self.has(script):
+                raise
+
+    async def check_made(self) -> None:
+        """After a directory that we made was closed: nobody may have put anything into it before. Raises DirectoryNotOurs."""
+        foreign = [name for name in await self.transport.names(SFTP_BASE) if not self._is_ours(name)]
+        if foreign:
+            raise DirectoryNotOurs(f"{BASE} holds things that Transom did not put there; look who made it, and remove it")
+        self.found = "found"
+
+    async def remove(self, directory: str, files: Sequence[str] = ()) -> bool:
+        """Remove a temporary directory with the files that are known to be in it, or with all when none is named."""
+        names = files or await self.transport.names(remote(directory))
+        removals = [self.transport.remove(remote(directory, name)) for name in names]
+        answers = await asyncio.gather(
+            *removals, self.transport.remove_directory(remote(directory)), return_exceptions=bool(removals)
+        )
+        # a file that a process has open stays, and its directory with it; the next pass finds them again
+        lost = [answer for answer in answers if isinstance(answer, BaseException) and not isinstance(answer, FileRefused)]
+        if lost:
+            raise lost[0]
+        return answers[-1] is True
+
+    async def tidy(self, left: Sequence[str], reference: str) -> None:
+        """Remove what cut passes left: our own at once, another's after an hour by the clock of `reference`, which is ours."""
+        now: int | None = None
+        for name in left:
+            owned = _TEMPORARY.fullmatch(name)
+            if not owned:
+                continue
+            if owned[1] != self.owner.tag:
+                now = now if now is not None else await self.transport.modified(remote(reference))
+                age = (now or 0) - (await self.transport.modified(remote(name)) or 0)
+                if age < _STALE:
+                    continue
+            if name.startswith("p-") and await self.transport.modified(remote("lock", name)) is not None:
+                continue
+            await self.remove(name)
+
+    async def dismantle(self) -> bool:
+        """Remove everything of ours and the directory, unless somebody else is at work there. Whether it is gone."""
+        names = await self.transport.names(SFTP_BASE)
+        if any(not self._is_ours(name) for name in names):
+            return False
+        for name in names:
+            if _TEMPORARY.fullmatch(name):
+                await self.remove(name)
+        await asyncio.gather(*(self.transport.remove(remote(name)) for name in names if _KEPT.fullmatch(name)))
+        return await self.transport.remove_directory(SFTP_BASE)
+
+    def _is_ours(self, name: str) -> bool:
+        owned = _TEMPORARY.fullmatch(name)
+        return owned[1] == self.owner.tag if owned else _KEPT.fullmatch(name) is not None

@@ -1,0 +1,85 @@
+"""What can go wrong with one host, in sentences that a person can act on. No message holds a value that was read or sent."""
+
+
+class HostError(Exception):
+    """Something could not be done on one host; the others are not concerned. `str` is the whole story, without the address."""
+
+
+class Unreachable(HostError):
+    """No SSH connection: name, network, port, time-out, or a server that does not speak SSH as we do."""
+
+
+class AuthenticationRefused(HostError):
+    """The host answers, but takes none of our keys for this user."""
+
+
+class KeyUnusable(HostError):
+    """The private key cannot be read: not a key, or encrypted."""
+
+
+class HostKeyChanged(HostError):
+    """The host showed another key than the pinned or recorded one."""
+
+
+class HostKeyUnusable(HostError):
+    """A pinned host key line that is not a public key."""
+
+
+class ConnectionLost(HostError):
+    """The connection ended, or made no progress, in the middle of a pass."""
+
+
+class PassTimedOut(HostError):
+    """The pass took longer than it may."""
+
+
+class FileRefused(HostError):
+    """The host refused a file operation: disk full, no permission, something in the way."""
+
+
+class DirectoryNotOurs(HostError):
+    """The base directory belongs to somebody who is neither SYSTEM nor Administrators."""
+
+
+class ScriptFailed(HostError):
+    """A script did not do what it must, for a reason that it could not tell."""
+
+
+class Unreadable(HostError):
+    """A registry key, a value or a service that exists could not be read, or not be understood."""
+
+
+class NotExpressible(HostError):
+    """A name that cannot be written into a script without being read as something else."""
+
+
+class Held(HostError):
+    """Another pass works on the host."""
+
+    def __init__(self, holder: str, boot: int | None) -> None:
+        since = f", since boot {boot}" if boot is not None else ""
+        super().__init__(
+            f"the host is held by {holder}{since}. "
+            "Wait until that pass has ended; if it is dead, its hold is void after the next boot"
+        )
+        self.holder, self.boot = holder, boot
+
+
+class Superseded(HostError):
+    """A holder of a newer lease has worked on the host."""
+
+    def __init__(self, generation: int, seen: int) -> None:
+        super().__init__(f"a newer lease (generation {seen}) has worked on this host; this one is generation {generation}")
+        self.generation, self.seen = generation, seen
+
+
+class ImportFailed(HostError):
+    """`reg import` said no."""
+
+
+class RestartsFailed(HostError):
+    """Services that did not stop, or did not start, in their time."""
+
+
+class NotConverged(HostError):
+    """The change was carried out, and the host still differs."""

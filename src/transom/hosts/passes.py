@@ -1,0 +1,158 @@
+"""One pass on one host: gather, plan, and where there is something to do, change and gather again."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from transom.hosts.answers import merged
+from transom.hosts.change import carry_out
+from transom.hosts.connection import Access, Timeouts
+from transom.hosts.directory import Directory
+from transom.hosts.errors import HostError, NotConverged, PassTimedOut, Unreadable
+from transom.hosts.gather import gather
+from transom.hosts.known_hosts import HostKeys
+from transom.hosts.owner import Owner
+from transom.hosts.script import Patience
+from transom.hosts.transport import Transport, ssh
+from transom.windows.gathering import LEDGER, Questions
+from transom.windows.ledger import LedgerError
+from transom.windows.plan import Plan
+from transom.windows.questions import combined
+from transom.windows.state import HostState
+
+Planner = Callable[[HostState], Plan]
+Missing = Callable[[HostState], Questions | None]
+"""What has to be known before a plan can be made; None where it is enough. It is asked once."""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """How passes are made: who makes them, and how long things may take."""
+
+    owner: Owner
+    timeouts: Timeouts = Timeouts()
+    patience: Patience = Patience()
+
+
+class PassResult(msgspec.Struct, frozen=True):
+    """What a pass found and did. `error` says why it failed, whatever it had done by then."""
+
+    before: HostState | None = None
+    plan: Plan | None = None
+    after: HostState | None = None
+    restarted: tuple[str, ...] = ()
+    channels: int = 0
+    seconds: float = 0
+    error: HostError | None = None
+
+    @property
+    def result(self) -> Literal["unchanged", "changed", "failed"]:
+        """In the words of the command line's contract; for a dry run, what a real one would do."""
+        if self.error is not None:
+            return "failed"
+        return "changed" if self.plan else "unchanged"
+
+
+async def converge(
+    access: Access,
+    host_keys: HostKeys,
+    settings: Settings,
+    questions: Questions,
+    *,
+    planner: Planner,
+    missing: Missing,
+    dry_run: bool = False,
+) -> PassResult:
+    """Make the host what the planner wants over a connection of its own; every trouble of the host is in the result."""
+    begun = time.monotonic()
+    work = _Pass(settings, questions, planner=planner, missing=missing, dry_run=dry_run)
+    error: HostError | None = None
+    try:
+        async with asyncio.timeout(settings.timeouts.whole), ssh(access, host_keys, settings.timeouts) as transport:
+            await work.run(transport)
+    except HostError as raised:
+        error = raised
+    except TimeoutError:
+        error = PassTimedOut(f"the pass took longer than {settings.timeouts.whole:g} s")
+    return msgspec.structs.replace(work.result, seconds=time.monotonic() - begun, error=error or work.result.error)
+
+
+async def look(access: Access, host_keys: HostKeys, settings: Settings, questions: Questions) -> HostState:
+    """What a host looks like now; nothing of ours stays where nothing was before. Raises HostError."""
+    try:
+        async with asyncio.timeout(settings.timeouts.whole), ssh(access, host_keys, settings.timeouts) as transport:
+            directory = Directory(transport, settings.owner)
+            state = await gather(directory, questions)
+            await _leave(directory, state)
+            return state
+    except TimeoutError:
+        raise PassTimedOut(f"reading the host took longer than {settings.timeouts.whole:g} s") from None
+
+
+class _Pass:
+    """The steps of a pass, and how far it came."""
+
+    def __init__(self, settings: Settings, questions: Questions, *, planner: Planner, missing: Missing, dry_run: bool) -> None:
+        self._settings, self._questions, self._dry_run = settings, questions, dry_run
+        self._planner, self._missing = planner, missing
+        self.result = PassResult()
+
+    async def run(self, transport: Transport) -> None:
+        """Gather, plan, change. Raises HostError, with `result` as far as it is known."""
+        try:
+            await self._converge(Directory(transport, self._settings.owner))
+        except LedgerError as error:
+            raise Unreadable(f"the ledger in {LEDGER} cannot be understood: {error}") from None
+        finally:
+            self._note(channels=transport.channels)
+
+    async def _converge(self, directory: Directory) -> None:
+        asked = self._questions
+        state = await gather(directory, asked)
+        if more := self._missing(state):
+            asked = combined(self._questions, more)
+            state = merged(state, await gather(directory, beyond(asked, self._questions)))
+        plan = self._planner(state)
+        self._note(before=state, plan=plan)
+        if not plan or self._dry_run:
+            await _leave(directory, state)
+            return
+        done = await carry_out(directory, plan, state, asked, patience=self._settings.patience)
+        self._note(after=done.after, restarted=done.restarted, error=done.error)
+        if done.error is None and (rest := self._planner(done.after)):
+            self._note(error=NotConverged(_differences(rest)))
+        await _leave(directory, done.after)
+
+    def _note(self, **fields: object) -> None:
+        self.result = msgspec.structs.replace(self.result, **fields)
+
+
+def beyond(wider: Questions, asked: Questions) -> Questions:
+    """Those of `wider` that are not in `asked`."""
+    return Questions(
+        services=_others(wider.services, asked.services),
+        environment=wider.environment and not asked.environment,
+        boot=wider.boot and not asked.boot,
+        stores=_others(wider.stores, asked.stores),
+        keys=_others(wider.keys, asked.keys),
+        dependants=wider.dependants and not asked.dependants,
+    )
+
+
+def _others(names: tuple[str, ...], without: tuple[str, ...]) -> tuple[str, ...]:
+    known = {name.casefold() for name in without}
+    return tuple(name for name in names if name.casefold() not in known)
+
+
+async def _leave(directory: Directory, state: HostState) -> None:
+    """A host without a ledger has nothing of ours: the directory goes as well."""
+    if state.registry.key(LEDGER) is None:
+        await directory.dismantle()
+
+
+def _differences(plan: Plan) -> str:
+    steps = [f"{step.kind} {step.target}" for step in plan.steps]
+    shown = ", ".join(steps[:3]) + (f" and {len(steps) - 3} more" if len(steps) > 3 else "")
+    return f"the change was carried out, and the host still differs{': ' + shown if shown else ''}"

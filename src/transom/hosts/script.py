@@ -1,0 +1,197 @@
+r"""The cmd scripts that run on a host, rendered from what is to be read or changed.
+
+No value stands in a script: names of keys and services, numbers, and our own identity. What the remote shell is asked to run
+is `cmd.exe /d /c PATH`, the path made of letters, digits, `\`, `:`, `.`, `_` and `-`, so that cmd and PowerShell read it alike.
+"""
+
+import hashlib
+import importlib.resources
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Literal
+
+import msgspec
+
+from transom.hosts.errors import NotExpressible
+from transom.hosts.owner import Owner
+from transom.windows.gathering import BOOT, ENVIRONMENT, LEDGER, RESTARTS, SERVICES, Questions
+from transom.windows.plan import Plan
+from transom.windows.state import HostState
+
+BASE = r"C:\ProgramData\Transom"
+"""Where everything of ours lies that is not in the registry."""
+
+_SERVICE = re.compile(r"[A-Za-z0-9_.-]+")
+# a service of somebody else's may have blanks and more in its name, but nothing that cmd reads, and no letter whose code
+# page would matter
+_SERVICE_IN_JOB = re.compile(r"[A-Za-z0-9_.$@#+,;=~()\[\]{}' -]+")
+_KEY = re.compile(r"HKEY_LOCAL_MACHINE(?:\\[A-Za-z0-9_.(){}# -]+)+")
+_COMMAND = re.compile(r"cmd\.exe /d /c [A-Za-z0-9\\:._-]+")
+_PLACEHOLDER = re.compile(r"@([A-Z]+)@")
+
+Found = Literal["made", "found"]
+"""Whether the base directory was made by this pass."""
+
+
+class Script(msgspec.Struct, frozen=True):
+    """A script's file name and its bytes."""
+
+    name: str
+    content: bytes
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """How long the restarts may take, in seconds; a service's own figures, by its name in lower case, override the others."""
+
+    stop: int = 60
+    start: int = 60
+    services: Mapping[str, int] = {}
+
+    def stopping(self, name: str) -> int:
+        """Seconds for `name` to stop."""
+        return self.services.get(name.casefold(), self.stop)
+
+    def starting(self, name: str) -> int:
+        """Seconds for `name` to run."""
+        return self.services.get(name.casefold(), self.start)
+
+    def total(self, plan: Plan) -> int:
+        """Seconds that the restarts of a plan may take together."""
+        return 60 + sum(map(self.stopping, plan.stop)) + sum(map(self.starting, plan.start))
+
+
+def command(path: str) -> str:
+    """What the remote shell is asked to run for the script at `path`."""
+    line = rf"cmd.exe /d /c {path}"
+    if not _COMMAND.fullmatch(line):
+        raise NotExpressible(f"{path!r} is no path of a script")
+    return line
+
+
+def gather(questions: Questions, owner: Owner, base: Found = "found") -> Script:
+    """The script that reads the answers to `questions`; its name carries the hash of its content. Raises NotExpressible."""
+    content = _render(
+        "gather.cmd",
+        {
+            "TAG": owner.tag,
+            "LEDGER": LEDGER,
+            "SERVICES": SERVICES,
+            "SECURE": _template(f"secure-{base}.cmd").replace("@BASE@", BASE),
+            "QUESTIONS": "\n".join(_calls(questions)),
+        },
+    )
+    return Script(f"gather-{hashlib.sha256(content).hexdigest()[:12]}.cmd", content)
+
+
+def _calls(questions: Questions) -> Iterator[str]:
+    if questions.environment:
+        yield f'call :export environment "{ENVIRONMENT}"'
+    if questions.boot:
+        yield f'call :value boot "{BOOT}" BootId'
+    if questions.dependants:
+        yield f'call :everywhere dependants "{SERVICES}" DependOnService'
+    for number, path in enumerate(questions.stores):
+        yield f'call :query store-{number} "{_key(path)}"'
+    for number, path in enumerate(questions.keys):
+        yield f'call :export key-{number} "{_key(path)}"'
+    for number, name in enumerate(questions.services):
+        if not _SERVICE.fullmatch(name):
+            raise NotExpressible(f"the service name {name!r} is not made of letters, digits, '.', '_' and '-' alone")
+        yield f'call :service service-{number} "{name}"'
+
+
+def _key(path: str) -> str:
+    if not _KEY.fullmatch(path):
+        raise NotExpressible(f"the registry key {path!r} cannot be named in a script")
+    return path
+
+
+def change(plan: Plan, owner: Owner, pass_id: str, gathering: Script, patience: Patience) -> Script:
+    """The script that takes the host, imports `change.reg`, starts the job and reads the host again with `gathering`."""
+    importing = _template("import.cmd") if plan.edits else ""
+    if has_job(plan):
+        handing_over = _template("hand-over.cmd")
+    elif plan.forget:
+        handing_over = f'"%REG%" delete "{LEDGER}" /f /reg:64 >nul 2>nul'
+    else:
+        handing_over = ""
+    content = _render(
+        "change.cmd",
+        {
+            "TAG": owner.tag,
+            "ID": pass_id,
+            "BOOT": BOOT,
+            "IDENTITY": owner.identity,
+            "OWNER": owner.line,
+            "GENERATION": "-" if owner.generation is None else str(owner.generation),
+            "GATHER": gathering.name,
+            "WAIT": str(patience.total(plan)),
+            "IMPORT": importing,
+            "JOB": handing_over,
+        },
+    )
+    return Script("change.cmd", content)
+
+
+def has_job(plan: Plan) -> bool:
+    """Whether services are stopped or started."""
+    return bool(plan.stop or plan.start)
+
+
+def job(plan: Plan, actual: HostState, owner: Owner, pass_id: str, patience: Patience) -> Script:
+    """The script that stops and starts the plan's services, apart from the connection. Raises NotExpressible."""
+    notes = _notes(plan, actual)
+    numbers = {name.casefold(): number for number, name in enumerate(dict.fromkeys((*plan.stop, *plan.start)))}
+    stopped = {name.casefold() for name in plan.stop}
+    flags = [f'set "SKIP_{numbers[name.casefold()]}=1"' for name in plan.stop if notes.get(name.casefold()) == "check"]
+    flags += [f'set "DONE_{numbers[name.casefold()]}=1"' for name in plan.start if name.casefold() not in stopped]
+    stops = [
+        f'call :stop {numbers[name.casefold()]} "{_service_in_job(name)}" {notes.get(name.casefold(), "running")} '
+        f"{patience.stopping(name)}\nif defined STUCK goto starts"
+        for name in plan.stop
+    ]
+    starts = [
+        f'call :start {numbers[name.casefold()]} "{_service_in_job(name)}" {patience.starting(name)}' for name in plan.start
+    ]
+    forget = f'if not defined UNWELL "%REG%" delete "{LEDGER}" /f /reg:64 >nul 2>nul' if plan.forget else ""
+    content = _render(
+        "job.cmd",
+        {
+            "TAG": owner.tag,
+            "ID": pass_id,
+            "RESTARTS": RESTARTS,
+            "FLAGS": "\n".join(flags),
+            "STOPS": "\n".join(stops),
+            "STARTS": "\n".join(starts),
+            "FORGET": forget,
+        },
+    )
+    return Script("job.cmd", content)
+
+
+def _notes(plan: Plan, actual: HostState) -> dict[str, str]:
+    """The note of each service once the plan's edits are imported: `running` or `check`, by name in lower case."""
+    key = actual.registry.apply(plan.edits).key(RESTARTS)
+    notes = (key.values or {}).values() if key else ()
+    return {note.name.casefold(): note.value.text() for note in notes}
+
+
+def _service_in_job(name: str) -> str:
+    if not _SERVICE_IN_JOB.fullmatch(name):
+        raise NotExpressible(f"the service name {name!r} has characters that a script cannot hold; restart it by hand")
+    return name
+
+
+def _render(name: str, values: Mapping[str, str]) -> bytes:
+    text = _PLACEHOLDER.sub(lambda found: {"BASE": BASE, **values}[found[1]], _template(name))
+    return "".join(f"{line}\r\n" for line in _without_blanks(text.splitlines())).encode("ascii")
+
+
+def _without_blanks(lines: Iterable[str]) -> Iterator[str]:
+    return (line for line in lines if line.strip())
+
+
+@cache
+def _template(name: str) -> str:
+    return (importlib.resources.files("transom.hosts") / "scripts" / name).read_text("ascii")

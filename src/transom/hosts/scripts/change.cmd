@@ -1,0 +1,137 @@
+@echo off
+setlocal EnableExtensions DisableDelayedExpansion
+rem Takes the host, imports the change, hands the restarts to a job of its own, and reads the host again.
+set "BASE=@BASE@"
+set "PASS=p-@TAG@-@ID@"
+set "TAKE=t-@TAG@-@ID@"
+set "VOID=v-@TAG@-@ID@"
+set "HERE=%BASE%\%PASS%"
+set "LOCK=%BASE%\lock"
+set "GENERATION=@GENERATION@"
+set "JOB=TransomRestart"
+set "SC=%SystemRoot%\System32\sc.exe"
+set "REG=%SystemRoot%\System32\reg.exe"
+set "CMD=%SystemRoot%\System32\cmd.exe"
+set "PING=%SystemRoot%\System32\ping.exe"
+set "RESULT=%HERE%\result.txt"
+
+set "BOOT=none"
+"%REG%" query "@BOOT@" /v BootId /reg:64 >"%HERE%\boot.txt" 2>nul
+for /f "usebackq tokens=1-3" %%a in ("%HERE%\boot.txt") do if "%%b"=="REG_DWORD" set "BOOT=%%c"
+set "ROUNDS=0"
+set "WAITED=0"
+
+rem A lock is made with all that it says, and then gets its name: no lock is ever seen without owner and boot.
+:take
+set /a ROUNDS+=1
+if %ROUNDS% GTR 10 goto held
+mkdir "%BASE%\%TAKE%" 2>nul
+>"%BASE%\%TAKE%\owner.txt" echo @OWNER@
+>"%BASE%\%TAKE%\generation.txt" echo %GENERATION%
+>"%BASE%\%TAKE%\boot-%BOOT%" echo %BOOT%
+>"%BASE%\%TAKE%\%PASS%" echo %PASS%
+ren "%BASE%\%TAKE%" lock 2>nul
+if exist "%LOCK%\%PASS%" goto taken
+if not exist "%LOCK%\boot-%BOOT%" goto void
+set "HELD="
+set "THEIRS=-"
+for /f "usebackq tokens=1" %%a in ("%LOCK%\owner.txt") do set "HELD=%%a"
+for /f "usebackq tokens=1" %%a in ("%LOCK%\generation.txt") do set "THEIRS=%%a"
+if "%HELD%"=="@IDENTITY@" goto ours
+if "%GENERATION%"=="-" goto held
+if "%THEIRS%"=="-" goto held
+if %THEIRS% LSS %GENERATION% goto ours
+goto held
+
+rem From before this boot: nothing of it runs any more.
+:void
+ren "%LOCK%" %VOID% 2>nul
+if not exist "%BASE%\%VOID%\boot-%BOOT%" goto voided
+ren "%BASE%\%VOID%" lock 2>nul
+goto held
+:voided
+rmdir /s /q "%BASE%\%VOID%" 2>nul
+goto take
+
+rem Of an earlier pass that is known to be over; its script or its restarts may still run: they hold a file open.
+:ours
+del "%LOCK%\alive" 2>nul
+del "%LOCK%\job" 2>nul
+if exist "%LOCK%\alive" goto wait
+if exist "%LOCK%\job" goto wait
+ren "%LOCK%" %VOID% 2>nul
+rmdir /s /q "%BASE%\%VOID%" 2>nul
+goto take
+:wait
+set "ROUNDS=0"
+set /a WAITED+=1
+if %WAITED% GTR @WAIT@ goto held
+echo waiting 1>&2
+"%PING%" -n 2 127.0.0.1 >nul
+goto take
+
+:held
+>"%RESULT%" echo held
+if exist "%LOCK%\owner.txt" for /f "usebackq delims=" %%a in ("%LOCK%\owner.txt") do >>"%RESULT%" echo holder %%a
+>>"%RESULT%" echo boot %BOOT%
+rmdir /s /q "%BASE%\%TAKE%" 2>nul
+exit /b 1
+
+:taken
+>"%RESULT%" echo taken
+call :work >"%LOCK%\alive"
+del "%LOCK%\alive" 2>nul
+if exist "%HERE%\job-started" goto follow
+:release
+if not exist "%LOCK%\%PASS%" goto gather
+ren "%LOCK%" %VOID% 2>nul
+rmdir /s /q "%BASE%\%VOID%" 2>nul
+set /a WAITED+=1
+if not exist "%LOCK%\%PASS%" goto gather
+if %WAITED% GTR @WAIT@ goto gather
+"%PING%" -n 2 127.0.0.1 >nul
+goto release
+
+rem The job goes on without this script; when it is over the lock is gone.
+:follow
+if not exist "%LOCK%\%PASS%" goto gather
+set /a WAITED+=1
+if %WAITED% GTR @WAIT@ goto unfinished
+echo restarting 1>&2
+if %WAITED% GTR 3 "%PING%" -n 2 127.0.0.1 >nul
+goto follow
+:unfinished
+>>"%RESULT%" echo unfinished
+:gather
+if exist "%HERE%\restarts.txt" type "%HERE%\restarts.txt" >>"%RESULT%"
+call "%BASE%\@GATHER@"
+exit /b 0
+
+:work
+if not exist "%LOCK%\%PASS%" exit /b 0
+set "SEEN=0"
+if exist "%BASE%\generation" for /f "usebackq tokens=1" %%a in ("%BASE%\generation") do set "SEEN=%%a"
+if "%GENERATION%"=="-" goto import
+if %SEEN% GTR %GENERATION% goto superseded
+if %SEEN%==%GENERATION% goto import
+>"%HERE%\generation" echo %GENERATION%
+move /y "%HERE%\generation" "%BASE%\generation" >nul
+:import
+>>"%RESULT%" echo begun
+@IMPORT@
+@JOB@
+exit /b 0
+
+:superseded
+>>"%RESULT%" echo superseded %SEEN%
+exit /b 0
+
+:notimported
+del "%HERE%\change.reg" 2>nul
+>>"%RESULT%" echo notimported
+exit /b 0
+
+:nojob
+"%SC%" delete TransomRestart >nul 2>nul
+>>"%RESULT%" echo nojob
+exit /b 0

@@ -1,0 +1,81 @@
+@echo off
+setlocal EnableExtensions DisableDelayedExpansion
+rem Reads what Transom wants to know of this host into one file, "gathered", in a directory of its own.
+set "BASE=@BASE@"
+set "SC=%SystemRoot%\System32\sc.exe"
+set "REG=%SystemRoot%\System32\reg.exe"
+set "ICACLS=%SystemRoot%\System32\icacls.exe"
+set "POWERSHELL=%SystemRoot%\System32\WindowsPowerShell\v1.0\powershell.exe"
+set "TRIES=0"
+:claim
+set /a TRIES+=1
+if %TRIES% GTR 20 exit /b 1
+set "NAME=g-@TAG@-%RANDOM%%RANDOM%"
+call :zero
+mkdir "%BASE%\%NAME%" 2>nul
+if errorlevel 1 goto claim
+cd /d "%BASE%\%NAME%"
+set "PARTS=index.txt"
+call :export ledger "@LEDGER@"
+@SECURE@
+@QUESTIONS@
+>>index.txt echo end
+copy /y /b %PARTS% gathered >nul
+if not exist gathered exit /b 1
+del /q "%BASE%\%NAME%\*.reg" "%BASE%\%NAME%\*.txt" "%BASE%\%NAME%\*.err"
+for /d %%d in (%BASE%\g-* %BASE%\p-* %BASE%\t-* %BASE%\v-*) do echo transom-left: %%~nxd
+echo transom-gather: %NAME%
+exit /b 0
+
+:refused
+rmdir /s /q "%BASE%\%NAME%" 2>nul
+echo transom-refused: owner
+exit /b 1
+
+:zero
+exit /b 0
+
+:export
+"%REG%" export "%~2" %1.reg /y /reg:64 >nul 2>%1.err
+if not exist %1.reg goto missing
+call :part %1.reg
+exit /b 0
+
+:query
+"%REG%" query "%~2" /reg:64 >%1.txt 2>%1.err
+if errorlevel 1 goto missing
+call :part %1.txt
+exit /b 0
+
+:value
+"%REG%" query "%~2" /v "%~3" /reg:64 >%1.txt 2>%1.err
+if errorlevel 1 goto missing
+call :part %1.txt
+exit /b 0
+
+:everywhere
+"%REG%" query "%~2" /s /v "%~3" /reg:64 >%1.txt 2>%1.err
+call :part %1.txt
+exit /b 0
+
+:missing
+>>index.txt echo missing %1
+call :part %1.err
+exit /b 0
+
+:service
+"%SC%" query "%~2" >%1.txt 2>nul
+if errorlevel 1 goto absent
+call :part %1.txt
+call :export %1 "@SERVICES@\%~2"
+exit /b 0
+
+:absent
+>>index.txt echo absent %1
+call :part %1.txt
+exit /b 0
+
+:part
+for %%f in (%1) do >>index.txt echo part %1 %%~zf
+set "PARTS=%PARTS%+%1"
+exit /b 0

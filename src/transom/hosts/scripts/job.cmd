@@ -1,0 +1,128 @@
+@echo off
+setlocal EnableExtensions DisableDelayedExpansion
+rem Stops and starts services, whether or not anybody is connected; its last act is to let go of the host.
+set "BASE=@BASE@"
+set "PASS=p-@TAG@-@ID@"
+set "VOID=v-@TAG@-@ID@"
+set "HERE=%BASE%\%PASS%"
+set "LOCK=%BASE%\lock"
+set "NOTES=@RESTARTS@"
+set "SC=%SystemRoot%\System32\sc.exe"
+set "REG=%SystemRoot%\System32\reg.exe"
+set "PING=%SystemRoot%\System32\ping.exe"
+set "RESULT=%HERE%\restarts.tmp"
+set "STUCK="
+set "UNWELL="
+set "WAITED=0"
+if not exist "%LOCK%\%PASS%" exit
+call :work >"%LOCK%\job"
+del "%LOCK%\job" 2>nul
+"%SC%" delete TransomRestart >nul 2>nul
+:release
+ren "%LOCK%" %VOID% 2>nul
+if not exist "%LOCK%\%PASS%" (rmdir /s /q "%BASE%\%VOID%" & exit)
+set /a WAITED+=1
+if %WAITED% GTR 60 exit
+"%PING%" -n 2 127.0.0.1 >nul
+goto release
+
+:work
+if not exist "%LOCK%\%PASS%" exit
+>"%HERE%\job-started" echo %PASS%
+>"%RESULT%" echo begun
+@FLAGS@
+@STOPS@
+:starts
+@STARTS@
+@FORGET@
+>>"%RESULT%" echo ended
+ren "%RESULT%" restarts.txt
+exit /b 0
+
+rem STATE: the number on the third line that sc query prints (its words are translated); empty: no such service.
+:state
+set "STATE="
+set "LINE=0"
+"%SC%" query "%~1" >"%HERE%\state.txt" 2>nul
+if errorlevel 1 exit /b 0
+for /f "usebackq tokens=2 delims=:" %%a in ("%HERE%\state.txt") do call :line %%a
+exit /b 0
+:line
+set /a LINE+=1
+if %LINE%==3 set "STATE=%1"
+exit /b 0
+
+:sleep
+if %TRIES% GTR 3 "%PING%" -n 2 127.0.0.1 >nul
+exit /b 0
+
+rem %1 number, %2 name, %3 note, %4 seconds
+:stop
+set "TRIES=0"
+call :state %2
+if "%STATE%"=="" goto gone
+if not "%3"=="check" goto owed
+if "%STATE%"=="1" goto idle
+if "%STATE%"=="3" goto stopping
+"%REG%" add "%NOTES%" /v "%~2" /t REG_SZ /d running /f /reg:64 >nul 2>nul
+set "SKIP_%1="
+:owed
+if "%STATE%"=="1" goto stopped
+"%SC%" stop "%~2" >nul 2>nul
+call :state %2
+set /a TRIES+=1
+if "%STATE%"=="1" goto stopped
+if "%STATE%"=="" goto gone
+if %TRIES% GTR %4 goto stuck
+call :sleep
+goto owed
+:stopped
+set "DONE_%1=1"
+exit /b 0
+:stuck
+>>"%RESULT%" echo stuck %STATE% %~2
+set "STUCK=1"
+set "UNWELL=1"
+exit /b 0
+:stopping
+call :state %2
+set /a TRIES+=1
+if "%STATE%"=="1" goto idle
+if %TRIES% GTR %4 goto stuck
+call :sleep
+goto stopping
+:idle
+call :settle %2
+exit /b 0
+:gone
+call :settle %2
+set "SKIP_%1=1"
+>>"%RESULT%" echo gone %~2
+exit /b 0
+
+:settle
+"%REG%" delete "%NOTES%" /v "%~1" /f /reg:64 >nul 2>nul
+exit /b 0
+
+rem %1 number, %2 name, %3 seconds
+:start
+if defined SKIP_%1 exit /b 0
+set "TRIES=0"
+:poll
+call :state %2
+if "%STATE%"=="4" goto running
+if "%STATE%"=="" goto gone
+if "%STATE%"=="1" "%SC%" start "%~2" >nul 2>nul
+set /a TRIES+=1
+if %TRIES% GTR %3 goto unstarted
+call :sleep
+goto poll
+:running
+if not defined DONE_%1 exit /b 0
+call :settle %2
+>>"%RESULT%" echo restarted %~2
+exit /b 0
+:unstarted
+>>"%RESULT%" echo unstarted %STATE% %~2
+set "UNWELL=1"
+exit /b 0
