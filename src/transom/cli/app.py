@@ -1,11 +1,12 @@
 """The `transom` command: its options and its commands. Each command's module is imported when it is called, not before."""
 
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
+from transom.cli.apply import apply, diff
+from transom.cli.facts import facts
 from transom.cli.render import render
 from transom.cli.trust import trust
 from transom.cli.validate import validate
@@ -22,6 +23,8 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
+        from importlib.metadata import version
+
         sys.stdout.write(f"transom {version('transom')}\n")
         raise typer.Exit
 
@@ -33,6 +36,9 @@ def main(
     """Egress proxy settings and trusted CAs for clusters with Windows worker nodes."""
 
 
+app.command()(apply)
+app.command()(diff)
+app.command()(facts)
 app.command()(validate)
 app.command()(render)
 app.add_typer(trust, name="trust")

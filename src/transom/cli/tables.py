@@ -1,12 +1,14 @@
 """Reports for people: one line for each host, and a table of what changed where and why."""
 
 import sys
+from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from transom.cli.report import HostReport, Report
+from transom.controllers.report import HostReport, Report
 
 _STYLE = {"unchanged": "green", "changed": "yellow", "failed": "red"}
 
@@ -55,3 +57,31 @@ def _totals(report: Report, *, planned: bool) -> Text:
     parts = [f"{count} {words[result]}" for result, count in counts.items() if count]
     hosts = "1 host" if len(report.hosts) == 1 else f"{len(report.hosts)} hosts"
     return Text(f"{hosts}: {', '.join(parts)}" if parts else "no hosts in these manifests: nothing to do", "bold")
+
+
+def print_facts(hosts: Iterable[dict[str, Any]]) -> None:
+    """What hosts look like, in the shape of `transom.cli.facts.view`."""
+    out = console()
+    for host in hosts:
+        out.print(Text.assemble((host["address"], "bold"), f"  {host['computerName']}  Windows {host['osVersion']}".rstrip()))
+        table = Table(box=None, padding=(0, 2), pad_edge=True, header_style="dim")
+        for heading in ("SERVICE", "STATE", "START", "VARIABLE", "VALUE"):
+            table.add_column(heading, overflow="fold")
+        for name, service in host["services"].items():
+            variables = list(service["environment"].items()) or [("", "")]
+            for at, (variable, value) in enumerate(variables):
+                head = (name, service["state"], service["start"]) if at == 0 else ("", "", "")
+                table.add_row(*head, variable, value)
+        proxies = {name: value for name, value in host["environment"].items() if name.upper().endswith("_PROXY")}
+        for name, value in proxies.items():
+            table.add_row("(machine)", "", "", name, value)
+        out.print(table)
+        for store, held in host["certificates"].items():
+            ours = {sha1 for sha1, how in host["ledger"].get("certificates", {}).get(store, {}).items() if how == "added"}
+            out.print(f"  {store}: {len(held)} certificates, {len(ours)} of them Transom's")
+            for sha1 in sorted(ours):
+                out.print(f"    {sha1}")
+        if not host["ledger"]:
+            out.print("  nothing on this host is Transom's")
+        elif host["ledger"]["restarts"]:
+            out.print(f"  restarts owed: {', '.join(host['ledger']['restarts'])}")

@@ -32,6 +32,7 @@ class HostState(msgspec.Struct, frozen=True):
     `registry` holds the keys that were read or listed. `services` holds those of the services asked for that exist.
     `boot` is BootId of the prefetcher, which Windows counts up at every boot; None where it was not read.
     `dependencies` maps every service of the host to the services that it depends on (DependOnService), where that was read.
+    `computer_name` and `os_version` (`10.0.20348.2485`) are for people.
     `files` maps paths (`C:\\…`) of files that are of interest to their SHA-256.
     """
 
@@ -40,6 +41,8 @@ class HostState(msgspec.Struct, frozen=True):
     boot: int | None = None
     dependencies: dict[str, tuple[str, ...]] | None = None
     files: dict[str, str] = {}
+    computer_name: str = ""
+    os_version: str = ""
 
     def service(self, name: str) -> Service | None:
         """The service of that name, compared without case."""

@@ -1,0 +1,145 @@
+"""`transom facts`: what a host looks like now."""
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transom.cli.output import ExitCode, Format, fail, print_data
+from transom.proxy.secret import REDACTED
+
+if TYPE_CHECKING:
+    from transom.hosts.connection import Access
+    from transom.windows.ledger import Ledger
+    from transom.windows.state import HostState
+
+
+def facts(
+    addresses: Annotated[list[str], typer.Argument(metavar="ADDRESS...", help="DNS names or IP addresses.")],
+    username: Annotated[str, typer.Option("--username", "-u", help="The user; else what ~/.ssh/config says.")] = "",
+    port: Annotated[int, typer.Option("--port", "-p", min=1, max=65535, help="The port of the SSH server.")] = 22,
+    key: Annotated[Path | None, typer.Option("--key", "-i", help="A private key; else the agent and ~/.ssh.")] = None,
+    services: Annotated[
+        list[str] | None, typer.Option("--service", help="A service to look at; else the default list.")
+    ] = None,
+    show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Show the credentials in proxy URLs.")] = False,
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.TEXT,
+) -> None:
+    """Show what hosts look like now: proxy variables, services, certificates, and Transom's ledger."""
+    from transom.hosts.connection import Access
+    from transom.hosts.errors import HostError
+    from transom.proxy.secret import Secret
+    from transom.proxy.settings import WindowsSettings
+
+    try:
+        keys = (Secret(key.read_text("utf-8")),) if key else ()
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{key}: cannot be read: {error.strerror if isinstance(error, OSError) else 'not text'}")
+    names = tuple(services or WindowsSettings().services)
+    hosts = [Access(address, port, username, keys, ssh_config=True) for address in addresses]
+    try:
+        found = asyncio.run(_look(hosts, names))
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    read = [(host, state) for host, state in found if not isinstance(state, HostError)]
+    shown = [view(host.address, state, show_secrets=show_secrets) for host, state in read]
+    if output is Format.TEXT:
+        from transom.cli.tables import print_facts
+
+        print_facts(shown)
+    else:
+        print_data(shown[0] if len(addresses) == 1 and shown else shown, output)
+    for host, state in found:
+        if isinstance(state, HostError):
+            sys.stderr.write(f"transom: {host.address}: {state}\n")
+    if len(read) < len(found):
+        raise SystemExit(ExitCode.NOT_DONE)
+
+
+async def _look(hosts: "list[Access]", names: tuple[str, ...]) -> "list[tuple[Access, Any]]":
+    from transom.cli.state import host_keys, settings
+    from transom.hosts.errors import HostError
+    from transom.hosts.fleet import side_by_side
+    from transom.hosts.passes import look
+    from transom.windows.questions import everything
+
+    known, made = host_keys(), settings()
+
+    async def work(host: "Access") -> Any:
+        try:
+            return await look(host, known, made, everything(names))
+        except HostError as error:
+            return error
+
+    found = {id(host): state async for host, state in side_by_side(hosts, work)}
+    return [(host, found[id(host)]) for host in hosts]
+
+
+def view(address: str, state: "HostState", *, show_secrets: bool) -> dict[str, Any]:
+    """A host in the contract's JSON; the userinfo of URLs is redacted without `show_secrets`."""
+    from transom.windows import certificates, ledger
+    from transom.windows.gathering import ENVIRONMENT, SERVICES
+    from transom.windows.registry import ValueType
+
+    def shown(name: str, value: str) -> str:
+        return value if show_secrets else _redacted(name, value)
+
+    def variables() -> dict[str, str]:
+        key = state.registry.key(ENVIRONMENT)
+        held = (key.values or {}).values() if key else ()
+        return {v.name: shown(v.name, v.value.text()) for v in held if v.value.type in (ValueType.SZ, ValueType.EXPAND_SZ)}
+
+    def service(name: str) -> dict[str, Any]:
+        path = rf"{SERVICES}\{name}"
+        environment, start = state.registry.value(path, "Environment"), state.registry.value(path, "Start")
+        items = environment.texts() if environment and environment.type == ValueType.MULTI_SZ else ()
+        named = (item.partition("=") for item in items if "=" in item)
+        held = state.service(name)
+        return {
+            "state": held.state.name if held else "",
+            "start": _STARTS.get(start.number(), str(start.number())) if start else "",
+            "environment": {key: shown(key, value) for key, _, value in named},
+        }
+
+    stores = {name: state.registry.children(certificates.store(name)) for name in (certificates.ROOT, certificates.CA)}
+    return {
+        "address": address,
+        "computerName": state.computer_name,
+        "osVersion": state.os_version,
+        "environment": variables(),
+        "services": {held.name: service(held.name) for held in state.services},
+        "certificates": {name: sorted(sha1.upper() for sha1 in held) for name, held in stores.items()},
+        "ledger": _ledger(ledger.read(state.registry)),
+    }
+
+
+def _ledger(held: "Ledger") -> dict[str, Any]:
+    """What is ours; of what was there before only that it was, since it may be a credential."""
+    if not held:
+        return {}
+    return {
+        "stateHash": held.state_hash,
+        "machine": {name: {"replaced": entry.was is not None, "boot": entry.boot} for name, entry in held.machine.items()},
+        "services": {
+            name: {variable: {"replaced": bool(entry.was)} for variable, entry in service.variables.items()}
+            for name, service in held.services.items()
+        },
+        "certificates": {
+            store: {sha1: "added" if entry.added else "found" for sha1, entry in entries.items()}
+            for store, entries in held.certificates.items()
+        },
+        "restarts": held.restarts,
+    }
+
+
+_STARTS = {0: "boot", 1: "system", 2: "auto", 3: "demand", 4: "disabled"}
+_USERINFO = re.compile(r"(?<=://).*@", re.DOTALL)
+
+
+def _redacted(name: str, value: str) -> str:
+    if name.upper().endswith("_PROXY") and name.upper() != "NO_PROXY" and "://" not in value and "@" in value:
+        return f"{REDACTED}@{value.rpartition('@')[2]}"
+    return _USERINFO.sub(f"{REDACTED}@", value)

@@ -1,0 +1,1 @@
+"""Load, decide, act, report: what the commands and the operator share."""

@@ -1,0 +1,105 @@
+"""One Windows host brought to its settings: from a WindowsInstance and its Egress to a report."""
+
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import msgspec
+
+from transom.controllers.report import HostReport
+from transom.hosts import passes
+from transom.hosts.connection import Access
+from transom.hosts.errors import HostError
+from transom.hosts.known_hosts import HostKeys
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.windows import node, questions
+from transom.windows.environment import RegistryTypeError
+from transom.windows.gathering import Questions
+from transom.windows.instance import WindowsInstance
+from transom.windows.plan import Plan, plan
+from transom.windows.state import HostState
+
+Claim = Callable[[str, int], AbstractContextManager[None]]
+"""Holds one host against other processes of the same owner; raises HostError where one of them has it."""
+
+
+class ApiServerUnknown(HostError):
+    """A NO_PROXY without the API server's host must not reach a kubelet."""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A host and what it should get."""
+
+    instance: WindowsInstance
+    egress: Egress
+    key: Secret | None
+    ssh_config: bool = False
+
+    @property
+    def access(self) -> Access:
+        """How the host is reached."""
+        spec = self.instance.spec
+        keys = (self.key,) if self.key else ()
+        return Access(spec.address, spec.port, spec.username, keys, spec.host_key, self.ssh_config)
+
+
+def _unclaimed(_address: str, _port: int) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def converging(
+    host_keys: HostKeys, settings: passes.Settings, *, dry_run: bool, claim: Claim = _unclaimed
+) -> Callable[[Target], Awaitable[HostReport]]:
+    """The work on one host, for `fleet.side_by_side`: every trouble of the host is in its report."""
+
+    async def converge(target: Target) -> HostReport:
+        spec = target.instance.spec
+        if spec.paused:
+            return _report(target, passes.PassResult(), ("spec.paused is set: not connected to",))
+        desired, salt = node.desired(target.egress), secrets.token_bytes(16)
+        asked = questions.first(desired)
+
+        def planner(actual: HostState) -> Plan:
+            _check(target.egress, actual)
+            try:
+                return plan(desired, actual, salt)
+            except RegistryTypeError as error:
+                raise HostError(str(error)) from None
+
+        def missing(actual: HostState) -> Questions | None:
+            return questions.more(desired, asked, actual, planner(actual))
+
+        try:
+            with claim(spec.address, spec.port):
+                found = await passes.converge(
+                    target.access, host_keys, settings, asked, planner=planner, missing=missing, dry_run=dry_run
+                )
+        except HostError as error:
+            found = passes.PassResult(error=error)
+        return _report(target, found, found.plan.warnings if found.plan else (), carried_out=not dry_run)
+
+    return converge
+
+
+def _check(egress: Egress, actual: HostState) -> None:
+    proxied = egress.http_proxy is not None or egress.https_proxy is not None
+    if proxied and not egress.api_server_known and actual.service("kubelet") is not None:
+        raise ApiServerUnknown(
+            "the host has a kubelet, and NO_PROXY lacks the API server's host, which is not known: "
+            "set spec.networks.internalAPIHost of EgressProxy/cluster"
+        )
+
+
+def _report(target: Target, found: passes.PassResult, warnings: tuple[str, ...], *, carried_out: bool = False) -> HostReport:
+    return HostReport(
+        name=target.instance.name,
+        address=target.instance.spec.address,
+        result=found.result,
+        changes=found.plan.steps if found.plan else (),
+        restarted=found.restarted if carried_out else (),
+        channels=found.channels,
+        seconds=round(found.seconds, 3),
+        error=str(found.error) if found.error else None,
+        warnings=warnings,
+    )
