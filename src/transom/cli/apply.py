@@ -18,9 +18,10 @@ Workers = Annotated[int, typer.Option("--workers", min=1, max=1024, help="Hosts 
 
 
 def apply(filename: Files, output: Output = Format.TEXT, namespace: Namespace = NAMESPACE, workers: Workers = 32) -> None:
-    """Bring every host that the manifests name to its settings; say what changed, where and why.
+    """Bring hosts to their settings.
 
-    Exit code 1 where a host could not be done; the others are done all the same.
+    Every host that the manifests name is compared with its settings; what differs is changed, and the report says what, where
+    and why. Exit code 1 where a host could not be done; the others are done all the same.
     """
     report = _run(filename, namespace, workers, dry_run=False)
     _print(report, output, planned=False)
@@ -29,9 +30,9 @@ def apply(filename: Files, output: Output = Format.TEXT, namespace: Namespace = 
 
 
 def diff(filename: Files, output: Output = Format.TEXT, namespace: Namespace = NAMESPACE, workers: Workers = 32) -> None:
-    """Say what `apply` would do, and change nothing.
+    """Say what apply would do.
 
-    Exit code 1 where a host differs from its settings or could not be read.
+    Nothing is changed on any host. Exit code 1 where a host differs from its settings or could not be read.
     """
     report = _run(filename, namespace, workers, dry_run=True)
     _print(report, output, planned=True)

@@ -28,7 +28,10 @@ def facts(
     show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Show the credentials in proxy URLs.")] = False,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.TEXT,
 ) -> None:
-    """Show what hosts look like now: proxy variables, services, certificates, and Transom's ledger."""
+    """Show what hosts look like now.
+
+    Proxy variables, services, certificates, and what Transom's ledger says. Nothing is left on a host.
+    """
     from transom.hosts.connection import Access
     from transom.hosts.errors import HostError
     from transom.proxy.secret import Secret
