@@ -12,7 +12,7 @@ from transom.sources.objects import Objects
 
 
 def probe_endpoints(objects: Objects, settings: Effective) -> Iterator[Finding]:
-    """Try the endpoints of the cluster that the manifests describe; one that fails is an error, with policy Report a warning."""
+    """Try the endpoints of the cluster that the manifests describe; a failure is an error, with policy Report a warning."""
     base = layers.base(objects)
     if base is None or settings.own is None:
         return

@@ -25,7 +25,7 @@ def render(
         str | None, typer.Option("--output-dir", metavar="D", help="Write files, values included, each 0600.")
     ] = None,
     system_ca_file: Annotated[
-        str, typer.Option("--system-ca-file", metavar="FILE", help="The CAs that a bundle is added to where it replaces a store.")
+        str, typer.Option("--system-ca-file", metavar="FILE", help="The CAs to which a bundle that replaces a store is added.")
     ] = SYSTEM_CA_FILE,
     show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Show the values of Secrets.")] = False,
 ) -> None:
@@ -74,8 +74,7 @@ def _shown(item: dict[str, Any], *, show_secrets: bool) -> dict[str, Any]:
 def _yaml(items: list[dict[str, Any]]) -> str:
     import yaml
 
-    text: str = yaml.dump_all(items, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=110, explicit_start=True)
-    return text if items else ""
+    return "".join("---\n" + yaml.dump(item, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True) for item in items)
 
 
 def _write(directory: Path, rendered: list[dict[str, Any]], objects: "Objects", settings: "Effective") -> None:

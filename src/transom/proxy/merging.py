@@ -16,10 +16,23 @@ from transom.proxy.objects import Cluster, Networks, Platform
 METADATA_ADDRESS: Final = "169.254.169.254"
 _AZURE_WIRE_SERVER: Final = "168.63.129.16"
 _CATCH_ALL: Final = ("0.0.0.0/0", "::/0")
-# github.com/openshift/api, config/v1, PlatformType
-_KNOWN: Final = frozenset(("AWS", "Azure", "GCP", "OpenStack", "BareMetal", "VSphere", "Nutanix", "None", "Libvirt", "oVirt")) | {
-    *("KubeVirt", "IBMCloud", "PowerVS", "AlibabaCloud", "EquinixMetal", "External")
-}
+# github.com/openshift/api, config/v1, PlatformType; those of them that add something are named in of_platform
+_WITHOUT_ITEMS: Final = frozenset(
+    (
+        "BareMetal",
+        "VSphere",
+        "Nutanix",
+        "None",
+        "Libvirt",
+        "oVirt",
+        "KubeVirt",
+        "IBMCloud",
+        "PowerVS",
+        "AlibabaCloud",
+        "External",
+    )
+)
+_KNOWN: Final = _WITHOUT_ITEMS | {"AWS", "Azure", "GCP", "OpenStack", "EquinixMetal"}
 
 
 class Merged(msgspec.Struct, frozen=True):

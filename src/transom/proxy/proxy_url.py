@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from transom.proxy.url import URL, InvalidURL, escape, illegal_in_userinfo, parse, userinfo_part
+from transom.proxy.url import InvalidURL, escape, illegal_in_userinfo, parse, userinfo_part
 
 
 def examine(text: str, schemes: Collection[str]) -> list[str]:
@@ -30,15 +30,6 @@ def examine(text: str, schemes: Collection[str]) -> list[str]:
 def has_userinfo(text: str) -> bool:
     """Whether there is a user name or password in it, well-formed or not."""
     return userinfo_part(text) is not None
-
-
-def redacted(text: str) -> str:
-    """A valid URL with `***@` for its userinfo, and without path and query."""
-    try:
-        url: URL = parse(text)
-    except InvalidURL:
-        return "***"
-    return url.redacted
 
 
 def _number(digits: str) -> int:

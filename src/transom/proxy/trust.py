@@ -10,10 +10,12 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
-from cryptography import x509
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 MAX_BUNDLE: Final = 4 << 20
 """Bytes. A ConfigMap holds 1 MiB (kubernetes.io, "ConfigMaps"), a file of the system's CAs about 250 kB."""
@@ -21,8 +23,8 @@ MAX_CERTIFICATE: Final = 64 << 10
 """Bytes of DER. Real ones have less than 10 kB."""
 EXPIRES_SOON: Final = timedelta(days=30)
 
-_MARKER = re.compile(r"^[ \t]*-----(BEGIN|END) ([A-Z0-9][A-Z0-9 #]*)-----[ \t]*\r?$", re.MULTILINE)
-_BLANKS = {ord(c): None for c in " \t\r\n"}
+# begins with a literal, which the engine searches for without looking at each line
+_MARKER = re.compile(r"-----(BEGIN|END) ([A-Z0-9][A-Z0-9 #]*)-----(?=[ \t\r]*(?:\n|\Z))")
 _UNREADABLE = "(name cannot be read)"
 
 
@@ -30,7 +32,8 @@ class Certificate(msgspec.Struct, frozen=True, eq=False):
     """A certificate: its DER bytes, and what they say. Two are equal when their bytes are."""
 
     der: bytes
-    parsed: x509.Certificate
+    parsed: Any
+    """The `cryptography.x509.Certificate`."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Certificate) and self.der == other.der
@@ -175,6 +178,8 @@ def _blocks(text: str) -> Iterator[tuple[int, str, str | None]]:
     """Each block: where it begins, its label, and its body; None for a block that has no end of its own."""
     begin: re.Match[str] | None = None
     for marker in _MARKER.finditer(text):
+        if text[text.rfind("\n", 0, marker.start()) + 1 : marker.start()].strip():
+            continue
         if marker[1] == "BEGIN":
             if begin:
                 yield begin.start(), begin[2], None
@@ -208,27 +213,30 @@ def _certificate(label: str, body: str | None) -> Certificate | tuple[Literal["e
     if len(body) > MAX_CERTIFICATE * 4 // 3 + 4096:
         return "error", f"the certificate is too large: at most {MAX_CERTIFICATE:,} bytes are read"
     try:
-        der = binascii.a2b_base64(body.translate(_BLANKS), strict_mode=True)
+        der = binascii.a2b_base64("".join(body.split()), strict_mode=True)
     except ValueError:
         return "error", "the content is not base64"
     return _parse(der) or ("error", "the content is not an X.509 certificate")
 
 
 def _parse(der: bytes) -> Certificate | None:
+    # a tenth of a second to import: not for those who have no certificates
+    from cryptography import x509
+
     try:
         return Certificate(der, x509.load_der_x509_certificate(der))
     except (ValueError, TypeError, x509.InvalidVersion):
         return None
 
 
-def _names(parsed: x509.Certificate) -> tuple[x509.Name, x509.Name] | None:
+def _names(parsed: "x509.Certificate") -> "tuple[x509.Name, x509.Name] | None":
     with contextlib.suppress(ValueError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return parsed.subject, parsed.issuer
     return None
 
 
-def _name_text(parsed: x509.Certificate, which: Literal["subject", "issuer"]) -> str:
+def _name_text(parsed: "x509.Certificate", which: Literal["subject", "issuer"]) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -84,6 +84,19 @@ def parse(text: str) -> URL:
     return URL(scheme, _text(name), _text(port), username, password, _text(rest + question + query), absolute)
 
 
+def redacted(text: str) -> str:
+    """A text that may be a URL, as it may be shown: `***@` for userinfo; `***` for all of it where that cannot be told apart."""
+    if "@" not in text:
+        return text
+    try:
+        url = parse(text)
+    except InvalidURL:
+        return REDACTED
+    part = userinfo_part(text)
+    plain = url.absolute and part is not None and illegal_in_userinfo(text[slice(*part)]) is None
+    return url.redacted if plain else REDACTED
+
+
 def userinfo_part(text: str) -> tuple[int, int] | None:
     """Where the userinfo of a proxy URL was meant to be: from after `//` to before the last `@`; None where there is no `@`.
 
