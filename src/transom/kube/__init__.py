@@ -1,0 +1,1 @@
+"""The API side: the one package that imports the client library."""

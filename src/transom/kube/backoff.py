@@ -1,0 +1,27 @@
+"""How long to wait after a failure."""
+
+import random
+from collections.abc import Callable
+
+import msgspec
+
+
+class Backoff(msgspec.Struct, frozen=True):
+    """Seconds after the first, second, … failure in a row: doubled each time up to `most`, and spread so that many do not meet.
+
+    A wait lies between half of that and all of it ("equal jitter"). What the server asks for by Retry-After is the least.
+    """
+
+    first: float = 1.0
+    most: float = 30.0
+    draw: Callable[[], float] = random.random
+    """Gives a number from 0 to below 1."""
+
+    def seconds(self, failures: int, at_least: float | None = None) -> float:
+        """The wait after `failures` (1 or more) failures in a row."""
+        whole: float = min(self.most, self.first * 2.0 ** min(failures - 1, 30))
+        wait = whole * (0.5 + 0.5 * self.draw())
+        if at_least is not None and at_least > wait:
+            # the same time for everybody would bring them all back at once
+            return at_least + 0.1 * whole * self.draw()
+        return wait

@@ -1,0 +1,309 @@
+"""Requests to an API server: each with a deadline of its own, each failure an ApiError."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Generic
+
+import httpx2
+import msgspec
+
+from transom.kube.connection import Connection
+from transom.kube.errors import ApiError, ConfigurationError, ConnectionFailed, status_error
+from transom.kube.objects import Metadata, T
+from transom.kube.resources import Resource
+
+FIELD_MANAGER: Final = "transom"
+TIMEOUT: Final = 30.0
+"""Seconds for one request and its answer, however slowly either comes."""
+PAGE: Final = 500
+_MAX_LINE: Final = 8 << 20
+_MAX_RETRIES: Final = 4
+_MAX_RETRY_AFTER: Final = 30.0
+_WATCH_HEADERS_SECONDS: Final = 30.0
+
+Permit = Callable[[], float]
+"""Asked right before each write: gives the seconds that are left for it, or raises (the lease is lost)."""
+
+
+class Malformed(msgspec.Struct, frozen=True):
+    """An object that does not fit what it is read into; `problem` names the field."""
+
+    metadata: Metadata
+    problem: str
+
+
+@dataclass(frozen=True)
+class Listing(Generic[T]):
+    """All objects of a kind at one version."""
+
+    items: list[T]
+    malformed: list[Malformed]
+    resource_version: str
+
+
+class WatchEvent(msgspec.Struct, frozen=True):
+    """One line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, and the object not yet decoded."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class _Status(msgspec.Struct, frozen=True):
+    """metav1.Status."""
+
+    code: int | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
+class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str | None = None
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class _Page(msgspec.Struct, frozen=True):
+    metadata: _ListMeta = _ListMeta()
+    items: list[msgspec.Raw] | None = None
+
+
+_decode_page: Final = msgspec.json.Decoder(_Page).decode
+_decode_event: Final = msgspec.json.Decoder(WatchEvent).decode
+_decode_metadata: Final = msgspec.json.Decoder(Metadata).decode
+
+
+class Client:
+    """The requests that Transom makes. `permit` guards every write; without one nothing does."""
+
+    def __init__(self, connection: Connection, permit: Permit | None = None) -> None:
+        self.connection = connection
+        self._permit = permit
+
+    def guarded(self, permit: Permit) -> "Client":
+        """The same connection, on which a write is only begun, and only lasts, while `permit` allows it."""
+        return Client(self.connection, permit)
+
+    async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
+        """One object. Raises NotFound."""
+        return resource.decode(await self.request("GET", resource.path(namespace, name)))
+
+    async def get_json(self, path: str) -> Any:
+        """Whatever is at a path, as plain values."""
+        return msgspec.json.decode(await self.request("GET", path))
+
+    async def list_objects(
+        self, resource: Resource[T], namespace: str | None = None, *, labels: str = "", fields: str = "", page: int = PAGE
+    ) -> Listing[T]:
+        """All objects, page by page. An object that does not decode is in `malformed` and spoils no other. Raises Gone."""
+        query = {"limit": str(page)} | _selectors(labels, fields)
+        items: list[T] = []
+        malformed: list[Malformed] = []
+        while True:
+            body = await self.request("GET", resource.path(namespace), query)
+            try:
+                read = _decode_page(body)
+            except msgspec.DecodeError as error:
+                raise ConnectionFailed(f"{resource.plural}: the answer is no list: {error}") from error
+            for raw in read.items or ():
+                try:
+                    items.append(resource.decode(raw))
+                except msgspec.DecodeError as error:
+                    malformed.append(malformed_object(raw, error))
+            if not read.metadata.continue_:
+                return Listing(items, malformed, read.metadata.resource_version or "")
+            query["continue"] = read.metadata.continue_
+            # a page of 500 costs milliseconds: others get their turn in between
+            await asyncio.sleep(0)
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        resource: Resource[Any],
+        resource_version: str,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        seconds: int = 300,
+        inactivity: float = 150,
+    ) -> AsyncIterator[AsyncIterator[list[WatchEvent]]]:
+        """The changes since a version, in the batches that they come in; the server ends it after `seconds`.
+
+        Raises Gone where the version is too old, ConnectionFailed where the line is cut or silent for `inactivity` seconds.
+        """
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(seconds),
+        } | _selectors(labels, fields)
+        http = self.connection.http
+        timeout = httpx2.Timeout(10, read=inactivity)
+        request = http.build_request("GET", resource.path(namespace), params=query, timeout=timeout)
+        with _ApiErrors(resource.plural):
+            async with asyncio.timeout(_WATCH_HEADERS_SECONDS):
+                response = await http.send(request, stream=True)
+        try:
+            if response.status_code != 200:
+                with _ApiErrors(resource.plural):
+                    raise _failure(response, await response.aread())
+            yield _events(response, resource.plural)
+        finally:
+            await response.aclose()
+
+    async def create(self, resource: Resource[T], value: Mapping[str, Any], namespace: str | None = None) -> T:
+        """Make an object. Raises Conflict where it exists."""
+        query = {"fieldManager": FIELD_MANAGER}
+        return resource.decode(await self.request("POST", resource.path(namespace), query, value))
+
+    async def replace(
+        self, resource: Resource[T], value: Mapping[str, Any], name: str, namespace: str | None = None, seconds: float = TIMEOUT
+    ) -> T:
+        """Put an object in place of the version that `value` names. Raises Conflict where that is no longer the current one."""
+        query = {"fieldManager": FIELD_MANAGER}
+        path = resource.path(namespace, name)
+        return resource.decode(await self.request("PUT", path, query, value, seconds=seconds))
+
+    async def patch(self, resource: Resource[T], value: Mapping[str, Any], name: str, namespace: str | None = None) -> T:
+        """A JSON merge patch (RFC 7386)."""
+        query = {"fieldManager": FIELD_MANAGER}
+        path = resource.path(namespace, name)
+        return resource.decode(await self.request("PATCH", path, query, value, content_type="application/merge-patch+json"))
+
+    async def server_side_apply(
+        self,
+        resource: Resource[T],
+        value: Mapping[str, Any],
+        name: str,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        force: bool = True,
+    ) -> T:
+        """Server-side apply as field manager `transom`. Without `force`, a field that is another manager's raises Conflict."""
+        query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
+        path = resource.path(namespace, name, subresource)
+        return resource.decode(await self.request("PATCH", path, query, value, content_type="application/apply-patch+yaml"))
+
+    async def delete(self, resource: Resource[Any], name: str, namespace: str | None = None, uid: str | None = None) -> None:
+        """Delete an object; with `uid` only that one. Raises NotFound, Conflict."""
+        body = {"preconditions": {"uid": uid}} if uid else None
+        await self.request("DELETE", resource.path(namespace, name), None, body)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        *,
+        content_type: str = "application/json",
+        seconds: float = TIMEOUT,
+    ) -> bytes:
+        """One request; `seconds` include the retries of what the server refused unseen (429). Raises ApiError."""
+        content = msgspec.json.encode(body) if body is not None else None
+        headers = {"Content-Type": content_type} if content is not None else None
+        if self._permit is not None and method != "GET":
+            seconds = min(seconds, self._permit())
+        with _ApiErrors(f"{method} {path}"):
+            async with asyncio.timeout(seconds):
+                for attempt in range(_MAX_RETRIES + 1):
+                    if attempt and self._permit is not None and method != "GET":
+                        self._permit()
+                    response = await self.connection.http.request(method, path, params=query, content=content, headers=headers)
+                    if response.is_success:
+                        return response.content
+                    error = _failure(response, response.content)
+                    wait = error.retry_after
+                    if response.status_code != 429 or wait is None or wait > _MAX_RETRY_AFTER or attempt == _MAX_RETRIES:
+                        raise error
+                    await asyncio.sleep(wait)
+        raise AssertionError("unreachable")  # pragma: no cover
+
+
+def malformed_object(raw: bytes | msgspec.Raw, error: msgspec.DecodeError) -> Malformed:
+    """What can be said of an object that does not decode; without a name where even the metadata does not."""
+    try:
+        metadata = _decode_metadata(raw)
+    except msgspec.DecodeError:
+        metadata = Metadata()
+    return Malformed(metadata, str(error))
+
+
+def status_of(event: WatchEvent) -> ApiError:
+    """The error that an ERROR event of a watch brings."""
+    return _error(bytes(event.object), 500, None)
+
+
+async def _events(response: httpx2.Response, what: str) -> AsyncIterator[list[WatchEvent]]:
+    rest = b""
+    with _ApiErrors(what):
+        async for chunk in response.aiter_bytes():
+            lines = (rest + chunk).split(b"\n")
+            rest = lines.pop()
+            if len(rest) > _MAX_LINE:
+                raise ConnectionFailed(f"{what}: a line of the watch is longer than {_MAX_LINE:,} bytes")
+            try:
+                events = [_decode_event(line) for line in lines if line]
+            except msgspec.DecodeError as error:
+                raise ConnectionFailed(f"{what}: a line of the watch cannot be read: {error}") from error
+            if events:
+                yield events
+    if rest:
+        raise ConnectionFailed(f"{what}: the watch was cut in the middle of a line")
+
+
+class _ApiErrors:
+    """Everything that can happen on the way to the server and back, as ConnectionFailed."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, TimeoutError | httpx2.TimeoutException):
+            raise ConnectionFailed(f"{self._what}: no answer in time") from error
+        if isinstance(error, httpx2.HTTPError | httpx2.StreamError | OSError):
+            raise ConnectionFailed(f"{self._what}: {error or type(error).__name__}") from error
+        if isinstance(error, ConfigurationError):
+            raise ConnectionFailed(f"{self._what}: {error}") from error
+
+
+def _failure(response: httpx2.Response, body: bytes) -> ApiError:
+    return _error(body, response.status_code, _seconds(response.headers.get("Retry-After")))
+
+
+def _error(body: bytes, code: int, retry_after: float | None) -> ApiError:
+    try:
+        status = msgspec.json.decode(body, type=_Status)
+    except msgspec.DecodeError:
+        # a proxy or a server that is not ready answers in its own words: the first of them
+        status = _Status(None, None, " ".join(body[:200].decode(errors="replace").split()))
+    return status_error(status.code or code, status.reason or "", status.message or "", retry_after)
+
+
+def _seconds(header: str | None) -> float | None:
+    """`Retry-After`: seconds or an HTTP date (RFC 9110, section 10.2.3)."""
+    if header is None:
+        return None
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        when = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return max(0.0, when.timestamp() - datetime.fromtimestamp(time.time(), UTC).timestamp())
+
+
+def _selectors(labels: str, fields: str) -> dict[str, str]:
+    return {key: value for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value}

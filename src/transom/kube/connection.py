@@ -1,0 +1,224 @@
+"""How an API server is reached: from a kubeconfig or from inside a pod. The one module that imports lightkube.
+
+The environment decides nothing about the way there: a process that manages proxies must not be cut off from its API server by
+the variables it manages. A proxy is used where the kubeconfig's cluster has a `proxy-url`, as kubectl does.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+import msgspec
+import yaml
+from lightkube.config import client_adapter
+from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig, SingleConfig
+from lightkube.core.exceptions import ConfigError
+
+from transom.kube.errors import ConfigurationError
+
+USER_AGENT: Final = "transom"
+DEFAULT_KUBECONFIG: Final = "~/.kube/config"
+_MAX_CONNECTIONS: Final = 128
+_EXEC_SECONDS: Final = 60
+_EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A server and the client that reaches it. `namespace` is the context's own, `source` where the settings came from."""
+
+    http: httpx2.AsyncClient
+    server: str
+    namespace: str
+    source: str
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.http.aclose()
+
+
+def connect(kubeconfig: str | None = None, context: str | None = None) -> Connection:
+    """A connection by `kubeconfig`, else the pod's service account, else `$KUBECONFIG`, else `~/.kube/config`.
+
+    Nothing is sent yet. Raises ConfigurationError.
+    """
+    config, source = _configuration(kubeconfig, context)
+    proxy = _proxy_url(config)
+    try:
+        parameters = client_adapter.ConnectionParams(timeout=httpx2.Timeout(10), trust_env=False, proxy=proxy)
+        arguments: dict[str, Any] = parameters.httpx_params(config)
+        arguments["auth"] = _authentication(config, arguments["auth"])
+        http = httpx2.AsyncClient(
+            **arguments,
+            headers={"User-Agent": USER_AGENT, "Accept": "application/json"},
+            limits=httpx2.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=32, keepalive_expiry=60),
+        )
+    except (ConfigError, OSError, ValueError) as error:
+        raise ConfigurationError(f"{source}: {error}") from error
+    return Connection(http, config.cluster.server, config.namespace, source)
+
+
+def _configuration(kubeconfig: str | None, context: str | None) -> tuple[SingleConfig, str]:
+    if kubeconfig is None and context is None and Path(SERVICE_ACCOUNT, "token").exists():
+        try:
+            inside = KubeConfig.from_service_account().get()
+        except (ConfigError, KeyError, OSError) as error:
+            raise ConfigurationError(f"{SERVICE_ACCOUNT}: {error}") from error
+        return _checked(inside, SERVICE_ACCOUNT), SERVICE_ACCOUNT
+    path = kubeconfig or os.environ.get("KUBECONFIG") or DEFAULT_KUBECONFIG
+    if kubeconfig is None and os.pathsep in path:
+        raise ConfigurationError(f"KUBECONFIG names several files ({path}): name one, or use --kubeconfig")
+    try:
+        config = KubeConfig.from_file(path).get(context)
+    except (ConfigError, KeyError, TypeError, OSError, yaml.YAMLError, msgspec.ValidationError) as error:
+        raise ConfigurationError(f"{path}: {_reason(error)}") from error
+    return _checked(config, path), path
+
+
+def _checked(config: SingleConfig | None, source: str) -> SingleConfig:
+    if config is None or config.user is None:
+        raise ConfigurationError(f"{source}: the context names no user")
+    if config.user.token_file is not None:
+        config.user.token_file = str(config.abs_file(config.user.token_file))
+    return config
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"`{error.args[0]}` is missing"
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"line {error.problem_mark.line + 1}: {error.problem}"
+    return str(error)
+
+
+def _proxy_url(config: SingleConfig) -> str | None:
+    """The cluster's `proxy-url`: lightkube does not read it."""
+    if config.fname is None:
+        return None
+    clusters = yaml.safe_load(config.fname.expanduser().read_text()).get("clusters") or []
+    for entry in clusters:
+        if entry.get("name") == config.context.cluster:
+            url = (entry.get("cluster") or {}).get("proxy-url")
+            return str(url) if url else None
+    return None
+
+
+def _authentication(config: SingleConfig, ready: Any) -> Any:
+    user = config.user
+    if user is not None and user.token_file is not None:
+        return _FileToken(Path(user.token_file), str.strip)
+    if user is not None and user.token is not None and config.fname is not None:
+        name = config.context.user
+        return _FileToken(config.fname.expanduser(), lambda text: _token_of(text, name))
+    if user is not None and user.exec is not None and user.token is None:
+        return _CommandToken(user.exec.apiVersion, [user.exec.command, *(user.exec.args or [])], _variables(user.exec.env))
+    return ready
+
+
+def _token_of(kubeconfig: str, user: str | None) -> str:
+    users = yaml.safe_load(kubeconfig).get("users") or []
+    return next((str(one["user"].get("token") or "") for one in users if one.get("name") == user), "")
+
+
+def _variables(extra: Any) -> dict[str, str]:
+    return dict(os.environ) | {one.name: one.value for one in extra or []}
+
+
+class _FileToken(httpx2.Auth):
+    """A token that others rotate: the file it is in is read again when it changed, and once more after a 401."""
+
+    def __init__(self, path: Path, extract: Callable[[str], str]) -> None:
+        self._path = path
+        self._extract = extract
+        self._seen: tuple[int, int] | None = None
+        self._token = ""
+
+    def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
+        self._read()
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        response = yield request
+        if response.status_code == 401:
+            self._seen = None
+            self._read()
+            request.headers["Authorization"] = f"Bearer {self._token}"
+            yield request
+
+    def _read(self) -> None:
+        try:
+            state = self._path.stat()
+            if self._seen != (state.st_mtime_ns, state.st_ino):
+                self._token = self._extract(self._path.read_text()) or self._token
+                self._seen = (state.st_mtime_ns, state.st_ino)
+        except (OSError, yaml.YAMLError, AttributeError, KeyError) as error:
+            # half-written or gone for a moment: the token at hand may still be good
+            if not self._token:
+                raise ConfigurationError(f"{self._path}: the token cannot be read") from error
+
+
+class _Credential(msgspec.Struct, rename="camel"):
+    token: str = ""
+
+
+class _ExecCredential(msgspec.Struct):
+    """client-go credential plugin, output: https://kubernetes.io/docs/reference/config-api/client-authentication.v1/."""
+
+    status: _Credential | None = None
+
+
+class _CommandToken(httpx2.Auth):
+    """A token that a credential plugin prints; asked again after a 401. lightkube's own does not know version v1."""
+
+    def __init__(self, version: str, command: list[str], environment: dict[str, str]) -> None:
+        if version not in _EXEC_VERSIONS:
+            raise ConfigError(f"users.exec.apiVersion {version} is not known; there are {' and '.join(_EXEC_VERSIONS)}")
+        self._command = command
+        info = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
+        self._environment = environment | {"KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
+        self._token = ""
+        self._lock = asyncio.Lock()
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        used = await self._get("")
+        request.headers["Authorization"] = f"Bearer {used}"
+        response = yield request
+        if response.status_code == 401:
+            request.headers["Authorization"] = f"Bearer {await self._get(used)}"
+            yield request
+
+    async def _get(self, refused: str) -> str:
+        """The token; a new one where the one at hand was refused."""
+        async with self._lock:
+            if not self._token or self._token == refused:
+                self._token = await self._ask()
+            return self._token
+
+    async def _ask(self) -> str:
+        name = self._command[0]
+        pipe = asyncio.subprocess.PIPE
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command, env=self._environment, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=None
+            )
+        except OSError as error:
+            raise ConfigurationError(f"users.exec.command {name}: {error.strerror}") from error
+        try:
+            async with asyncio.timeout(_EXEC_SECONDS):
+                output, _ = await process.communicate()
+        except TimeoutError as error:
+            raise ConfigurationError(f"users.exec.command {name} gave no token within {_EXEC_SECONDS} s") from error
+        finally:
+            if process.returncode is None:
+                process.kill()
+        if process.returncode != 0:
+            raise ConfigurationError(f"users.exec.command {name} ended with exit code {process.returncode}")
+        try:
+            credential = msgspec.json.decode(output, type=_ExecCredential)
+        except msgspec.DecodeError:
+            credential = _ExecCredential()
+        if credential.status is None or not credential.status.token:
+            raise ConfigurationError(f"users.exec.command {name} printed no status.token")
+        return credential.status.token

@@ -1,0 +1,131 @@
+"""Kubernetes objects as Transom keeps them: structs that declare only what is read.
+
+What is not declared is skipped while the JSON is decoded, which costs neither time nor memory. Go writes an empty list or map
+as `null`, so every field may be None.
+"""
+
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+
+class Projected(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What all of them have in common: camel case outside, snake case inside."""
+
+
+class OwnerReference(Projected, frozen=True):
+    """Who an object belongs to (metav1.OwnerReference)."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class ObjectMeta(Projected, frozen=True):
+    """The part of `metadata` (metav1.ObjectMeta) that somebody here reads."""
+
+    name: str = ""
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    generation: int | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+class Stored(Protocol):
+    """What a store holds: anything with metadata."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """Name, namespace and version."""
+        ...
+
+
+class Metadata(Projected, frozen=True):
+    """An object of which only the metadata matters."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """An object that is kept as it is: few of a kind, and read by `transom.sources`. It is not to be changed."""
+
+    metadata: ObjectMeta
+    value: dict[str, Any]
+
+
+class NodeAddress(Projected, frozen=True):
+    """`status.addresses[]` of a Node: type is InternalIP, ExternalIP, Hostname, InternalDNS or ExternalDNS."""
+
+    type: str | None = None
+    address: str | None = None
+
+
+class Condition(Projected, frozen=True):
+    """A condition of any object. Times are RFC 3339."""
+
+    type: str = ""
+    status: str = "Unknown"
+    reason: str | None = None
+    message: str | None = None
+    observed_generation: int | None = None
+    last_transition_time: str | None = None
+    last_heartbeat_time: str | None = None
+
+
+class NodeSystemInfo(Projected, frozen=True):
+    """`status.nodeInfo` of a Node."""
+
+    operating_system: str | None = None
+    kubelet_version: str | None = None
+    os_image: str | None = None
+
+
+class NodeStatus(Projected, frozen=True):
+    """`status` of a Node."""
+
+    addresses: list[NodeAddress] | None = None
+    conditions: list[Condition] | None = None
+    node_info: NodeSystemInfo | None = None
+
+
+class NodeSpec(Projected, frozen=True):
+    """`spec` of a Node."""
+
+    provider_id: str | None = msgspec.field(default=None, name="providerID")
+    unschedulable: bool | None = None
+
+
+class Node(Projected, frozen=True):
+    """A Node."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec | None = None
+    status: NodeStatus | None = None
+
+
+class LeaseSpec(Projected, frozen=True):
+    """`spec` of a Lease (coordination.k8s.io/v1). Times are RFC 3339 with microseconds."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class LeaseObject(Projected, frozen=True):
+    """A Lease."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseSpec | None = None
+
+
+T = TypeVar("T", bound=Stored)

@@ -1,0 +1,194 @@
+"""The keys that have to be worked on: each once, never twice at a time, the urgent ones first."""
+
+import asyncio
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Hashable
+from enum import IntEnum
+from typing import Final, Generic, TypeVar
+
+from transom.kube.backoff import Backoff
+
+K = TypeVar("K", bound=Hashable)
+
+BACKOFF: Final = Backoff(1.0, 300.0)
+
+
+class Priority(IntEnum):
+    """The smaller goes first: a change that somebody waits for is never behind a thousand periodic checks."""
+
+    CHANGE = 0
+    RETRY = 1
+    CHECK = 2
+
+
+class QueueClosed(Exception):
+    """No more keys are handed out."""
+
+
+class _State:
+    """What is known of a key that waits, is worked on, or has failed."""
+
+    __slots__ = ("due", "failures", "priority", "ticket", "timer", "working")
+
+    def __init__(self) -> None:
+        self.priority: Priority | None = None
+        self.ticket = 0
+        self.timer: asyncio.TimerHandle | None = None
+        self.due = 0.0
+        self.working = False
+        self.failures = 0
+
+
+class KeyQueue(Generic[K]):
+    """Keys for workers on one event loop.
+
+    To add a key that waits changes nothing but its priority; one that is worked on is worked on once more afterwards. Each
+    `take` has to be answered by one `done`. A pass over a key satisfies what was asked for before it began, delayed or not.
+    """
+
+    def __init__(self, backoff: Backoff = BACKOFF) -> None:
+        self._backoff = backoff
+        self._states: dict[K, _State] = {}
+        self._ready: list[tuple[Priority, int, K]] = []
+        self._tickets = itertools.count(1)
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._depth = 0
+        self._working = 0
+        self._closed = False
+
+    def __len__(self) -> int:
+        """How many keys could be taken now."""
+        return self._depth
+
+    @property
+    def working(self) -> int:
+        """How many keys are being worked on."""
+        return self._working
+
+    def failures(self, key: K) -> int:
+        """How often in a row a key has failed."""
+        state = self._states.get(key)
+        return state.failures if state else 0
+
+    def add(self, key: K, priority: Priority = Priority.CHANGE, after: float = 0.0) -> None:
+        """Ask for a key, `after` so many seconds. Of several delays for one key the shortest holds."""
+        state = self._states.setdefault(key, _State())
+        if after > 0:
+            self._delay(key, state, priority, after)
+        elif state.priority is None or priority < state.priority:
+            self._make_ready(key, state, priority)
+
+    def forget(self, key: K) -> None:
+        """Drop a key: it is not handed out any more, and its failures are forgotten. A pass that runs is not disturbed."""
+        state = self._states.get(key)
+        if state is None:
+            return
+        self._stop_timer(state)
+        if state.priority is not None:
+            state.priority = None
+            self._depth -= not state.working
+        state.failures = 0
+        self._drop_if_empty(key, state)
+
+    async def take(self) -> K:
+        """The most urgent key, of equals the one that waits longest. Raises QueueClosed."""
+        while True:
+            if self._closed:
+                raise QueueClosed
+            if (key := self._pop()) is not None:
+                return key
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if waiter.done() and not waiter.cancelled():
+                    # woken and cancelled at once: somebody else has to see to the key
+                    self._wake()
+                elif waiter in self._waiters:
+                    self._waiters.remove(waiter)
+                raise
+
+    def done(self, key: K, *, failed: bool = False, again: float | None = None, at_least: float | None = None) -> None:
+        """End a pass. `failed`: once more after the backoff, or `at_least` seconds; else `again` so many seconds from now."""
+        state = self._states[key]
+        if not state.working:
+            raise ValueError(f"nobody works on {key!r}")
+        state.working = False
+        self._working -= 1
+        if failed:
+            state.failures += 1
+            self._delay(key, state, Priority.RETRY, self._backoff.seconds(state.failures, at_least))
+        else:
+            state.failures = 0
+            if again is not None:
+                self._delay(key, state, Priority.CHECK, again)
+        if state.priority is not None:
+            priority, state.priority = state.priority, None
+            self._make_ready(key, state, priority)
+        self._drop_if_empty(key, state)
+
+    def close(self) -> None:
+        """Hand out no more keys. Passes that run go on."""
+        self._closed = True
+        for state in self._states.values():
+            self._stop_timer(state)
+        while self._waiters:
+            self._wake()
+
+    def _make_ready(self, key: K, state: _State, priority: Priority) -> None:
+        new = state.priority is None
+        state.priority = priority
+        if state.working:
+            return
+        self._depth += new
+        state.ticket = next(self._tickets)
+        heapq.heappush(self._ready, (priority, state.ticket, key))
+        self._wake()
+
+    def _pop(self) -> K | None:
+        while self._ready:
+            _, ticket, key = heapq.heappop(self._ready)
+            state = self._states.get(key)
+            # an entry that was overtaken by a more urgent one for the same key, or whose key was dropped
+            if state is None or state.ticket != ticket or state.priority is None:
+                continue
+            state.priority = None
+            state.working = True
+            self._stop_timer(state)
+            self._depth -= 1
+            self._working += 1
+            return key
+        return None
+
+    def _delay(self, key: K, state: _State, priority: Priority, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        if state.timer is not None and state.due <= due:
+            return
+        self._stop_timer(state)
+        state.due = due
+        state.timer = loop.call_at(due, self._due, key, priority)
+
+    def _due(self, key: K, priority: Priority) -> None:
+        state = self._states[key]
+        state.timer = None
+        self.add(key, priority)
+
+    def _stop_timer(self, state: _State) -> None:
+        if state.timer is not None:
+            state.timer.cancel()
+            state.timer = None
+
+    def _drop_if_empty(self, key: K, state: _State) -> None:
+        if state.priority is None and state.timer is None and not state.working and not state.failures:
+            del self._states[key]
+
+    def _wake(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return

@@ -1,0 +1,183 @@
+"""Keeps a store like the server: list, then watch from that version on; whatever happens, it ends up right again.
+
+After a cut the watch goes on from the last version seen, so nothing is lost and nothing is listed again; where that version is
+too old (410) everything is listed and what is missing from the list is told as deleted. A server that sends nothing at all, not
+even bookmarks, is left after `inactivity`. A kind that is not there (404) is no error: the store is empty until it appears.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, Final, Generic
+
+import msgspec
+import structlog
+
+from transom.kube.backoff import Backoff
+from transom.kube.client import Client, WatchEvent, malformed_object, status_of
+from transom.kube.errors import ApiError, Gone, NotFound
+from transom.kube.objects import Metadata, T
+from transom.kube.resources import Resource
+from transom.kube.store import Store
+
+_log: Final = structlog.get_logger("transom.kube.reflector")
+_decode_metadata: Final = msgspec.json.Decoder(Metadata).decode
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How a reflector takes its time, in seconds."""
+
+    backoff: Backoff = Backoff(0.8, 30.0)
+    absent: Backoff = Backoff(5.0, 30.0)
+    """While the kind is not there."""
+    watch: int = 300
+    """The server ends a watch after this to twice as long: connections are spread over its replicas again."""
+    inactivity: float = 150.0
+    """The server sends bookmarks about every minute."""
+    least: float = 1.0
+    """Between two beginnings of a watch, however well it went: a server that ends each at once is not called in a loop."""
+
+
+PACE: Final = Pace()
+
+
+class Reflector(Generic[T]):
+    """One kind, one store.
+
+    `synced` is set once the store has been filled for the first time, or the kind is known to be absent.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[T],
+        store: Store[T],
+        *,
+        namespace: str | None = None,
+        labels: str = "",
+        fields: str = "",
+        pace: Pace = PACE,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._store = store
+        self._namespace = namespace
+        self._labels = labels
+        self._fields = fields
+        self._pace = pace
+        self._draw = draw
+        self._failures = 0
+        self._version: str | None = None
+        self.synced = asyncio.Event()
+        self.present = False
+        """Whether the server has this kind."""
+        self.lists = 0
+        self.watches = 0
+        """How often each was begun: for the metrics."""
+
+    async def run(self) -> None:
+        """Never returns; cancel it to stop. Faults of the server are waited out, others are raised."""
+        while True:
+            try:
+                if self._version is None:
+                    await self._list()
+                await self._watch()
+            except NotFound as error:
+                self._absent()
+                await self._wait(self._pace.absent, error)
+            except Gone as error:
+                self._version = None
+                # the first time at once; a server for which every version is too old is not listed in a loop
+                if self._failures:
+                    await self._wait(self._pace.backoff, error)
+                else:
+                    self._failures = 1
+            except ApiError as error:
+                await self._wait(self._pace.backoff, error)
+
+    async def _list(self) -> None:
+        self.lists += 1
+        listing = await self._client.list_objects(self._resource, self._namespace, labels=self._labels, fields=self._fields)
+        self._store.replace(listing.items, listing.malformed, listing.resource_version)
+        for one in listing.malformed:
+            self._malformed(one.metadata, one.problem)
+        self._version = listing.resource_version
+        self.present = True
+        self.synced.set()
+        _log.debug("listed", kind=self._resource.kind, objects=len(listing.items), version=self._version)
+
+    async def _watch(self) -> None:
+        began = asyncio.get_running_loop().time()
+        self.watches += 1
+        seconds = int(self._pace.watch * (1 + self._draw()))
+        watch = self._client.watch(
+            self._resource,
+            self._version or "",
+            self._namespace,
+            seconds=seconds,
+            inactivity=self._pace.inactivity,
+            labels=self._labels,
+            fields=self._fields,
+        )
+        async with watch as batches:
+            async for events in batches:
+                for event in events:
+                    self._take(event)
+                self._failures = 0
+        passed = asyncio.get_running_loop().time() - began
+        if passed < self._pace.least:
+            await asyncio.sleep(self._pace.least - passed)
+
+    def _take(self, event: WatchEvent) -> None:
+        if event.type == "ERROR":
+            raise status_of(event)
+        if event.type == "BOOKMARK":
+            self._progress(_decode_metadata(event.object))
+            return
+        try:
+            obj = self._resource.decode(event.object)
+        except msgspec.DecodeError as error:
+            bad = malformed_object(event.object, error)
+            if event.type == "DELETED":
+                self._store.remove((bad.metadata.metadata.namespace, bad.metadata.metadata.name))
+            else:
+                self._store.put_malformed(bad)
+                self._malformed(bad.metadata, bad.problem)
+            self._progress(bad.metadata)
+            return
+        if event.type == "DELETED":
+            self._store.remove((obj.metadata.namespace, obj.metadata.name))
+        elif event.type in ("ADDED", "MODIFIED"):
+            self._store.put(obj)
+        self._progress(obj)
+
+    def _progress(self, obj: Any) -> None:
+        version = obj.metadata.resource_version
+        if version:
+            self._version = version
+            self._store.resource_version = version
+
+    def _malformed(self, obj: Metadata, problem: str) -> None:
+        _log.warning(
+            "object does not fit",
+            kind=self._resource.kind,
+            namespace=obj.metadata.namespace,
+            name=obj.metadata.name,
+            problem=problem,
+        )
+
+    def _absent(self) -> None:
+        if self.present or not self.synced.is_set():
+            _log.info("kind is not there", kind=self._resource.kind, group=self._resource.group)
+        self._version = None
+        self.present = False
+        self._store.clear()
+        self.synced.set()
+
+    async def _wait(self, backoff: Backoff, error: ApiError) -> None:
+        self._failures += 1
+        seconds = backoff.seconds(self._failures, error.retry_after)
+        if not isinstance(error, NotFound):
+            _log.warning("cannot follow", kind=self._resource.kind, error=str(error), seconds=round(seconds, 1))
+        await asyncio.sleep(seconds)

@@ -1,0 +1,170 @@
+"""Objects of one kind in memory: found by name and by index, read as snapshots that do not change."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, Generic
+
+from transom.kube.client import Malformed
+from transom.kube.objects import Stored, T
+
+Name = tuple[str | None, str]
+"""Namespace (None where the kind has none) and name."""
+IndexFunction = Callable[[T], Iterable[str]]
+Listener = Callable[[Name, T | None, T | None], None]
+"""Told of each change: the name, what was there before, what is there now."""
+
+_NOTHING: Final[frozenset[Name]] = frozenset()
+
+
+def name_of(obj: Stored) -> Name:
+    """Where an object is kept."""
+    return obj.metadata.namespace, obj.metadata.name
+
+
+class Snapshot(Generic[T]):
+    """All objects as they were at one moment. Taking one costs nothing; the next change pays for a copy of the table."""
+
+    __slots__ = ("_indexes", "_objects", "malformed", "resource_version")
+
+    def __init__(
+        self,
+        objects: Mapping[Name, T],
+        indexes: Mapping[str, Mapping[str, frozenset[Name]]],
+        malformed: Mapping[Name, Malformed],
+        resource_version: str | None,
+    ) -> None:
+        self._objects = objects
+        self._indexes = indexes
+        self.malformed = malformed
+        self.resource_version = resource_version
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._objects.values())
+
+    def __contains__(self, name: Name) -> bool:
+        return name in self._objects
+
+    def get(self, name: str, namespace: str | None = None) -> T | None:
+        """The object of that name, or None."""
+        return self._objects.get((namespace, name))
+
+    def names(self) -> Iterable[Name]:
+        """The names of all objects."""
+        return self._objects.keys()
+
+    def by(self, index: str, value: str) -> list[T]:
+        """The objects for which the index holds that value, by name. Raises KeyError for an index that does not exist."""
+        return [self._objects[name] for name in sorted(self._indexes[index].get(value, _NOTHING), key=_order)]
+
+
+class Store(Generic[T]):
+    """What a reflector has read. One writer, any number of readers; single steps, so no locks are needed on an event loop."""
+
+    def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
+        self._functions = dict(indexes or {})
+        self._objects: dict[Name, T] = {}
+        self._indexes: dict[str, dict[str, frozenset[Name]]] = {index: {} for index in self._functions}
+        self._malformed: dict[Name, Malformed] = {}
+        self._listeners: list[Listener[T]] = []
+        self._shared = False
+        self.resource_version: str | None = None
+        """The version up to which changes are in; None before the first list."""
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def subscribe(self, listener: Listener[T]) -> None:
+        """Call `listener` after each change; the objects that are there already are told at once."""
+        self._listeners.append(listener)
+        for name, obj in list(self._objects.items()):
+            listener(name, None, obj)
+
+    def snapshot(self) -> Snapshot[T]:
+        """All objects as they are now. Snapshots of several stores taken without an `await` between them belong together."""
+        self._shared = True
+        return Snapshot(
+            MappingProxyType(self._objects),
+            MappingProxyType({index: MappingProxyType(values) for index, values in self._indexes.items()}),
+            MappingProxyType(self._malformed),
+            self.resource_version,
+        )
+
+    def replace(self, items: Iterable[T], malformed: Iterable[Malformed], resource_version: str) -> None:
+        """Put a whole list in place: what is not in it is gone, and told as gone. Unchanged objects are not told.
+
+        An object that no longer decodes stays as it last was, and is named in `malformed`.
+        """
+        listed = {name_of(item): item for item in items}
+        bad = {name_of(one.metadata): one for one in malformed}
+        for name in [name for name in self._objects if name not in listed and name not in bad]:
+            self.remove(name)
+        self._detach()
+        self._malformed = bad
+        for item in listed.values():
+            self.put(item)
+        self.resource_version = resource_version
+
+    def put(self, obj: T) -> None:
+        """Add an object or put it in the place of its last version."""
+        name = name_of(obj)
+        before = self._objects.get(name)
+        same = before is not None and before.metadata.resource_version == obj.metadata.resource_version
+        if same and before is not None and before.metadata.uid == obj.metadata.uid and name not in self._malformed:
+            return
+        self._detach()
+        self._malformed.pop(name, None)
+        self._objects[name] = obj
+        self._index(name, before, obj)
+        self._tell(name, before, obj)
+
+    def put_malformed(self, malformed: Malformed) -> None:
+        """Note that the newest version of an object does not decode; the last one that did stays."""
+        self._detach()
+        self._malformed[name_of(malformed.metadata)] = malformed
+
+    def remove(self, name: Name) -> None:
+        """Take an object out, if it is there."""
+        self._detach()
+        self._malformed.pop(name, None)
+        before = self._objects.pop(name, None)
+        if before is not None:
+            self._index(name, before, None)
+            self._tell(name, before, None)
+
+    def clear(self) -> None:
+        """Take everything out: the kind itself is gone from the server."""
+        self.replace((), (), "")
+        self.resource_version = None
+
+    def _tell(self, name: Name, before: T | None, after: T | None) -> None:
+        for listener in self._listeners:
+            listener(name, before, after)
+
+    def _index(self, name: Name, before: T | None, after: T | None) -> None:
+        for index, function in self._functions.items():
+            old = frozenset(function(before)) if before is not None else frozenset()
+            new = frozenset(function(after)) if after is not None else frozenset()
+            values = self._indexes[index]
+            for value in old - new:
+                left = values[value] - {name}
+                if left:
+                    values[value] = left
+                else:
+                    del values[value]
+            for value in new - old:
+                values[value] = values.get(value, _NOTHING) | {name}
+
+    def _detach(self) -> None:
+        """Leave the tables to the snapshots that share them."""
+        if self._shared:
+            self._objects = self._objects.copy()
+            self._indexes = {index: values.copy() for index, values in self._indexes.items()}
+            self._malformed = self._malformed.copy()
+            self._shared = False
+
+
+def _order(name: Name) -> tuple[str, str]:
+    return name[0] or "", name[1]

@@ -1,0 +1,229 @@
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from virtual_time import run
+
+from transom.kube.backoff import Backoff
+from transom.kube.queue import KeyQueue, Priority, QueueClosed
+
+STEADY = Backoff(1.0, 300.0, draw=lambda: 1.0)
+
+
+def test_a_key_is_handed_out_once_however_often_it_was_added() -> None:
+    async def main() -> None:
+        queue: KeyQueue[str] = KeyQueue()
+        for _ in range(1000):
+            queue.add("a")
+        assert len(queue) == 1
+        assert await queue.take() == "a"
+        queue.done("a")
+        assert len(queue) == 0
+        assert queue._states == {}
+
+    run(main())
+
+
+def test_a_key_added_during_its_pass_waits_for_the_end_of_it() -> None:
+    async def main() -> None:
+        queue: KeyQueue[str] = KeyQueue()
+        queue.add("a")
+        await queue.take()
+        queue.add("a")
+        other = asyncio.ensure_future(queue.take())
+        await asyncio.sleep(100)
+        assert not other.done()
+        assert (len(queue), queue.working) == (0, 1)
+        queue.done("a")
+        assert await other == "a"
+        queue.done("a")
+        assert (len(queue), queue.working) == (0, 0)
+
+    run(main())
+
+
+def test_changes_go_before_retries_and_checks_and_each_in_its_order() -> None:
+    async def main() -> None:
+        queue: KeyQueue[str] = KeyQueue()
+        queue.add("check 1", Priority.CHECK)
+        queue.add("check 2", Priority.CHECK)
+        queue.add("retry", Priority.RETRY)
+        queue.add("change 1")
+        queue.add("change 2")
+        queue.add("check 2", Priority.CHANGE)
+        queue.add("change 1", Priority.CHECK)
+        taken = [await queue.take() for _ in range(5)]
+        assert taken == ["change 1", "change 2", "check 2", "retry", "check 1"]
+
+    run(main())
+
+
+def test_failures_back_off_for_each_key_until_it_succeeds() -> None:
+    async def main() -> None:
+        queue: KeyQueue[str] = KeyQueue(STEADY)
+        loop = asyncio.get_running_loop()
+        queue.add("a")
+        waits = []
+        for _ in range(11):
+            await queue.take()
+            ended = loop.time()
+            queue.done("a", failed=True)
+            queue.add("b")
+            assert await queue.take() == "b"
+            assert loop.time() == ended
+            queue.done("b")
+            while not len(queue):
+                await asyncio.sleep(0.5)
+            waits.append(round(loop.time() - ended))
+        assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+        await queue.take()
+        queue.done("a")
+        assert queue.failures("a") == 0
+        assert queue._states == {}
+
+    run(main())
+
+
+def test_a_change_does_not_wait_for_the_backoff() -> None:
+    async def main() -> None:
+        queue: KeyQueue[str] = KeyQueue(STEADY)
+        queue.add("a")
+        await queue.take()
+        began = asyncio.get_running_loop().time()
+        queue.done("a", failed=True, at_least=600)
+        queue.add("a")
+        assert await queue.take() == "a"
+        assert asyncio.get_running_loop().time() == began
+        assert queue.failures("a") == 1
+        queue.done("a")
+        await asyncio.sleep(1000)
+        assert len(queue) == 0, "the pass stood for the retry"
+
+    run(main())
+
+
+def test_the_shortest_delay_holds_and_a_pass_stands_for_it() -> None:
+    async def main() -> None:
+        queue: KeyQueue[str] = KeyQueue()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        queue.add("a", Priority.CHECK, after=1800)
+        queue.add("a", Priority.CHANGE, after=5)
+        queue.add("a", Priority.CHECK, after=60)
+        assert await queue.take() == "a"
+        assert loop.time() - began == pytest.approx(5)
+        queue.done("a", again=1800)
+        assert await queue.take() == "a"
+        assert loop.time() - began == pytest.approx(1805)
+        queue.done("a")
+        await asyncio.sleep(5000)
+        assert len(queue) == 0
+
+    run(main())
+
+
+def test_forget_drops_what_waits_and_lets_a_pass_end() -> None:
+    async def main() -> None:
+        queue: KeyQueue[str] = KeyQueue()
+        queue.add("a")
+        queue.add("b", after=10)
+        queue.forget("a")
+        queue.forget("b")
+        queue.forget("never seen")
+        await asyncio.sleep(20)
+        assert len(queue) == 0
+        queue.add("c")
+        await queue.take()
+        queue.add("c")
+        queue.forget("c")
+        queue.done("c")
+        assert len(queue) == 0
+        assert queue._states == {}
+
+    run(main())
+
+
+def test_done_without_take_is_an_error() -> None:
+    async def main() -> None:
+        queue: KeyQueue[str] = KeyQueue()
+        queue.add("a")
+        with pytest.raises(ValueError, match="nobody works on 'a'"):
+            queue.done("a")
+
+    run(main())
+
+
+def test_close_ends_waiting_workers_and_hands_out_nothing() -> None:
+    async def main() -> None:
+        queue: KeyQueue[str] = KeyQueue()
+        workers = [asyncio.ensure_future(queue.take()) for _ in range(3)]
+        await asyncio.sleep(0)
+        queue.close()
+        results = await asyncio.gather(*workers, return_exceptions=True)
+        assert [type(result) for result in results] == [QueueClosed] * 3
+        queue.add("a")
+        with pytest.raises(QueueClosed):
+            await queue.take()
+
+    run(main())
+
+
+def test_a_worker_cancelled_while_it_is_woken_leaves_the_key_to_another() -> None:
+    async def main() -> None:
+        queue: KeyQueue[str] = KeyQueue()
+        first = asyncio.ensure_future(queue.take())
+        second = asyncio.ensure_future(queue.take())
+        await asyncio.sleep(0)
+        queue.add("a")
+        first.cancel()
+        assert await second == "a"
+
+    run(main())
+
+
+@given(
+    adds=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(Priority), st.sampled_from([0, 0, 0, 1, 7])), max_size=60),
+    pauses=st.lists(st.sampled_from([0, 0, 1, 3]), max_size=60),
+    outcomes=st.lists(st.booleans(), max_size=100),
+)
+def test_every_add_is_followed_by_a_pass_and_no_two_passes_of_a_key_overlap(
+    adds: list[tuple[int, Priority, int]], pauses: list[int], outcomes: list[bool]
+) -> None:
+    async def main() -> None:
+        queue: KeyQueue[int] = KeyQueue(STEADY)
+        loop = asyncio.get_running_loop()
+        working: set[int] = set()
+        last_begin: dict[int, float] = {}
+        asked: dict[int, float] = {}
+        order = 0
+
+        async def worker() -> None:
+            nonlocal order
+            while True:
+                key = await queue.take()
+                assert key not in working, "two passes over one key"
+                working.add(key)
+                order += 1
+                last_begin[key] = order
+                await asyncio.sleep(2)
+                working.discard(key)
+                queue.done(key, failed=outcomes.pop() if outcomes else False)
+
+        workers = [asyncio.ensure_future(worker()) for _ in range(3)]
+        for index, (key, priority, after) in enumerate(adds):
+            order += 1
+            asked[key] = order
+            queue.add(key, priority, after)
+            if index < len(pauses):
+                await asyncio.sleep(pauses[index])
+        end = loop.time() + 2000
+        while loop.time() < end:
+            await asyncio.sleep(50)
+        assert all(last_begin.get(key, 0) > when for key, when in asked.items()), "an add that no pass followed"
+        assert (len(queue), queue.working, queue._states) == (0, 0, {})
+        for one in workers:
+            assert not one.done()
+            one.cancel()
+
+    run(main())

@@ -1,0 +1,141 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transom.kube.client import Malformed
+from transom.kube.objects import Metadata, ObjectMeta
+from transom.kube.store import Name, Store
+
+
+def thing(name: str, version: int, *colours: str, namespace: str | None = None, uid: str = "u") -> Metadata:
+    labels = dict.fromkeys(colours, "")
+    return Metadata(ObjectMeta(name, namespace, uid=uid, resource_version=str(version), labels=labels))
+
+
+def store() -> tuple[Store[Metadata], list[tuple[Name, str | None, str | None]]]:
+    told: list[tuple[Name, str | None, str | None]] = []
+    made: Store[Metadata] = Store({"colour": lambda one: one.metadata.labels or ()})
+    made.subscribe(
+        lambda name, before, after: told.append(
+            (name, before and before.metadata.resource_version, after and after.metadata.resource_version)
+        )
+    )
+    return made, told
+
+
+def test_a_list_tells_what_is_new_changed_and_gone_and_nothing_else() -> None:
+    kept, told = store()
+    kept.replace([thing("a", 1), thing("b", 2), thing("c", 3)], (), "10")
+    told.clear()
+    kept.replace([thing("b", 2), thing("c", 13), thing("d", 14)], (), "20")
+    assert told == [((None, "a"), "1", None), ((None, "c"), "3", "13"), ((None, "d"), None, "14")]
+    assert kept.resource_version == "20"
+
+
+def test_an_object_made_anew_under_its_name_is_told() -> None:
+    kept, told = store()
+    kept.put(thing("a", 1, uid="first"))
+    kept.put(thing("a", 1, uid="second"))
+    assert len(told) == 2
+
+
+def test_a_late_subscriber_is_told_what_is_there() -> None:
+    kept, _ = store()
+    kept.put(thing("a", 1))
+    late: list[Name] = []
+    kept.subscribe(lambda name, before, after: late.append(name))
+    assert late == [(None, "a")]
+
+
+def test_a_snapshot_does_not_change() -> None:
+    kept, _ = store()
+    kept.replace([thing("a", 1, "red"), thing("b", 2, "red", "blue")], (), "2")
+    before = kept.snapshot()
+    kept.put(thing("a", 3, "blue"))
+    kept.remove((None, "b"))
+    kept.put(thing("c", 4, "red"))
+    kept.put_malformed(Malformed(Metadata(ObjectMeta("c")), "no"))
+    assert {one.metadata.name: one.metadata.resource_version for one in before} == {"a": "1", "b": "2"}
+    assert [one.metadata.name for one in before.by("colour", "red")] == ["a", "b"]
+    assert [one.metadata.name for one in before.by("colour", "blue")] == ["b"]
+    assert not before.malformed
+    assert before.resource_version == "2"
+    after = kept.snapshot()
+    assert [one.metadata.name for one in after.by("colour", "red")] == ["c"]
+    assert [one.metadata.name for one in after.by("colour", "blue")] == ["a"]
+    assert after.by("colour", "green") == []
+    assert set(after.malformed) == {(None, "c")}
+    with pytest.raises(KeyError):
+        after.by("size", "red")
+
+
+def test_an_object_that_no_longer_decodes_stays_as_it_last_was() -> None:
+    kept, told = store()
+    kept.replace([thing("a", 1), thing("b", 1)], (), "1")
+    told.clear()
+    bad = Malformed(Metadata(ObjectMeta("a", resource_version="5")), "Expected `str`, got `int` - at `$.spec`")
+    kept.replace([thing("b", 1)], [bad], "5")
+    assert told == []
+    snapshot = kept.snapshot()
+    assert snapshot.get("a") == thing("a", 1)
+    assert snapshot.malformed[None, "a"] is bad
+    kept.put(thing("a", 6))
+    assert not kept.snapshot().malformed
+    kept.put_malformed(bad)
+    kept.remove((None, "a"))
+    assert not kept.snapshot().malformed
+
+
+def test_the_same_version_ends_a_malformed_one() -> None:
+    """An edit that is taken back gives a new version, but a list after a change of the reader need not."""
+    kept, _ = store()
+    kept.put(thing("a", 1))
+    kept.put_malformed(Malformed(Metadata(ObjectMeta("a")), "no"))
+    kept.put(thing("a", 1))
+    assert not kept.snapshot().malformed
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["put", "remove", "replace", "snapshot"]),
+            st.lists(st.tuples(st.sampled_from("abcd"), st.sets(st.sampled_from(["red", "blue"]))), max_size=4),
+        ),
+        max_size=30,
+    )
+)
+def test_indexes_are_those_of_the_objects_and_snapshots_stay(steps: list[tuple[str, list[tuple[str, set[str]]]]]) -> None:
+    kept, told = store()
+    version = 0
+    taken = []
+    for action, items in steps:
+        objects = []
+        for name, colours in items:
+            version += 1
+            objects.append(thing(name, version, *colours))
+        if action == "replace":
+            kept.replace(objects, (), str(version))
+        for one in objects:
+            if action == "put":
+                kept.put(one)
+            elif action == "remove":
+                kept.remove((None, one.metadata.name))
+        if action == "snapshot":
+            snapshot = kept.snapshot()
+            taken.append((snapshot, list(snapshot), snapshot.by("colour", "red"), snapshot.by("colour", "blue")))
+    for snapshot, objects, red, blue in [*taken, (kept.snapshot(), list(kept.snapshot()), None, None)]:
+        assert list(snapshot) == objects
+        for colour, then in (("red", red), ("blue", blue)):
+            now = snapshot.by("colour", colour)
+            assert then is None or now == then
+            expected = sorted(one.metadata.name for one in objects if colour in (one.metadata.labels or {}))
+            assert [one.metadata.name for one in now] == expected
+    # what was told adds up to what is there
+    there: dict[Name, str] = {}
+    for name, before, after in told:
+        assert there.get(name) == before
+        if after is None:
+            del there[name]
+        else:
+            there[name] = after
+    assert there == {(None, one.metadata.name): one.metadata.resource_version for one in kept.snapshot()}
