@@ -7,6 +7,7 @@ import typer
 
 from transom.cli.apply import apply, diff
 from transom.cli.facts import facts
+from transom.cli.no_proxy import no_proxy
 from transom.cli.render import render
 from transom.cli.trust import trust
 from transom.cli.validate import validate
@@ -42,6 +43,7 @@ app.command()(facts)
 app.command()(validate)
 app.command()(render)
 app.add_typer(trust, name="trust")
+app.add_typer(no_proxy, name="no-proxy")
 
 
 def run() -> None:

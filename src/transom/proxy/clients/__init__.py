@@ -1,10 +1,13 @@
 """How programs read NO_PROXY: one profile a client, one engine that evaluates them all.
 
 `decide(CLIENTS["go"], url, no_proxy)` says what a client does with a URL, and which item decides.
+`lint(no_proxy)` names the items that bite on nodes, each with a safer form; `translate` writes a list in another language.
 """
 
 from transom.proxy.clients.catalog import CLIENTS, NODE_CLIENTS
 from transom.proxy.clients.decision import Decision, decide
+from transom.proxy.clients.lint import Finding, lint
 from transom.proxy.clients.profile import Client
+from transom.proxy.clients.translation import Translation, translate
 
-__all__ = ["CLIENTS", "NODE_CLIENTS", "Client", "Decision", "decide"]
+__all__ = ["CLIENTS", "NODE_CLIENTS", "Client", "Decision", "Finding", "Translation", "decide", "lint", "translate"]

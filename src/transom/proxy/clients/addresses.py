@@ -85,7 +85,7 @@ def without_mapping(address: Address) -> Address:
 def format_address(address: Address, *, dotted_mapping: bool = False) -> str:
     """Write an address in its canonical spelling (RFC 5952).
 
-    `dotted_mapping` writes IPv4-mapped addresses as inet_ntop(3) does (`::ffff:10.1.2.3`), else as browsers do (`::ffff:a01:203`).
+    With `dotted_mapping`, `::ffff:10.1.2.3` as inet_ntop(3) writes it; else `::ffff:a01:203` as browsers do.
     """
     family, value = address
     if family == 4:

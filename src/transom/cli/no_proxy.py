@@ -1,0 +1,163 @@
+"""`transom no-proxy`: what programs make of a NO_PROXY list."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from transom.cli.merge import merge
+from transom.cli.output import ExitCode, Format, fail, print_data
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+no_proxy = typer.Typer(name="no-proxy", help="What programs make of a NO_PROXY list.", no_args_is_help=True)
+no_proxy.command()(merge)
+
+Output = Annotated[Format, typer.Option("--output", "-o", help="How to write it.")]
+Clients = Annotated[
+    list[str] | None, typer.Option("--client", metavar="NAME", help="Judge for this client; may be given several times.")
+]
+
+
+@no_proxy.command()
+def check(
+    urls: Annotated[list[str] | None, typer.Argument(metavar="URL…", help="Where a program wants to go.")] = None,
+    value: Annotated[str | None, typer.Option("--no-proxy", metavar="LIST", help="The value of NO_PROXY.")] = None,
+    client: Clients = None,
+    cases: Annotated[
+        str | None,
+        typer.Option("--cases", metavar="FILE", help="Decide cases, one JSON object a line; - is stdin."),
+    ] = None,
+    output: Output = Format.TEXT,
+) -> None:
+    """Say who bypasses the proxy for a URL, and which item decides.
+
+    Both proxies are taken to be set. Without --no-proxy, NO_PROXY is not set. A client of another list language (wininet,
+    java-nonproxyhosts, …) reads LIST in that language.
+    """
+    if cases is not None:
+        if urls or value is not None or client:
+            fail("--cases brings its own URLs, lists and clients: leave out URL, --no-proxy and --client")
+        _check_cases(cases)
+        return
+    if not urls:
+        fail("no URL: write transom no-proxy check URL --no-proxy LIST, or --cases FILE")
+    from transom.proxy.clients import CLIENTS, decide
+    from transom.proxy.clients.urls import parse_url
+
+    for url in urls:
+        try:
+            parse_url(url)
+        except ValueError as error:
+            fail(str(error))
+    names = _known(client) if client else [name for name, row in CLIENTS.items() if row.language == "NO_PROXY"]
+    decisions = [decide(CLIENTS[name], url, value) for url in urls for name in names]
+    if output is not Format.TEXT:
+        print_data(decisions, output)
+        return
+    from transom.cli.no_proxy_tables import print_decisions, print_families
+
+    if client:
+        print_decisions(decisions)
+    else:
+        print_families(decisions)
+
+
+@no_proxy.command()
+def lint(
+    value: Annotated[str, typer.Argument(metavar="LIST", help="The value of NO_PROXY.")],
+    client: Clients = None,
+    output: Output = Format.TEXT,
+) -> None:
+    """Name the items that some clients ignore, over-match or choke on, each with the form to use instead.
+
+    Judges for the clients of a Windows or a Linux node, or for those given with --client. Ends with 1 when it finds something.
+    """
+    from transom.proxy.clients import NODE_CLIENTS
+    from transom.proxy.clients import lint as find
+
+    names = tuple(_known(client)) if client else NODE_CLIENTS
+    _refuse_other_languages(names)
+    findings = find(value, names)
+    if output is not Format.TEXT:
+        print_data(findings, output)
+    else:
+        from transom.cli.no_proxy_tables import print_lint
+
+        print_lint(findings, names)
+    if findings:
+        raise SystemExit(ExitCode.NOT_DONE)
+
+
+def _known(names: "Iterable[str]") -> list[str]:
+    """The clients named; an unknown one ends the command with the nearest names."""
+    from transom.proxy.clients import CLIENTS
+
+    wanted = list(dict.fromkeys(names))
+    for name in wanted:
+        if name not in CLIENTS:
+            _fail_unknown(name)
+    return wanted
+
+
+def _nearest(name: str) -> str:
+    import difflib
+
+    from transom.proxy.clients import CLIENTS
+
+    lowered = name.lower()
+    near = difflib.get_close_matches(lowered, CLIENTS, n=4, cutoff=0.5) or [
+        known for known in CLIENTS if lowered and (lowered[:3] in known or known in lowered)
+    ]
+    return f"the nearest are {', '.join(near[:4])}" if near else f"the clients are {', '.join(CLIENTS)}"
+
+
+def _fail_unknown(name: str, where: str = "") -> NoReturn:
+    fail(f"{where}unknown client {name!r}; {_nearest(name)}")
+
+
+def _refuse_other_languages(names: "Iterable[str]") -> None:
+    from transom.proxy.clients import CLIENTS
+
+    for name in names:
+        if CLIENTS[name].language != "NO_PROXY":
+            fail(f"client {name} reads {CLIENTS[name].language}, not NO_PROXY: lint has no rules for it")
+        if not CLIENTS[name].passes:
+            fail(f"client {name} reads no NO_PROXY at all: no form of an item helps it")
+
+
+def _check_cases(path: str) -> None:
+    import msgspec
+
+    from transom.proxy.clients.cases import UnknownClientError, decide_case, read_case
+
+    answers: list[bytes] = []
+    for number, line in enumerate(_read_lines(path), start=1):
+        if not line.strip():
+            continue
+        where = f"{path} line {number}: "
+        try:
+            fields, case = read_case(line)
+            decision = decide_case(case)
+        except UnknownClientError as error:
+            _fail_unknown(error.name, where)
+        except ValueError as error:
+            fail(f"{where}{error}")
+        answers.append(
+            msgspec.json.encode({**fields, "bypass": decision.bypass, "item": decision.item, "reason": decision.reason})
+        )
+    sys.stdout.flush()
+    sys.stdout.buffer.write(b"".join(answer + b"\n" for answer in answers))
+    sys.stdout.buffer.flush()
+
+
+def _read_lines(path: str) -> list[bytes]:
+    if path == "-":
+        return sys.stdin.buffer.read().split(b"\n")
+    from pathlib import Path
+
+    try:
+        return Path(path).read_bytes().split(b"\n")
+    except OSError as error:
+        fail(f"{path}: {error.strerror or error}")
