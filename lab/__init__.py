@@ -1,1 +1,1 @@
-"""The Windows host, the proxy and the registry that tests and the demo use."""
+"""The Windows host of the tests and the demo: Wine machines behind SSH, an intercepting proxy, an image registry."""

@@ -1,0 +1,101 @@
+"""The Windows programs of the lab, built from source where the cache does not have them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import cache
+from lab.progress import step
+
+SOURCES = Path(__file__).parent
+COMPILER = "x86_64-w64-mingw32-gcc"
+CONTAINERD = "2.4.2"
+
+
+class BuildError(Exception):
+    """A program could not be built; the message holds the end of what the compiler said."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """A DLL of ``native/``, with the libraries it links."""
+
+    name: str
+    links: tuple[str, ...] = ()
+
+
+LIBRARIES = (
+    Library("bcryptprimitives", ("advapi32", "ntdll")),
+    Library("vmcompute", ("ole32",)),
+    Library("computenetwork", ("ole32",)),
+    Library("pdh"),
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A Go program: its module below ``go/``, the package to build, the version it is, and linker flags."""
+
+    name: str
+    module: str
+    package: str
+    version: str
+    linker_flags: str = ""
+
+
+_CONTAINERD_VERSION = f"-X github.com/containerd/containerd/v2/version.Version=v{CONTAINERD}"
+RECORDER = Program("recorder", "recorder", ".", "")
+CONTAINERD_PROGRAMS = (
+    Program("containerd", "containerd", "github.com/containerd/containerd/v2/cmd/containerd", CONTAINERD, _CONTAINERD_VERSION),
+    Program("ctr", "containerd", "github.com/containerd/containerd/v2/cmd/ctr", CONTAINERD, _CONTAINERD_VERSION),
+    Program("cri-pull", "containerd", "./cri-pull", ""),
+)
+
+
+def native() -> Path:
+    """The directory of the DLLs that fill Wine's gaps, and of boot.exe and shell.exe."""
+    sources = SOURCES / "native"
+
+    def make(target: Path) -> None:
+        with step("building the DLLs for Wine"):
+            for library in LIBRARIES:
+                links = [f"-l{name}" for name in library.links]
+                options = ["-O2", "-Wall", "-Wno-cast-function-type", "-s", "-shared"]
+                _run([COMPILER, *options, "-o", target / f"{library.name}.dll", sources / f"{library.name}.c", *links])
+            for name in ("boot", "shell"):
+                _run([COMPILER, "-O2", "-Wall", "-s", "-municode", "-o", target / f"{name}.exe", sources / f"{name}.c"])
+
+    return cache.entry("native", cache.digest([sources]), make)
+
+
+def program(wanted: Program) -> Path:
+    """The built ``<name>.exe``."""
+    module = SOURCES / "go" / wanted.module
+    key = cache.digest([module, wanted.package, wanted.linker_flags])
+
+    def make(target: Path) -> None:
+        title = " ".join(filter(None, (f"building {wanted.name}.exe", wanted.version)))
+        with step(title):
+            environment = os.environ | {"GOOS": "windows", "GOARCH": "amd64", "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
+            flags = f"-s -w {wanted.linker_flags}".strip()
+            command: list[str | Path] = [_go(), "build", "-ldflags", flags, "-o", target / f"{wanted.name}.exe", wanted.package]
+            _run(command, cwd=module, env=environment)
+
+    return cache.entry(wanted.name, key, make) / f"{wanted.name}.exe"
+
+
+def _go() -> str:
+    found = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if not found:
+        raise BuildError("go is not installed: run scripts/install")
+    return found
+
+
+def _run(command: list[str | Path], cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BuildError(f"{Path(command[0]).name} failed:\n{(done.stderr or done.stdout)[-2000:]}")

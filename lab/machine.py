@@ -1,0 +1,237 @@
+"""A Windows machine: a Wine prefix that can be switched on and off, and an SSH server before it."""
+
+from __future__ import annotations
+
+import json
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab import cache, template, wine
+from lab.place import Place, loopback
+from lab.ssh import SSH
+
+SYSTEM = r"C:\windows\system32"
+BOOT_SECONDS = 60
+SERVICE_SECONDS = 30
+BOOTS = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters"
+
+
+class MachineError(Exception):
+    """The machine did not do what it was told."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One event that a recorder service wrote: ``start`` or ``stop``, its number from 1, and the environment at a start."""
+
+    event: str
+    number: int
+    time: str
+    environment: tuple[str, ...] = ()
+
+    def variable(self, name: str) -> str | None:
+        """The value of an environment variable; its name in any case, as on Windows."""
+        for item in self.environment:
+            key, _, value = item.partition("=")
+            if key.lower() == name.lower():
+                return value
+        return None
+
+
+class Machine:
+    """One machine. It is switched off when made; a context manager destroys it at the end."""
+
+    def __init__(self, name: str = "win1", place: Place | None = None, containerd: bool = False, shell: str = "cmd") -> None:
+        """Make a machine as a copy of the template.
+
+        Args:
+            name: for people; need not be unique.
+            place: its address; by default a free port of the loopback.
+            containerd: with the containerd service.
+            shell: the default shell of its SSH server, ``cmd`` or ``powershell``.
+        """
+        origin = template.template(containerd=containerd)
+        machines = cache.directory() / "machines"
+        machines.mkdir(exist_ok=True)
+        self.name = name
+        self.place = place or loopback()
+        self.directory = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=machines))
+        self.prefix = self.directory / "prefix"
+        template.copy(origin, self.prefix)
+        self.drive = self.prefix / "drive_c"
+        self.ssh = SSH(self.directory, self.prefix, self.place, shell)
+        self._power: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.destroy()
+
+    # ---- power ---------------------------------------------------------------------------------------------------
+
+    def boot(self) -> None:
+        """Switch on: returns when the service control manager answers and SSH can be reached."""
+        if self._power:
+            raise MachineError(f"{self.name} is on already")
+        command = [*self.place.inside, wine.loader(), r"C:\lab\boot.exe"]
+        self._power = subprocess.Popen(
+            command,
+            cwd=self.drive,
+            env=wine.environment(self.prefix),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.ssh.start()
+        output = self._power.stdout
+        assert output is not None
+        readable, _, _ = select.select([output], [], [], BOOT_SECONDS)
+        if not readable or output.readline().strip() != b"ready":
+            self.power_off()
+            raise MachineError(f"{self.name} did not boot in {BOOT_SECONDS} s")
+        self.ssh.wait()
+
+    def power_off(self) -> None:
+        """Switch off: every connection and process ends, and the registry is written to the disk."""
+        self.ssh.stop()
+        wine.stop(self.prefix)
+        self._reap()
+
+    def cut_power(self) -> None:
+        """Take the power away: what of the registry was not on the disk yet is lost (Wine writes it every 30 s)."""
+        self.ssh.kill()
+        wine.kill(self.prefix)
+        self._reap()
+
+    def reboot(self) -> None:
+        """Switch off and on again."""
+        self.power_off()
+        self.boot()
+
+    def destroy(self) -> None:
+        """End its processes and remove its files."""
+        self.ssh.kill()
+        wine.kill(self.prefix)
+        self._reap()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _reap(self) -> None:
+        if self._power:
+            if self._power.stdout:
+                self._power.stdout.close()
+            self._power.wait(timeout=30)
+            self._power = None
+
+    # ---- at the console ------------------------------------------------------------------------------------------
+
+    def run(self, *command: str, timeout: float = 120) -> subprocess.CompletedProcess[bytes]:
+        """Run a program as somebody at its console would; a name without a path is one of System32."""
+        program = command[0] if "\\" in command[0] else f"{SYSTEM}\\{command[0]}"
+        if not program.lower().endswith(".exe"):
+            program += ".exe"
+        return wine.run(self.prefix, [program, *command[1:]], inside=self.place.inside, timeout=timeout)
+
+    def path(self, windows: str) -> Path:
+        r"""Where a file of ``C:\…`` lies; upper and lower case as it is stored. The file need not exist."""
+        here = self.drive
+        for part in windows.replace("/", "\\").removeprefix("C:").strip("\\").split("\\"):
+            there = {entry.name.lower(): entry for entry in here.iterdir()} if here.is_dir() else {}
+            here = there.get(part.lower(), here / part)
+        return here
+
+    # ---- registry ------------------------------------------------------------------------------------------------
+
+    def export(self, key: str) -> str:
+        """The text of ``reg export`` of a key, newlines as ``\\n``; empty where the key does not exist."""
+        file = self.drive / "lab" / "export.reg"
+        file.unlink(missing_ok=True)
+        self.run("reg", "export", key, r"C:\lab\export.reg", "/y")
+        return file.read_bytes().decode("utf-16").replace("\r\n", "\n") if file.exists() else ""
+
+    def import_text(self, text: str) -> None:
+        """``reg import`` of a text without its header line."""
+        file = self.drive / "lab" / "import.reg"
+        lines = f"Windows Registry Editor Version 5.00\n\n{text}\n".replace("\r\n", "\n").replace("\n", "\r\n")
+        file.write_bytes(b"\xff\xfe" + lines.encode("utf-16-le"))
+        done = self.run("reg", "import", r"C:\lab\import.reg")
+        if done.returncode != 0:
+            raise MachineError(f"reg import ended with {done.returncode}")
+
+    def set_environment(self, name: str, value: str | None) -> None:
+        """Set a variable of the machine's environment, or remove it."""
+        quoted = "-" if value is None else '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        self.import_text(
+            f'[HKEY_LOCAL_MACHINE\\SYSTEM\\CurrentControlSet\\Control\\Session Manager\\Environment]\n"{name}"={quoted}'
+        )
+
+    def set_service_environment(self, service: str, items: Sequence[str]) -> None:
+        """Set the ``Environment`` value of a service; no items remove it."""
+        data = "".join(f"{item}\0" for item in items) + "\0"
+        written = "hex(7):" + ",".join(f"{byte:02x}" for byte in data.encode("utf-16-le")) if items else "-"
+        self.import_text(f'[HKEY_LOCAL_MACHINE\\SYSTEM\\CurrentControlSet\\Services\\{service}]\n"Environment"={written}')
+
+    def boots(self) -> int:
+        """BootId: how often this machine has been switched on."""
+        for line in self.export(BOOTS).splitlines():
+            if line.startswith('"BootId"=dword:'):
+                return int(line.rpartition(":")[2], 16)
+        raise MachineError(f"{self.name} has no BootId")
+
+    # ---- services ------------------------------------------------------------------------------------------------
+
+    def state(self, service: str) -> str:
+        """``RUNNING``, ``STOPPED``, ``START_PENDING``, …; empty where there is no such service."""
+        for line in self.run("sc", "query", service).stdout.decode(errors="replace").splitlines():
+            if "STATE" in line:
+                return line.split()[-1]
+        return ""
+
+    def start(self, service: str) -> None:
+        """Start a service and wait until it runs."""
+        self.run("sc", "start", service)
+        self.wait_for(service, "RUNNING")
+
+    def stop(self, service: str) -> None:
+        """Stop a service and wait until it has stopped."""
+        self.run("sc", "stop", service)
+        self.wait_for(service, "STOPPED")
+
+    def restart(self, service: str) -> None:
+        """Stop a service and start it again."""
+        self.stop(service)
+        self.start(service)
+
+    def wait_for(self, service: str, state: str) -> None:
+        """Wait until a service is in a state.
+
+        Raises:
+            MachineError: it was not after 30 s.
+        """
+        deadline = time.monotonic() + SERVICE_SECONDS
+        while (seen := self.state(service)) != state:
+            if time.monotonic() > deadline:
+                raise MachineError(f"{service} on {self.name} is {seen or 'missing'}, not {state}")
+            time.sleep(0.1)
+
+    def recorded(self, service: str) -> list[Recorded]:
+        """What a recorder service wrote, oldest first."""
+        file = self.drive / "lab" / f"{service}.jsonl"
+        lines = file.read_text().splitlines() if file.exists() else []
+        return [_recorded(json.loads(line)) for line in lines]
+
+    def starts(self, service: str) -> list[Recorded]:
+        """The starts of a recorder service, oldest first."""
+        return [event for event in self.recorded(service) if event.event == "start"]
+
+
+def _recorded(line: dict[str, Any]) -> Recorded:
+    return Recorded(line["event"], line["number"], line["time"], tuple(line.get("environment", ())))

@@ -1,0 +1,22 @@
+"""Where a machine stands: the address that others reach it by, and how a process is started there."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Place:
+    """An address, and the Linux command that runs the rest of its arguments there (empty: here)."""
+
+    address: str
+    port: int
+    inside: tuple[str, ...] = ()
+
+
+def loopback() -> Place:
+    """A place on this machine's loopback, with a port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return Place("127.0.0.1", int(probe.getsockname()[1]))

@@ -1,0 +1,137 @@
+"""The SSH server of a machine, as the one who operates the machine sees it: keys, start and stop, journal, faults."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import asyncssh
+import msgspec
+
+import lab
+from lab.place import Place
+from lab.sshd.fault import Fault, write
+from lab.sshd.journal import Entry, read
+from lab.sshd.settings import Settings
+from lab.template import ADMINISTRATOR
+
+START_SECONDS = 30
+
+
+class SSHError(Exception):
+    """The SSH server did not start."""
+
+
+class SSH:
+    """Start and stop the server; read what it saw. A test client logs in as ``user`` with the key at ``key``."""
+
+    def __init__(self, directory: Path, prefix: Path, place: Place, shell: str) -> None:
+        self.user = ADMINISTRATOR
+        self.place = place
+        self.key = directory / "client_key"
+        self.journal = directory / "ssh.jsonl"
+        self._host_key = directory / "ssh_host_ed25519_key"
+        self._settings = directory / "sshd.json"
+        self._fault = directory / "fault.json"
+        self._log = directory / "sshd.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        client = asyncssh.generate_private_key("ssh-ed25519")
+        client.write_private_key(str(self.key))
+        self.key.chmod(0o600)
+        self.change_host_key()
+        settings = Settings(
+            address=place.address,
+            port=place.port,
+            prefix=prefix,
+            user=self.user,
+            authorized_keys=client.export_public_key().decode(),
+            host_key=self._host_key,
+            shell=shell,
+            journal=self.journal,
+            fault=self._fault,
+        )
+        self._settings.write_bytes(msgspec.json.encode(settings, enc_hook=str))
+
+    def change_host_key(self) -> None:
+        """Give the machine another host key; it holds from the next start of the server."""
+        asyncssh.generate_private_key("ssh-ed25519").write_private_key(str(self._host_key))
+
+    @property
+    def host_key(self) -> str:
+        """The host key as a line of ``ssh_host_ed25519_key.pub``: algorithm and key."""
+        key = asyncssh.read_private_key(str(self._host_key))
+        return " ".join(key.export_public_key().decode().split()[:2])
+
+    def start(self) -> None:
+        """Start the server; ``wait`` says when it listens."""
+        root = Path(lab.__file__).parent.parent
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self.place.inside, sys.executable, "-m", "lab.sshd", str(self._settings)],
+                cwd=root,
+                env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def wait(self) -> None:
+        """Wait until the server listens.
+
+        Raises:
+            SSHError: it ended, or did not listen after 30 s; with the end of its log.
+        """
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                socket.create_connection((self.place.address, self.place.port), 1).close()
+            except OSError:
+                if time.monotonic() > deadline or (self._process and self._process.poll() is not None):
+                    raise SSHError(f"the SSH server did not start:\n{self._log.read_text()[-2000:]}") from None
+                time.sleep(0.03)
+            else:
+                return
+
+    def stop(self) -> None:
+        """End the server, and with it all connections and what they started."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the server at once; nobody is told."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stop and start: every connection ends, the machine stays on."""
+        self.stop()
+        self.start()
+        self.wait()
+
+    def _end(self, how: int) -> None:
+        if self._process:
+            if self._process.poll() is None:
+                os.kill(self._process.pid, how)
+            self._process.wait(timeout=30)
+            self._process = None
+
+    def arm(self, fault: Fault) -> None:
+        """Let the next connection that reaches this request suffer the fault, once."""
+        write(self._fault, fault)
+
+    def disarm(self) -> None:
+        """Take back a fault that has not happened."""
+        self._fault.unlink(missing_ok=True)
+
+    @property
+    def armed(self) -> bool:
+        """Whether a fault is still to happen."""
+        return self._fault.exists()
+
+    def entries(self) -> list[Entry]:
+        """All that the server wrote down, oldest first."""
+        return read(self.journal)

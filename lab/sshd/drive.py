@@ -1,0 +1,105 @@
+r"""Drive C as OpenSSH for Windows shows it over SFTP: names in any case, and files that are open cannot be replaced.
+
+Paths are ``C:/dir/file`` or ``/C:/dir/file``; what is relative starts in the user's home.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+
+import asyncssh
+
+from lab import wine
+
+HOME = "/C:/Users/Administrator"
+
+
+class Drive:
+    """The files of a prefix, with Windows' rules for sharing them."""
+
+    def __init__(self, prefix: Path) -> None:
+        self._prefix = prefix
+        self._root = prefix / "drive_c"
+
+    def name(self, path: bytes) -> str:
+        """The full name of a path as SFTP's realpath gives it: ``/C:/Users/Administrator``.
+
+        Raises:
+            asyncssh.SFTPNoSuchFile: another drive, or a path that is no text.
+        """
+        try:
+            text = path.decode().replace("\\", "/")
+        except UnicodeDecodeError:
+            raise asyncssh.SFTPNoSuchFile("The path is not UTF-8") from None
+        if re.match(r"[A-Za-z]:", text):
+            text = f"/{text}"
+        if not text.startswith("/"):
+            text = f"{HOME}/{text}"
+        parts: list[str] = []
+        for part in PurePosixPath(text).parts[1:]:
+            if part == "..":
+                parts = parts[:-1]
+            elif part != ".":
+                parts.append(part)
+        if not parts:
+            return "/"
+        if parts[0].upper() != "C:":
+            raise asyncssh.SFTPNoSuchFile("No such file or directory")
+        return "/" + "/".join(["C:", *parts[1:]])
+
+    def locate(self, path: bytes) -> Path:
+        """Where a path lies on Linux. Upper and lower case do not matter; the last parts need not exist."""
+        here = self._root
+        for part in self.name(path).split("/")[2:]:
+            direct = here / part
+            if not direct.exists() and here.is_dir():
+                direct = next((entry for entry in here.iterdir() if entry.name.lower() == part.lower()), direct)
+            here = direct
+        return here
+
+    # ---- sharing -------------------------------------------------------------------------------------------------
+
+    def require_closed(self, file: Path) -> None:
+        """Refuse when a process of the machine has this file open, or runs it.
+
+        Wine's server holds the open files of all processes of a prefix. A batch file is left out: Windows' cmd opens it anew
+        for each line and lets others write to it, Wine's keeps it open.
+
+        Raises:
+            asyncssh.SFTPFailure: as OpenSSH does for ERROR_SHARING_VIOLATION.
+        """
+        if file.suffix.lower() not in {".cmd", ".bat"} and self._is_open(file):
+            raise asyncssh.SFTPFailure("Failure")
+
+    def require_renamable(self, file: Path) -> None:
+        """The same for a file that gets another name; a program may while it runs."""
+        with file.open("rb") as content:
+            program = content.read(2) == b"MZ"
+        if not program:
+            self.require_closed(file)
+
+    def _is_open(self, file: Path) -> bool:
+        try:
+            wanted = file.stat()
+        except FileNotFoundError:
+            return False
+        for pid in self._holders():
+            for descriptor in _descriptors(pid):
+                try:
+                    seen = descriptor.stat()
+                except OSError:
+                    continue
+                if (seen.st_dev, seen.st_ino) == (wanted.st_dev, wanted.st_ino):
+                    return True
+        return False
+
+    def _holders(self) -> list[int]:
+        return wine.processes(self._prefix)
+
+
+def _descriptors(pid: int) -> list[Path]:
+    try:
+        return list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return []

@@ -1,0 +1,168 @@
+"""SFTP version 3 as OpenSSH for Windows serves it.
+
+Source: PowerShell/openssh-portable, sftp-server.c and contrib/win32/win32compat/misc.c: a plain rename makes a hard link and
+removes the old name, so it fails where the new name exists; ``posix-rename@openssh.com`` first removes a file of the new
+name, then renames.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import asyncssh
+from asyncssh.sftp import SFTPServerHandler
+
+from lab.sshd.drive import Drive
+
+_Result = TypeVar("_Result")
+
+# Windows' server does not know this extension; with it, a client of asyncssh would ask other questions than it does there.
+SFTPServerHandler._extensions = [item for item in SFTPServerHandler._extensions if item[0] != b"ranges@asyncssh.com"]
+
+
+class Requests(Protocol):
+    """Where each request is counted and may fail."""
+
+    async def request(self, kind: str, detail: str, act: Callable[[], Awaitable[_Result]]) -> _Result:
+        """Carry a request out."""
+
+
+class Files(asyncssh.SFTPServer):
+    """One SFTP session."""
+
+    def __init__(self, channel: asyncssh.SSHServerChannel[bytes], drive: Drive, requests: Requests) -> None:
+        super().__init__(channel)
+        self._drive = drive
+        self._requests = requests
+
+    def map_path(self, path: bytes) -> bytes:
+        """Where a path lies on Linux; for what asyncssh itself does with paths."""
+        return os.fsencode(self._drive.locate(path))
+
+    async def _request(self, kind: str, path: bytes, act: Callable[[], _Result]) -> _Result:
+        async def carry_out() -> _Result:
+            return act()
+
+        return await self._requests.request(kind, path.decode(errors="replace"), carry_out)
+
+    async def open(self, path: bytes, pflags: int, attrs: asyncssh.SFTPAttrs) -> object:
+        """Open a file; for writing only where nobody else has it open."""
+
+        def act() -> object:
+            if pflags & asyncssh.FXF_WRITE:
+                self._drive.require_closed(self._drive.locate(path))
+            return asyncssh.SFTPServer.open(self, path, pflags, asyncssh.SFTPAttrs())
+
+        return await self._request("open", path, act)
+
+    async def close(self, file_obj: object) -> None:
+        """Close a file."""
+        await self._request("close", b"", lambda: asyncssh.SFTPServer.close(self, file_obj))
+
+    async def read(self, file_obj: object, offset: int, size: int) -> bytes:
+        """Read from a file."""
+        return await self._request("read", b"", lambda: _now(asyncssh.SFTPServer.read(self, file_obj, offset, size)))
+
+    async def write(self, file_obj: object, offset: int, data: bytes) -> int:
+        """Write to a file."""
+        return await self._request("write", b"", lambda: _now(asyncssh.SFTPServer.write(self, file_obj, offset, data)))
+
+    async def lstat(self, path: bytes) -> os.stat_result:
+        """Attributes of a name."""
+        return await self._request("lstat", path, lambda: os.lstat(self._drive.locate(path)))
+
+    async def stat(self, path: bytes) -> os.stat_result:
+        """Attributes of a file."""
+        return await self._request("stat", path, lambda: self._drive.locate(path).stat())
+
+    async def fstat(self, file_obj: object) -> Any:
+        """Attributes of an open file."""
+        return await self._request("fstat", b"", lambda: asyncssh.SFTPServer.fstat(self, file_obj))
+
+    async def setstat(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
+        """Set times; owners and permissions of Linux mean nothing to Windows."""
+        await self._request("setstat", path, lambda: asyncssh.SFTPServer.setstat(self, path, _times(attrs)))
+
+    async def fsetstat(self, file_obj: object, attrs: asyncssh.SFTPAttrs) -> None:
+        """The same of an open file."""
+        await self._request("fsetstat", b"", lambda: asyncssh.SFTPServer.fsetstat(self, file_obj, _times(attrs)))
+
+    async def scandir(self, path: bytes) -> AsyncIterator[asyncssh.SFTPName]:
+        """List a directory."""
+        names = await self._request("opendir", path, lambda: sorted(self._drive.locate(path).iterdir()))
+        for name in names:
+            attributes = asyncssh.SFTPAttrs.from_local(name.lstat())
+            yield asyncssh.SFTPName(os.fsencode(name.name), attrs=attributes)
+
+    async def remove(self, path: bytes) -> None:
+        """Remove a file that nobody has open."""
+
+        def act() -> None:
+            file = self._drive.locate(path)
+            self._drive.require_closed(file)
+            file.unlink()
+
+        await self._request("remove", path, act)
+
+    async def mkdir(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
+        """Make a directory."""
+        await self._request("mkdir", path, lambda: self._drive.locate(path).mkdir())
+
+    async def rmdir(self, path: bytes) -> None:
+        """Remove an empty directory."""
+        await self._request("rmdir", path, lambda: self._drive.locate(path).rmdir())
+
+    async def realpath(self, path: bytes) -> bytes:
+        """The full name of a path."""
+        return await self._request("realpath", path, lambda: self._drive.name(path).encode())
+
+    async def rename(self, oldpath: bytes, newpath: bytes) -> None:
+        """Rename where the new name does not exist."""
+
+        def act() -> None:
+            old, new = self._drive.locate(oldpath), self._drive.locate(newpath)
+            if not old.is_file():
+                _absent(new)
+                old.rename(new)
+                return
+            _absent(new)
+            new.hardlink_to(old)
+            try:
+                self._drive.require_closed(old)
+            except asyncssh.SFTPFailure:
+                new.unlink()
+                raise
+            old.unlink()
+
+        await self._request("rename", oldpath, act)
+
+    async def posix_rename(self, oldpath: bytes, newpath: bytes) -> None:
+        """Rename; a file of the new name that nobody has open goes first."""
+
+        def act() -> None:
+            old, new = self._drive.locate(oldpath), self._drive.locate(newpath)
+            if new.is_file() and old.is_file():
+                self._drive.require_closed(new)
+            elif new.exists() and any(new.iterdir() if new.is_dir() else [new]):
+                raise asyncssh.SFTPFailure("Failure")
+            if old.is_file():
+                self._drive.require_renamable(old)
+            old.rename(new)
+
+        await self._request("posix-rename", oldpath, act)
+
+
+def _now(result: Any) -> Any:
+    return result
+
+
+def _absent(file: Path) -> None:
+    if file.exists():
+        raise asyncssh.SFTPFailure("Failure")
+
+
+def _times(attrs: asyncssh.SFTPAttrs) -> asyncssh.SFTPAttrs:
+    return asyncssh.SFTPAttrs(size=attrs.size, atime=attrs.atime, mtime=attrs.mtime)

@@ -1,0 +1,95 @@
+"""How Wine is called: with nothing of the Linux environment, in a prefix, from the drive C of that prefix."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+LOADERS = ("/usr/lib/wine/wine64", "/usr/bin/wine64", "/usr/bin/wine")
+CMD = r"C:\windows\system32\cmd.exe"
+
+
+class WineError(Exception):
+    """Wine is missing, or a program in it failed."""
+
+
+def loader() -> str:
+    """The program that starts a Windows program, without the shell script that Debian puts before it."""
+    for path in LOADERS:
+        if Path(path).exists():
+            return path
+    raise WineError("Wine is not installed: run scripts/install")
+
+
+def environment(prefix: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The whole Linux environment of a Wine process: every variable of it would be one of Windows, too."""
+    return {"PATH": "/usr/bin:/bin", "HOME": str(prefix), "WINEPREFIX": str(prefix), "WINEDEBUG": "-all", **(extra or {})}
+
+
+def run(
+    prefix: Path,
+    command: Sequence[str],
+    *,
+    inside: Sequence[str] = (),
+    timeout: float = 120,
+    extra: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a Windows program to its end. ``inside`` is put before the command, to enter a network namespace.
+
+    Args:
+        prefix: the Wine prefix.
+        command: the program, by its full path (else a start.exe runs first), and its arguments.
+        inside: a Linux command that runs the rest in another network namespace.
+        timeout: seconds.
+        extra: variables besides ``environment``.
+    """
+    return subprocess.run(
+        [*inside, loader(), *command],
+        cwd=prefix / "drive_c",
+        env=environment(prefix, extra),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def stop(prefix: Path) -> None:
+    """End every process of this prefix, and no other, and wait until the registry is on the disk."""
+    server = shutil.which("wineserver", path="/usr/bin:/usr/lib/wine") or "/usr/lib/wine/wineserver64"
+    for option in ("-k", "-w"):
+        subprocess.run([server, option], env=environment(prefix), capture_output=True, timeout=60, check=False)
+
+
+def processes(prefix: Path, marker: str = "") -> list[int]:
+    """The ids of the running processes of a prefix; with a marker, of those that were started with it in their environment.
+
+    A process inherits the Linux environment of the one that created it: what a service starts has the environment of
+    the service control manager, whoever asked for the service.
+    """
+    sought = b"WINEPREFIX=" + os.fsencode(prefix)
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            variables = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if sought in variables and (not marker or marker.encode() in variables):
+            found.append(int(entry.name))
+    return found
+
+
+def kill(prefix: Path, marker: str = "") -> None:
+    """End these processes at once, with what they start meanwhile. Without a marker, what is not on the disk yet is lost."""
+    while found := processes(prefix, marker):
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
