@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -64,7 +65,7 @@ async def _put(directory: Directory, name: str, files: Sequence[Script]) -> None
         raise FileRefused(f"{local(temporary)} cannot be made (is the disk full?)")
     try:
         await asyncio.gather(*(transport.create(remote(temporary, file.name), file.content) for file in files))
-        await transport.rename(remote(temporary), remote(name))
+        await directory.rename(temporary, name)
     except (FileRefused, asyncio.CancelledError):
         await directory.remove(temporary)
         raise
@@ -75,9 +76,10 @@ async def _run(directory: Directory, name: str) -> Run:
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
-        async with asyncio.timeout(_BEFORE_LEAVING):
-            await asyncio.wait([running])
-            await directory.remove(name)
+        done, _ = await asyncio.wait([running], timeout=_BEFORE_LEAVING)
+        if done:
+            with suppress(HostError):
+                await directory.remove(name)
         raise
     finally:
         running.cancel()

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,6 +26,7 @@ _HOST_KEY_ALGORITHMS = (
     "rsa-sha2-256",
 )
 _KEEPALIVE_INTERVAL = 15
+_GOODBYE = 2
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -59,16 +61,19 @@ async def connect(access: Access, host_keys: HostKeys, timeouts: Timeouts) -> As
         connection = await asyncssh.connect(
             access.address, access.port, client_factory=lambda: client, **_options(access, client, timeouts)
         )
-    except (OSError, asyncssh.Error, TimeoutError) as error:
+    except asyncssh.ConfigParseError as error:
+        raise Unreachable(f"~/.ssh/config cannot be used: {error}") from None
+    except (OSError, asyncssh.Error) as error:
         raise client.refusal or _reason(error, access, timeouts) from None
     try:
         if client.new is not None:
             host_keys.record(access.address, access.port, client.new)
         yield connection
     finally:
+        connection.close()
+        # a server that is gone confirms nothing
+        await asyncio.wait([asyncio.ensure_future(connection.wait_closed())], timeout=_GOODBYE)
         connection.abort()
-        # a server that is gone never confirms
-        await asyncio.wait_for(asyncio.shield(connection.wait_closed()), 5)
 
 
 def _options(access: Access, client: "_Client", timeouts: Timeouts) -> dict[str, Any]:
@@ -152,7 +157,8 @@ def _reason(error: Exception, access: Access, timeouts: Timeouts) -> HostError:
         case socket.gaierror():
             return Unreachable("the name cannot be resolved")
         case OSError():
-            return Unreachable(f"no connection to port {access.port}: {(error.strerror or type(error).__name__).lower()}")
+            why = os.strerror(error.errno) if error.errno else type(error).__name__
+            return Unreachable(f"no connection to port {access.port}: {why.lower()}")
         case asyncssh.ConnectionLost():
             return Unreachable("the connection ended during login")
         case _:

@@ -10,6 +10,7 @@ from transom.hosts.script import BASE, Found, Script
 from transom.hosts.transport import Transport
 
 SFTP_BASE = BASE.replace("\\", "/")
+_RENAMES, _BETWEEN_RENAMES = 10, 0.3
 _STALE = 3600
 """Seconds after which another owner's left-over is nobody's."""
 # g: gathered, p: a pass, t and v: a lock that was to be taken, or was taken away
@@ -30,8 +31,10 @@ def local(*names: str) -> str:
 class Directory:
     """The base directory as one owner uses it over one transport."""
 
-    def __init__(self, transport: Transport, owner: Owner) -> None:
+    def __init__(self, transport: Transport, owner: Owner, *, alone: bool = True) -> None:
         self.transport, self.owner = transport, owner
+        self._alone = alone
+        """Whether no other process of this owner is at work on the host: what it left is then nobody's."""
         self.found: Found = "found"
         """`made` until the directory, made by this pass, was closed to others."""
 
@@ -51,15 +54,25 @@ class Directory:
 
     async def install(self, script: Script, suffix: str) -> None:
         """Put a script that is not there yet; it gets its name when it is complete. Raises FileRefused."""
-        temporary = remote(f"{script.name}.{suffix}")
-        await self.transport.create(temporary, script.content)
+        await self.transport.create(remote(f"{script.name}.{suffix}"), script.content)
         try:
-            await self.transport.rename(temporary, remote(script.name))
+            await self.rename(f"{script.name}.{suffix}", script.name)
         except FileRefused:
             # another pass was quicker; its script is the same, or `has` says so
-            await self.transport.remove(temporary)
+            await self.transport.remove(remote(f"{script.name}.{suffix}"))
             if not await self.has(script):
                 raise
+
+    async def rename(self, old: str, new: str) -> None:
+        """Give something its name, again and again for a while: a virus scanner may have it open. Raises FileRefused."""
+        for _ in range(_RENAMES - 1):
+            try:
+                return await self.transport.rename(remote(old), remote(new))
+            except FileRefused:
+                if await self.transport.modified(remote(new)) is not None:
+                    raise
+                await asyncio.sleep(_BETWEEN_RENAMES)
+        return await self.transport.rename(remote(old), remote(new))
 
     async def check_made(self) -> None:
         """After a directory that we made was closed: nobody may have put anything into it before. Raises DirectoryNotOurs."""
@@ -88,7 +101,7 @@ class Directory:
             owned = _TEMPORARY.fullmatch(name)
             if not owned:
                 continue
-            if owned[1] != self.owner.tag:
+            if owned[1] != self.owner.tag or not self._alone:
                 now = now if now is not None else await self.transport.modified(remote(reference))
                 age = (now or 0) - (await self.transport.modified(remote(name)) or 0)
                 if age < _STALE:
@@ -110,4 +123,4 @@ class Directory:
 
     def _is_ours(self, name: str) -> bool:
         owned = _TEMPORARY.fullmatch(name)
-        return owned[1] == self.owner.tag if owned else _KEPT.fullmatch(name) is not None
+        return (self._alone and owned[1] == self.owner.tag) if owned else _KEPT.fullmatch(name) is not None

@@ -2,7 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -11,10 +13,10 @@ from transom.hosts.answers import merged
 from transom.hosts.change import carry_out
 from transom.hosts.connection import Access, Timeouts
 from transom.hosts.directory import Directory
-from transom.hosts.errors import HostError, NotConverged, PassTimedOut, Unreadable
+from transom.hosts.errors import Held, HostError, NotConverged, PassTimedOut, Unreadable
 from transom.hosts.gather import gather
 from transom.hosts.known_hosts import HostKeys
-from transom.hosts.owner import Owner
+from transom.hosts.owner import Owner, claim
 from transom.hosts.script import Patience
 from transom.hosts.transport import Transport, ssh
 from transom.windows.gathering import LEDGER, Questions
@@ -29,9 +31,14 @@ Missing = Callable[[HostState], Questions | None]
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """How passes are made: who makes them, and how long things may take."""
+    """How passes are made: who makes them, and how long things may take.
+
+    `claims` is the directory in which processes of the same owner keep each other off a host; None where the owner is one
+    process that works on each host once at a time.
+    """
 
     owner: Owner
+    claims: Path | None = None
     timeouts: Timeouts = Timeouts()
     patience: Patience = Patience()
 
@@ -70,8 +77,9 @@ async def converge(
     work = _Pass(settings, questions, planner=planner, missing=missing, dry_run=dry_run)
     error: HostError | None = None
     try:
-        async with asyncio.timeout(settings.timeouts.whole), ssh(access, host_keys, settings.timeouts) as transport:
-            await work.run(transport)
+        with _claimed(settings, access, needed=not dry_run) as alone:
+            async with asyncio.timeout(settings.timeouts.whole), ssh(access, host_keys, settings.timeouts) as transport:
+                await work.run(transport, alone=alone)
     except HostError as raised:
         error = raised
     except TimeoutError:
@@ -82,13 +90,29 @@ async def converge(
 async def look(access: Access, host_keys: HostKeys, settings: Settings, questions: Questions) -> HostState:
     """What a host looks like now; nothing of ours stays where nothing was before. Raises HostError."""
     try:
-        async with asyncio.timeout(settings.timeouts.whole), ssh(access, host_keys, settings.timeouts) as transport:
-            directory = Directory(transport, settings.owner)
-            state = await gather(directory, questions)
-            await _leave(directory, state)
-            return state
+        with _claimed(settings, access, needed=False) as alone:
+            async with asyncio.timeout(settings.timeouts.whole), ssh(access, host_keys, settings.timeouts) as transport:
+                directory = Directory(transport, settings.owner, alone=alone)
+                state = await gather(directory, questions)
+                await _leave(directory, state)
+                return state
     except TimeoutError:
         raise PassTimedOut(f"reading the host took longer than {settings.timeouts.whole:g} s") from None
+
+
+@contextmanager
+def _claimed(settings: Settings, access: Access, *, needed: bool) -> Iterator[bool]:
+    """Whether the host is held against our own other processes; who only reads goes on without. Raises Held."""
+    with ExitStack() as stack:
+        alone = True
+        if settings.claims is not None:
+            try:
+                stack.enter_context(claim(settings.claims, access.address, access.port))
+            except Held:
+                if needed:
+                    raise
+                alone = False
+        yield alone
 
 
 class _Pass:
@@ -99,10 +123,10 @@ class _Pass:
         self._planner, self._missing = planner, missing
         self.result = PassResult()
 
-    async def run(self, transport: Transport) -> None:
+    async def run(self, transport: Transport, *, alone: bool) -> None:
         """Gather, plan, change. Raises HostError, with `result` as far as it is known."""
         try:
-            await self._converge(Directory(transport, self._settings.owner))
+            await self._converge(Directory(transport, self._settings.owner, alone=alone))
         except LedgerError as error:
             raise Unreadable(f"the ledger in {LEDGER} cannot be understood: {error}") from None
         finally:

@@ -25,6 +25,7 @@ rem A lock is made with all that it says, and then gets its name: no lock is eve
 :take
 set /a ROUNDS+=1
 if %ROUNDS% GTR 10 goto held
+if %ROUNDS% GTR 3 "%PING%" -n 2 127.0.0.1 >nul
 mkdir "%BASE%\%TAKE%" 2>nul
 >"%BASE%\%TAKE%\owner.txt" echo @OWNER@
 >"%BASE%\%TAKE%\generation.txt" echo %GENERATION%

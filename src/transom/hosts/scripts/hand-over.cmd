@@ -12,6 +12,7 @@ goto create
 set "TRIES=0"
 :begin
 if exist "%HERE%\job-started" exit /b 0
+echo starting 1>&2
 set /a TRIES+=1
 if %TRIES% GTR 60 goto nojob
 if %TRIES% GTR 3 "%PING%" -n 2 127.0.0.1 >nul

@@ -1,0 +1,46 @@
+"""Who works on a host, and what keeps two commands of one person apart."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from transom.hosts.errors import Held
+from transom.hosts.owner import claim, person
+
+HOLDER = """
+import sys
+from pathlib import Path
+from transom.hosts.owner import claim
+with claim(Path(sys.argv[1]), "win1", 22):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_person_is_the_same_as_long_as_the_state_directory_is(tmp_path: Path) -> None:
+    first, second = person(tmp_path / "a"), person(tmp_path / "a")
+    assert first == second
+    assert first.process == f"pid {os.getpid()}"
+    assert first.tag != person(tmp_path / "b").tag
+
+
+def test_one_process_holds_a_host_until_it_ends(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdin
+    assert holder.stdout
+    assert holder.stdout.readline() == "held\n"
+    with pytest.raises(Held, match=f"pid {holder.pid}"), claim(tmp_path, "WIN1", 22):
+        pytest.fail("held twice")
+    with claim(tmp_path, "win1", 2222), claim(tmp_path, "win2", 22):
+        pass
+    holder.kill()
+    holder.wait()
+    with claim(tmp_path, "win1", 22):
+        pass
+    holder.stdin.close()
+    holder.stdout.close()
