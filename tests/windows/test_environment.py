@@ -43,9 +43,7 @@ def test_merge_and_undo(before: list[str] | None, wishes: dict[str, Wish], after
 
 @pytest.mark.parametrize("value", [sz("HTTP_PROXY=x"), expand_sz("A=1"), binary(b"\0")])
 def test_a_value_of_another_type_is_an_error_that_names_it(value: Value) -> None:
-    with pytest.raises(
-        RegistryTypeError, match=r"containerd: .* Environment is REG_\w+; Windows reads REG_MULTI_SZ"
-    ):
+    with pytest.raises(RegistryTypeError, match=r"containerd: .* Environment is REG_\w+; Windows reads REG_MULTI_SZ"):
         merge_service("containerd", value, None, ALL, LEDGER)
 
 

@@ -68,12 +68,12 @@ def _run(paths: list[str], namespace: str, workers: int, *, dry_run: bool) -> "R
 
 async def _converge(targets: "list[Target]", workers: int, *, dry_run: bool) -> "Report":
     from transom.cli.progress import Progress
-    from transom.cli.state import claim, host_keys, settings
+    from transom.cli.state import host_keys, settings
     from transom.controllers.hosts import converging
     from transom.controllers.report import HostReport, Report
     from transom.hosts.fleet import side_by_side
 
-    work = converging(host_keys(), settings(), dry_run=dry_run, claim=claim)
+    work = converging(host_keys(), settings(), dry_run=dry_run)
     found: dict[str, HostReport] = {}
     with Progress(len(targets), "compared" if dry_run else "done") as progress:
         async for target, report in side_by_side(targets, work, workers):

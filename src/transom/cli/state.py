@@ -1,6 +1,5 @@
 """What the command line keeps between its runs, under `$XDG_STATE_HOME/transom`: host keys, and who works on which host."""
 
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import platformdirs
@@ -21,10 +20,5 @@ def host_keys() -> KnownHostsFile:
 
 
 def settings() -> Settings:
-    """Passes made by this person on this machine."""
-    return Settings(owner.person(directory()))
-
-
-def claim(address: str, port: int) -> AbstractContextManager[None]:
-    """Hold a host against other commands of this person. Raises Held, OSError."""
-    return owner.claim(directory(), address, port)
+    """Passes made by this person on this machine; two commands of theirs do not work on one host at once."""
+    return Settings(owner.person(directory()), claims=directory())

@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
@@ -19,9 +18,6 @@ from transom.windows.gathering import Questions
 from transom.windows.instance import WindowsInstance
 from transom.windows.plan import Plan, plan
 from transom.windows.state import HostState
-
-Claim = Callable[[str, int], AbstractContextManager[None]]
-"""Holds one host against other processes of the same owner; raises HostError where one of them has it."""
 
 
 class ApiServerUnknown(HostError):
@@ -44,13 +40,7 @@ class Target(msgspec.Struct, frozen=True):
         return Access(spec.address, spec.port, spec.username, keys, spec.host_key, self.ssh_config)
 
 
-def _unclaimed(_address: str, _port: int) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
-def converging(
-    host_keys: HostKeys, settings: passes.Settings, *, dry_run: bool, claim: Claim = _unclaimed
-) -> Callable[[Target], Awaitable[HostReport]]:
+def converging(host_keys: HostKeys, settings: passes.Settings, *, dry_run: bool) -> Callable[[Target], Awaitable[HostReport]]:
     """The work on one host, for `fleet.side_by_side`: every trouble of the host is in its report."""
 
     async def converge(target: Target) -> HostReport:
@@ -70,13 +60,9 @@ def converging(
         def missing(actual: HostState) -> Questions | None:
             return questions.more(desired, asked, actual, planner(actual))
 
-        try:
-            with claim(spec.address, spec.port):
-                found = await passes.converge(
-                    target.access, host_keys, settings, asked, planner=planner, missing=missing, dry_run=dry_run
-                )
-        except HostError as error:
-            found = passes.PassResult(error=error)
+        found = await passes.converge(
+            target.access, host_keys, settings, asked, planner=planner, missing=missing, dry_run=dry_run
+        )
         return _report(target, found, found.plan.warnings if found.plan else (), carried_out=not dry_run)
 
     return converge

@@ -54,7 +54,7 @@ def more(desired: HostState, asked: Questions, actual: HostState, planned: Plan)
         services=_union(asked.services, tuple(held.services)),
         environment=asked.environment or machine,
         boot=asked.boot or machine,
-        stores=_union(asked.stores, (*stores, *held.keys)),
+        stores=_union(asked.stores, (*stores, *(key for key in held.keys if not desired.registry.below(key)))),
         keys=_union(asked.keys, tuple(keys)),
         dependants=asked.dependants or bool(planned.stop),
     )

@@ -1,0 +1,96 @@
+"""What is asked of a host, in which pass: the costs of the contract."""
+
+from collections.abc import Callable
+
+import pytest
+from authorities import authorities, der, sha1
+
+from transom.windows import certificates
+from transom.windows.gathering import ENVIRONMENT, SERVICES, STORES, Questions
+from transom.windows.plan import after, plan
+from transom.windows.questions import first, more
+from transom.windows.registry import CreateKey, Edit, Registry, SetValue, multi_sz, sz
+from transom.windows.state import HostState, Service, ServiceState
+
+SALT = b"0123456789abcdef"
+ROOT, CA, DISALLOWED = (certificates.store(name) for name in ("ROOT", "CA", "Disallowed"))
+root, _, issuing = authorities()
+
+
+def wanted(*, scope: str = "Services", trust: bool = True) -> HostState:
+    edits: list[Edit] = [CreateKey(rf"{SERVICES}\containerd")]
+    if scope == "Services":
+        edits = [SetValue(rf"{SERVICES}\containerd", "Environment", multi_sz(["HTTP_PROXY=http://p.x"]))]
+    elif scope == "Machine":
+        edits.append(SetValue(ENVIRONMENT, "HTTP_PROXY", sz("http://p.x")))
+    for store, c in ((ROOT, root), (CA, issuing)) if trust else ():
+        edits.append(SetValue(rf"{store}\{sha1(c)}", "Blob", certificates.blob(der(c), sha1(c))))
+    return HostState(Registry().apply(edits))
+
+
+NOTHING = wanted(scope="", trust=False)
+
+
+def host(*keys: str) -> HostState:
+    edits = [CreateKey(path) for path in (rf"{SERVICES}\containerd", STORES, *keys)]
+    return HostState(Registry().apply(edits), (Service("containerd", ServiceState.RUNNING),), boot=7, dependencies={})
+
+
+def asked_more(desired: HostState, actual: HostState) -> Questions | None:
+    return more(desired, first(desired), actual, plan(desired, actual, SALT))
+
+
+def test_the_first_questions_ask_for_no_more_than_the_settings_speak_of() -> None:
+    assert first(NOTHING) == Questions(services=("containerd",))
+    assert first(wanted()) == Questions(services=("containerd",), stores=(ROOT, CA, DISALLOWED))
+    assert first(wanted(scope="Machine", trust=False)) == Questions(services=("containerd",), environment=True, boot=True)
+
+
+@pytest.mark.parametrize(
+    "desired", [wanted(), wanted(scope="Machine"), wanted(trust=False), wanted(scope="", trust=True), NOTHING]
+)
+@pytest.mark.parametrize("keys", [(), (ROOT, CA), (CA,)])
+def test_a_host_that_is_right_is_asked_once(desired: HostState, keys: tuple[str, ...]) -> None:
+    right = after(host(*keys), plan(desired, host(*keys), SALT))
+    assert not plan(desired, right, SALT)
+    assert asked_more(desired, right) is None
+
+
+CASES: list[tuple[str, HostState, HostState, Callable[[Questions], object], object]] = [
+    ("a restart asks who depends on it", wanted(trust=False), host(), lambda q: q.dependants, True),
+    (
+        "a new certificate asks the policy stores",
+        wanted(),
+        host(ROOT, CA),
+        lambda q: certificates.policy_store("ROOT") in q.stores,
+        True,
+    ),
+    ("a store that is not there asks for its parent", wanted(), host(ROOT), lambda q: rf"{STORES}\CA" in q.stores, True),
+    ("a store that is there does not", wanted(), host(ROOT, CA), lambda q: rf"{STORES}\CA" in q.stores, False),
+    (
+        "a certificate found there asks for its content",
+        wanted(),
+        host(ROOT, CA, rf"{ROOT}\{sha1(root)}"),
+        lambda q: q.keys,
+        (rf"{ROOT}\{sha1(root)}",),
+    ),
+]
+
+
+@pytest.mark.parametrize(("_why", "desired", "actual", "part", "value"), CASES, ids=[case[0] for case in CASES])
+def test_what_the_answers_ask_for(
+    _why: str, desired: HostState, actual: HostState, part: Callable[[Questions], object], value: object
+) -> None:
+    asked = asked_more(desired, actual)
+    assert asked is not None
+    assert part(asked) == value
+
+
+def test_removal_asks_for_what_the_ledger_speaks_of() -> None:
+    machine = wanted(scope="Machine")
+    applied = after(host(ROOT), plan(machine, host(ROOT), SALT))
+    asked = asked_more(NOTHING, applied)
+    assert asked is not None
+    assert asked.environment
+    assert asked.boot
+    assert set(asked.stores) == {ROOT, CA, rf"{STORES}\CA"}
