@@ -188,6 +188,8 @@ class _Builder:
         parts = {layer.source.place.object for layer in layered.layers}
         if self._base:
             parts.add(self._base.place.object)
+        if layered.credentials and (secret := self._objects.secret(*layered.credentials)):
+            parts.add(secret.place.object)
         return not parts & self._broken and "" not in self._broken
 
     def egress(self, layered: Layered, text: str, api_server_known: bool) -> Egress | None:

@@ -76,9 +76,7 @@ def _credentials(reference: tuple[str, str], place: Place, objects: SettingsObje
 def _credential(secret: SecretObject, key: str, place: Place) -> Iterator[Finding]:
     if key not in secret.data:
         yield secret.place.error(("data", key), f"the key is missing; {place.object} needs it")
-    elif secret.data[key] is None:
-        yield secret.place.error(("data", key), f"cannot be decoded; {place.object} needs it")
-    elif key == "username" and not secret.data[key]:
+    elif key == "username" and secret.data[key] == Secret(""):
         yield secret.place.error(("data", key), f"is empty; {place.object} needs it")
 
 
