@@ -20,6 +20,7 @@ set "BOOT=none"
 for /f "usebackq tokens=1-3" %%a in ("%HERE%\boot.txt") do if "%%b"=="REG_DWORD" set "BOOT=%%c"
 set "ROUNDS=0"
 set "WAITED=0"
+set "OVER="
 
 rem A lock is made with all that it says, and then gets its name: no lock is ever seen without owner and boot.
 :take
@@ -104,12 +105,15 @@ goto follow
 :unfinished
 >>"%RESULT%" echo unfinished
 :gather
+if defined OVER exit /b 1
 if exist "%HERE%\restarts.txt" type "%HERE%\restarts.txt" >>"%RESULT%"
 call "%BASE%\@GATHER@"
 exit /b 0
 
 :work
+set "OVER=1"
 if not exist "%LOCK%\%PASS%" exit /b 0
+set "OVER="
 set "SEEN=0"
 if exist "%BASE%\generation" for /f "usebackq tokens=1" %%a in ("%BASE%\generation") do set "SEEN=%%a"
 if "%GENERATION%"=="-" goto import
@@ -125,6 +129,7 @@ exit /b 0
 
 :superseded
 >>"%RESULT%" echo superseded %SEEN%
+set "OVER=1"
 exit /b 0
 
 :notimported

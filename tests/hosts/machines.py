@@ -1,0 +1,143 @@
+"""The hosts that the tests of this directory work on; what a test does to a host past SSH goes through `Host`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+from lab.machine import Machine
+from lab.sshd.fault import Fault
+from lab.sshd.journal import traffic
+from transom.hosts.connection import Access
+from transom.proxy.secret import Secret
+from transom.windows.gathering import RESTARTS
+
+FIRST, SECOND = "recorder-a", "recorder-b"
+"""Two services that run; the second depends on the first."""
+BASE = r"C:\ProgramData\Transom"
+
+
+class Host(Protocol):
+    """A Windows host."""
+
+    access: Access
+
+    async def export(self, key: str) -> str:
+        """The text of a key with all below it; empty where it is not there."""
+
+    async def restore(self) -> None:
+        """As it was when it was new: services run, no key and no file of Transom's, no fault ordered."""
+
+    def files(self) -> Sequence[str]:
+        """What lies in the base directory."""
+
+    def has_base(self) -> bool:
+        """Whether the base directory is there."""
+
+    def put(self, name: str, content: str) -> None:
+        """Make a file of that name in the base directory."""
+
+    async def state(self, service: str) -> str:
+        """`RUNNING` and so on."""
+
+    async def starts(self, service: str) -> int:
+        """How often it was started."""
+
+    async def stop(self, service: str) -> None:
+        """Stop it, as a person does."""
+
+    async def note(self, service: str, note: str) -> None:
+        """Write a note into the ledger."""
+
+    async def reboot(self) -> None:
+        """Off and on again."""
+
+    async def boot_id(self) -> int:
+        """BootId."""
+
+    def fail(self, at: int, when: Literal["before", "after"] = "before", action: Literal["cut", "hang"] = "cut") -> None:
+        """Let request `at` of the next connection go wrong; requests count from 1, channel opens and execs included."""
+
+    def cut_in_script(self, at: int) -> None:
+        """Cut the connection a little after request `at`, a script, began."""
+
+    def came(self) -> bool:
+        """Whether the fault has happened; it is taken back otherwise."""
+
+    def mark(self) -> None:
+        """Count from here."""
+
+    def requests(self) -> list[str]:
+        """Since `mark`: `channel`, `exec …`, or an SFTP request with its path."""
+
+
+class WineHost:
+    """`lab.machine.Machine`."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        ssh, place = machine.ssh, machine.place
+        self.access = Access(place.address, place.port, ssh.user, (Secret(ssh.key.read_text()),), ssh.host_key)
+        self._seen = 0
+
+    async def export(self, key: str) -> str:
+        return self._machine.export(key)
+
+    async def restore(self) -> None:
+        self._machine.ssh.disarm()
+        self._machine.run("reg", "delete", r"HKLM\SOFTWARE\Transom", "/f")
+        self._machine.run("cmd", "/d", "/c", f"rmdir /s /q {BASE}")
+        self._machine.set_service_environment(FIRST, [])
+        for service in (FIRST, SECOND):
+            if self._machine.state(service) != "RUNNING":
+                self._machine.start(service)
+
+    def _base(self) -> Path:
+        return self._machine.path(BASE)
+
+    def files(self) -> Sequence[str]:
+        return sorted(file.name for file in self._base().iterdir())
+
+    def has_base(self) -> bool:
+        return self._base().exists()
+
+    def put(self, name: str, content: str) -> None:
+        file = self._base() / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+
+    async def state(self, service: str) -> str:
+        return self._machine.state(service)
+
+    async def starts(self, service: str) -> int:
+        return len(self._machine.starts(service))
+
+    async def stop(self, service: str) -> None:
+        self._machine.stop(service)
+
+    async def note(self, service: str, note: str) -> None:
+        self._machine.import_text(f'[{RESTARTS}]\n"{service}"="{note}"')
+
+    async def reboot(self) -> None:
+        self._machine.reboot()
+
+    async def boot_id(self) -> int:
+        return self._machine.boots()
+
+    def fail(self, at: int, when: Literal["before", "after"] = "before", action: Literal["cut", "hang"] = "cut") -> None:
+        self._machine.ssh.arm(Fault(at, when, action))
+
+    def cut_in_script(self, at: int) -> None:
+        self._machine.ssh.arm(Fault(at, "during", "cut", 1.2))
+
+    def came(self) -> bool:
+        came = not self._machine.ssh.armed
+        self._machine.ssh.disarm()
+        return came
+
+    def mark(self) -> None:
+        self._seen = len(self._machine.ssh.entries())
+
+    def requests(self) -> list[str]:
+        entries = self._machine.ssh.entries()[self._seen :]
+        assert traffic(entries).connections == 1
+        return [f"{entry.kind} {entry.detail}".strip() for entry in entries if entry.event == "request"]
