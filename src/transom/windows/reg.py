@@ -57,13 +57,13 @@ class RegSyntaxError(ValueError):
 
 def parse(data: bytes) -> tuple[Edit, ...]:
     """The edits of a file, in its order; a section without a value is a CreateKey. Raises RegSyntaxError."""
-    return tuple(_edits(data))
+    return tuple(edits(data))
 
 
 def registry(data: bytes) -> Registry:
     """The keys of an export, each with its values; keys that the file does not name are not there. Raises RegSyntaxError."""
     keys: dict[str, tuple[str, dict[str, NamedValue]]] = {}
-    for edit in _edits(data):
+    for edit in edits(data):
         _, values = keys.setdefault(edit.path.casefold(), (edit.path, {}))
         match edit:
             case SetValue():
@@ -77,7 +77,7 @@ def registry(data: bytes) -> Registry:
     return Registry(Key(path, MappingProxyType(values)) for path, values in keys.values())
 
 
-def render(edits: Iterable[Edit]) -> bytes:
+def render(made: Iterable[Edit]) -> bytes:
     """The file that makes these edits, in their order; `parse` gives back the same edits.
 
     A REG_SZ is written as text only where it is plain: one terminator at its end, no control characters. A name that the
@@ -85,7 +85,7 @@ def render(edits: Iterable[Edit]) -> bytes:
     """
     parts = [HEADER, "\r\n"]
     section: str | None = None
-    for edit in edits:
+    for edit in made:
         match edit:
             case CreateKey():
                 parts.append(f"\r\n[{_path(edit.path)}]\r\n")
@@ -102,7 +102,8 @@ def render(edits: Iterable[Edit]) -> bytes:
     return _BOM + "".join([*parts, "\r\n"]).encode("utf-16-le", "surrogatepass")
 
 
-def _edits(data: bytes) -> Iterator[Edit]:
+def edits(data: bytes) -> Iterator[Edit]:
+    """The edits of a file one by one: those before what is damaged, then the RegSyntaxError."""
     text = _text(data)
     position = 0
     path: str | None = None

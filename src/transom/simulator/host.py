@@ -1,0 +1,187 @@
+"""A simulated Windows host: registry, files, services, programs, and what a boot does to them."""
+
+import asyncio
+import random
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from transom.simulator.expansion import Variables
+from transom.simulator.faults import Faults
+from transom.simulator.filesystem import File, FileSystem
+from transom.simulator.processes import Invocation, Job
+from transom.simulator.programs import PROGRAMS
+from transom.simulator.services import ServiceManager, SimulatedService, Start
+from transom.windows.gathering import BOOT, ENVIRONMENT, SERVICES, STORES
+from transom.windows.registry import CreateKey, Edit, Key, Registry, SetValue, Value, ValueType, dword, expand_sz, sz
+
+SYSTEM32 = r"C:\Windows\System32"
+_PROGRAM_MARK = b"MZ"
+_ROOT = re.compile("%SystemRoot%", re.IGNORECASE)
+
+_EVERY_HOST: tuple[Key, ...] = tuple(
+    Registry().apply(
+        [
+            SetValue(BOOT, "BootId", dword(0)),
+            SetValue(ENVIRONMENT, "ComSpec", expand_sz(r"%SystemRoot%\system32\cmd.exe")),
+            SetValue(ENVIRONMENT, "OS", sz("Windows_NT")),
+            SetValue(ENVIRONMENT, "Path", expand_sz(r"%SystemRoot%\system32;%SystemRoot%")),
+            SetValue(ENVIRONMENT, "PROCESSOR_ARCHITECTURE", sz("AMD64")),
+            SetValue(ENVIRONMENT, "TEMP", expand_sz(r"%SystemRoot%\TEMP")),
+            SetValue(ENVIRONMENT, "windir", expand_sz("%SystemRoot%")),
+            CreateKey(rf"{STORES}\ROOT\Certificates"),
+            CreateKey(rf"{STORES}\CA\Certificates"),
+            CreateKey(rf"{STORES}\Disallowed\Certificates"),
+            CreateKey(SERVICES),
+        ]
+    )
+)
+_ALWAYS = {
+    "SystemDrive": "C:",
+    "SystemRoot": r"C:\Windows",
+    "ProgramData": r"C:\ProgramData",
+    "PATHEXT": ".COM;.EXE;.BAT;.CMD",
+    "PROMPT": "$P$G",
+}
+
+
+class Connection(Protocol):
+    """An SSH connection to the host, as far as the host ends it."""
+
+    def abort(self) -> None:
+        """Ends it without a word."""
+
+
+class Traffic:
+    """What came over SSH, counted since the host was made or `clear`; `commands` are the command lines, in order.
+
+    `received` and `sent` are bytes of file content, commands and output, without what SSH adds.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Counts from 0."""
+        self.connections = self.channels = self.execs = self.sftp_sessions = self.sftp_requests = 0
+        self.received = self.sent = 0
+        self.commands: list[str] = []
+
+
+class Host:
+    """One host. `address`, `port` and `username` are where its SSH server answers.
+
+    `registry` may be set to another value at any time. `processes` holds the command line of every program that was started,
+    `unknown` what somebody wanted to run and is not simulated (a script that makes this list longer is wrong).
+    """
+
+    def __init__(self, name: str, *, shell: str = "cmd", username: str = "Administrator", time_scale: float = 0.01) -> None:
+        self.name, self.shell, self.username, self.time_scale = name, shell, username, time_scale
+        self.address, self.port = "127.0.0.1", 0
+        self.registry = Registry(_EVERY_HOST)
+        self.files = FileSystem()
+        self.services = ServiceManager(self)
+        self.faults = Faults()
+        self.traffic = Traffic()
+        self.background = Job()
+        self.random = random.Random(name)  # noqa: S311  # %RANDOM%, which is no secret
+        self.processes: list[str] = []
+        self.unknown: list[str] = []
+        self.connections: set[Connection] = set()
+        self.booted_environment: Mapping[str, str] = {}
+        self.up = False
+        self.fetch: Callable[[Invocation], int] | None = None
+        """What curl.exe does; without it no name can be resolved."""
+        for path in (r"C:\ProgramData", r"C:\Windows\TEMP", rf"C:\Users\{username}"):
+            self.files.make_directories(path)
+        for program in PROGRAMS:
+            self.files.write(rf"{SYSTEM32}\{program}", _PROGRAM_MARK + program.encode())
+
+    # --- setting it up
+
+    def add_service(
+        self, name: str, depends: Iterable[str] = (), *, environment: Value | None = None, automatic: bool = True
+    ) -> SimulatedService:
+        """Adds a service with a program of its own; it starts at the next boot, or with `services.start`."""
+        path = rf"C:\Program Files\{name}\{name}.exe"
+        self.files.write(path, _PROGRAM_MARK + b"service")
+        made = self.services.create(name, f'"{path}"', depends=tuple(depends), start_type=2 if automatic else 3)
+        if environment is not None:
+            self.edit([SetValue(rf"{SERVICES}\{name}", "Environment", environment)])
+        return made
+
+    def edit(self, edits: Iterable[Edit]) -> None:
+        """Changes the registry, as somebody at the console might."""
+        self.registry = self.registry.apply(edits)
+
+    # --- looking at it
+
+    def starts(self, service: str) -> tuple[Start, ...]:
+        """Every start of a service's process, the first one first."""
+        return tuple(self.services.get(service).starts)
+
+    @property
+    def boot_id(self) -> int:
+        """BootId of the prefetcher."""
+        value = self.registry.value(BOOT, "BootId")
+        return value.number() if value else 0
+
+    # --- power
+
+    async def boot(self) -> None:
+        """Ends everything and starts anew: the machine's environment is read, services start by themselves."""
+        self.cut_power()
+        await self.background.finished()
+        self.edit([SetValue(BOOT, "BootId", dword(self.boot_id + 1))])
+        self.booted_environment = self._machine_environment()
+        self.services.load()
+        self.up = True
+        await self.services.start_automatic()
+
+    def cut_power(self) -> None:
+        """Ends everything at once; connections are refused until `boot`."""
+        self.up = False
+        for connection in list(self.connections):
+            connection.abort()
+        self.background.end()
+        self.services.down()
+
+    # --- processes
+
+    def variables(self, environment: Mapping[str, str] | None = None) -> Variables:
+        """The environment of a process: that of the boot, or the one given, and what every process has."""
+        found = Variables(_ALWAYS | {"COMPUTERNAME": self.name, "USERNAME": self.username})
+        for name, value in (self.booted_environment if environment is None else environment).items():
+            found.set(name, value)
+        return found
+
+    async def run(self, call: Invocation, file: File) -> int:
+        """Runs a program to its end, and gives its exit code."""
+        self.processes.append(f"{call.path}{call.rest}")
+        call.job.started()
+        # a process takes a moment, in which others get on and a connection may drop
+        await asyncio.sleep(0)
+        program = PROGRAMS.get(file.data[2:].decode("ascii", "replace")) if file.data.startswith(_PROGRAM_MARK) else None
+        if program is None:
+            self.unknown.append(call.path)
+            call.error(f"{call.path} is not simulated.\n")
+            return 216
+        return await program(call)
+
+    def now(self) -> float:
+        """Seconds of the host's time."""
+        return asyncio.get_running_loop().time() / self.time_scale
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits for seconds of the host's time."""
+        await asyncio.sleep(seconds * self.time_scale)
+
+    def _machine_environment(self) -> dict[str, str]:
+        key = self.registry.key(ENVIRONMENT)
+        found = {}
+        for named in (key.values or {}).values() if key else ():
+            if named.value.type == ValueType.SZ:
+                found[named.name] = named.value.text()
+            elif named.value.type == ValueType.EXPAND_SZ:
+                found[named.name] = _ROOT.sub(lambda _: _ALWAYS["SystemRoot"], named.value.text())
+        return found

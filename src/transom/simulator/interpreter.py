@@ -1,0 +1,512 @@
+"""cmd.exe: carries out what `batch` parsed. Echo is always off; what is not known here is an error, never passed over."""
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from transom.simulator import batch, commands, expansion
+from transom.simulator.batch import BatchSyntaxError, Block, Chain, Command, For, If, Incomplete, Redirection
+from transom.simulator.expansion import Variables
+from transom.simulator.filesystem import Directory, File, FileError
+from transom.simulator.processes import Invocation, Job
+from transom.simulator.streams import NUL, Appended, Buffer, Sink, Streams
+
+if TYPE_CHECKING:
+    from transom.simulator.host import Host
+
+_NAME = re.compile(r'([A-Za-z]+)(?=[\s,;=./:\\+\["(]|$)')
+_ARGUMENT = re.compile(r'(?:"[^"]*"?|[^\s,;="])+')
+_PROGRAM = re.compile(r'[\s,;=]*((?:"[^"]*"?|[^\s,;="/])+)')
+_LOOP_OPTION = re.compile(
+    r"(eol|skip|delims|tokens|usebackq)(?:=(.*?))?(?=\s+(?:eol|skip|delims|tokens|usebackq)\b|$)", re.IGNORECASE
+)
+_STATEMENTS_PER_TURN = 64
+
+
+class _Goto(Exception):
+    """Leaves the statements that are being carried out for a label of the same script."""
+
+
+class _Return(Exception):
+    """`exit /b`, `goto :eof`: the end of a script or a subroutine."""
+
+
+class _Exit(Exception):
+    """`exit`: the end of the process."""
+
+
+class Frame:
+    """A batch file, or a subroutine of it, that is being run."""
+
+    __slots__ = ("arguments", "at", "file", "saved", "script")
+
+    def __init__(self, file: File, script: batch.Script, arguments: list[str], at: int = 0) -> None:
+        self.file, self.script, self.arguments, self.at = file, script, arguments, at
+        self.saved: list[tuple[Variables, str, bool]] = []
+
+
+class Shell:
+    """A cmd.exe process: variables, current directory, error level, and what it runs."""
+
+    def __init__(self, host: "Host", variables: Variables, cwd: str, streams: Streams, job: Job) -> None:
+        self.host, self.variables, self.streams, self.job = host, variables, streams, job
+        self.errorlevel = 0
+        self.frame: Frame | None = None
+        self.delayed = False
+        self.loops: dict[str, str] = {}
+        self._statements = 0
+        self._directory: Directory | None = None
+        self.cwd = cwd
+        self.change_directory(cwd)
+
+    # --- a process
+
+    async def run(self, line: str) -> int:
+        """Carries out a line as `cmd /c` does, and gives the exit code."""
+        try:
+            node = batch.parse(expansion.percent(line, self.lookup, None, self.host.files, self.cwd))
+            if node is not None:
+                await self._run(node)
+        except (_Exit, _Return, _Goto):
+            pass
+        except (BatchSyntaxError, Incomplete) as error:
+            self.error(str(error))
+            self.errorlevel = 255
+        finally:
+            if self._directory is not None:
+                self._directory.holds -= 1
+        return self.errorlevel
+
+    def change_directory(self, path: str) -> None:
+        """Makes a directory the current one, and keeps it from being removed. Raises FileError."""
+        found = self.host.files.directory(path)
+        found.holds += 1
+        if self._directory is not None:
+            self._directory.holds -= 1
+        self._directory, self.cwd = found, path
+
+    def path(self, text: str) -> str:
+        """A path of a command line in full, without its quotes."""
+        return expansion.absolute(text.replace('"', ""), self.cwd)
+
+    def lookup(self, name: str) -> str | None:
+        """A variable, those that cmd.exe makes up included."""
+        held = self.variables.get(name)
+        if held is None:
+            match name.upper():
+                case "ERRORLEVEL":
+                    return str(self.errorlevel)
+                case "CD":
+                    return self.cwd
+                case "RANDOM":
+                    return str(self.host.random.randrange(32768))
+        return held
+
+    def write(self, text: str) -> None:
+        """Writes to standard output, in the OEM code page."""
+        self.streams.out.write(text.encode("cp437", "replace"))
+
+    def error(self, text: str) -> None:
+        """Writes a line to standard error."""
+        self.streams.err.write(text.encode("cp437", "replace") + b"\r\n")
+
+    # --- batch files
+
+    async def batch_file(self, file: File, arguments: list[str]) -> None:
+        """Runs a batch file to its end."""
+        await self._frame(Frame(file, batch.script(bytes(file.data)), arguments))
+
+    async def _frame(self, frame: Frame) -> None:
+        outer, self.frame = self.frame, frame
+        loops, self.loops = self.loops, {}
+        try:
+            await self._lines(frame)
+        except _Return:
+            pass
+        finally:
+            if frame.saved:
+                self.variables, cwd, self.delayed = frame.saved[0]
+                self.change_directory(cwd)
+            self.frame, self.loops = outer, loops
+
+    async def _lines(self, frame: Frame) -> None:
+        lines = frame.script.lines
+        while frame.at < len(lines):
+            if frame.file.parent is None:
+                self.error("The batch file cannot be found.")
+                self.errorlevel = 1
+                raise _Exit
+            text = self._expanded(frame)
+            if text is None:
+                continue
+            while True:
+                try:
+                    node = batch.parse(text)
+                    break
+                except Incomplete:
+                    if frame.at >= len(lines):
+                        raise BatchSyntaxError("The syntax of the command is incorrect.") from None
+                    text += "\n" + (self._expanded(frame) or "")
+            if node is None:
+                continue
+            try:
+                await self._run(node)
+            except _Goto as jump:
+                place = frame.script.find(str(jump), frame.at)
+                if place is None:
+                    self.error(f"The system cannot find the batch label specified - {jump}")
+                    self.errorlevel = 1
+                    raise _Exit from None
+                frame.at = place
+
+    def _expanded(self, frame: Frame) -> str | None:
+        """The next line with its variables; None for an empty one and for a label."""
+        line = frame.script.lines[frame.at]
+        frame.at += 1
+        start = line.lstrip(" \t,;=")
+        if not start or start[0] == ":":
+            return None
+        return expansion.percent(line, self.lookup, frame.arguments, self.host.files, self.cwd) if "%" in line else line
+
+    # --- statements
+
+    async def _run(self, node: batch.Node) -> int:
+        """Carries out a statement; what comes back decides on `&&` and `||`."""
+        self._statements += 1
+        if self._statements % _STATEMENTS_PER_TURN == 0:
+            await asyncio.sleep(0)
+        match node:
+            case Command():
+                if not node.redirections:
+                    return await self._command(node.text)
+                return await self._redirected(node)
+            case Block():
+                if node.redirections:
+                    return await self._redirected(node)
+                code = 0
+                for statement in node.statements:
+                    code = await self._run(statement)
+                return code
+            case If():
+                if self._holds(node):
+                    return await self._run(node.then)
+                return await self._run(node.otherwise) if node.otherwise is not None else 0
+            case Chain():
+                return await self._chain(node)
+            case For():
+                return await self._for(node)
+
+    async def _chain(self, node: Chain) -> int:
+        if node.operator == "|":
+            between = Buffer()
+            await self._child(node.left, Streams(between, self.streams.err, self.streams.input))
+            self.errorlevel = await self._child(node.right, Streams(self.streams.out, self.streams.err, bytes(between.data)))
+            return self.errorlevel
+        code = await self._run(node.left)
+        return await self._run(node.right) if (code == 0) == (node.operator == "&&") else code
+
+    async def _child(self, node: batch.Node, streams: Streams) -> int:
+        """Carries out a statement in a process of its own, as pipes and `for /f` do."""
+        child = Shell(self.host, self.variables.copy(), self.cwd, streams, self.job)
+        child.frame, child.loops, child.delayed, child.errorlevel = self.frame, dict(self.loops), self.delayed, self.errorlevel
+        try:
+            await child._run(node)
+        except (_Exit, _Return, _Goto):
+            pass
+        finally:
+            if child._directory is not None:
+                child._directory.holds -= 1
+        return child.errorlevel
+
+    async def _redirected(self, node: Command | Block) -> int:
+        outer = self.streams
+        opened: list[Appended] = []
+        await self.host.faults.disk()
+        try:
+            try:
+                self.streams = self._streams(node.redirections, opened)
+            except FileError as failure:
+                self.error(str(failure))
+                self.errorlevel = 1
+                return 1
+            if isinstance(node, Command):
+                return await self._command(node.text)
+            return await self._run(Block(node.statements))
+        finally:
+            self.streams = outer
+            for sink in opened:
+                sink.handle.close()
+
+    def _streams(self, redirections: tuple[Redirection, ...], opened: list[Appended]) -> Streams:
+        sinks: dict[int, Sink] = {1: self.streams.out, 2: self.streams.err}
+        data = self.streams.input
+        for redirection in redirections:
+            target = self._late(redirection.target).replace('"', "")
+            if redirection.mode == "&":
+                sinks[redirection.handle] = sinks.get(int(target), NUL)
+            elif redirection.mode == "<":
+                data = b"" if target.casefold() == "nul" else self.host.files.read(self.path(target))
+            elif target.casefold() == "nul":
+                sinks[redirection.handle] = NUL
+            else:
+                handle = self.host.files.open(self.path(target), truncate=redirection.mode == ">", share=False)
+                sinks[redirection.handle] = sink = Appended(handle)
+                opened.append(sink)
+        return Streams(sinks[1], sinks[2], data)
+
+    def _late(self, text: str) -> str:
+        """A text of the tree with the loops' variables and, where enabled, `!x!`."""
+        if self.loops and "%" in text:
+            text = expansion.loop(text, self.loops, self.host.files, self.cwd)
+        return expansion.delayed(text, self.lookup) if self.delayed else text
+
+    def _holds(self, node: If) -> bool:
+        left, right = self._late(node.left), self._late(node.right)
+        match node.test:
+            case "exist":
+                holds = self._exists(right)
+            case "defined":
+                holds = self.lookup(right) is not None
+            case "errorlevel":
+                holds = self.errorlevel >= (commands.number(right) or 0)
+            case "==":
+                holds = left.casefold() == right.casefold() if node.ignore_case else left == right
+            case _:
+                holds = commands.compare(node.test, left, right, ignore_case=node.ignore_case)
+        return holds != node.negated
+
+    def _exists(self, text: str) -> bool:
+        path = self.path(text)
+        try:
+            found = self.host.files.matching(path.rstrip("\\"))
+        except FileError:
+            return False
+        return bool(found) and (not path.endswith("\\") or isinstance(found[0][1], Directory))
+
+    # --- loops
+
+    async def _for(self, node: For) -> int:
+        outer = self.loops
+        code = 0
+        try:
+            async for values in self._rounds(node):
+                self.loops = outer | values
+                code = await self._run(node.body)
+        finally:
+            self.loops = outer
+        return code
+
+    async def _rounds(self, node: For):  # type: ignore[no-untyped-def]  # an async generator of dicts
+        items = self._late(node.items)
+        match node.kind:
+            case "f":
+                for values in await self._texts(node, items):
+                    yield values
+            case "l":
+                start, step, end = (commands.number(part) or 0 for part in re.split(r"[\s,;=]+", items.strip()))
+                while (start <= end) if step >= 0 else (start >= end):
+                    yield {node.variable: str(start)}
+                    start += step
+            case "" | "d":
+                for item in _ARGUMENT.findall(items):
+                    for found in self._named(item, directories=node.kind == "d"):
+                        yield {node.variable: found}
+            case _:
+                raise BatchSyntaxError(f"for /{node.kind} is not simulated.")
+
+    def _named(self, item: str, *, directories: bool) -> list[str]:
+        if "*" not in item and "?" not in item:
+            return [item]
+        plain = item.replace('"', "")
+        head = plain[: max(plain.rfind("\\"), plain.rfind("/"), plain.rfind(":")) + 1]
+        found = self.host.files.matching(self.path(item))
+        return [head + node.name for _, node in found if isinstance(node, Directory) == directories]
+
+    async def _texts(self, node: For, items: str) -> list[dict[str, str]]:
+        options = {found[1].casefold(): found[2] or "" for found in _LOOP_OPTION.finditer(self._late(node.options))}
+        back, source = "usebackq" in options, items.strip()
+        text_quote, command_quote = ("'", "`") if back else ('"', "'")
+        if source[:1] == command_quote and source[-1:] == command_quote:
+            output = Buffer()
+            command = batch.parse(source[1:-1])
+            if command is not None:
+                await self._child(command, Streams(output, self.streams.err))
+            lines = output.data.decode("cp437").split("\n")
+        elif source[:1] == text_quote and source[-1:] == text_quote:
+            lines = [source[1:-1]]
+        else:
+            lines = []
+            for name in _ARGUMENT.findall(source):
+                try:
+                    lines += self.host.files.read(self.path(name)).decode("cp437").split("\n")
+                except FileError:
+                    self.error(f"The system cannot find the file {name.replace(chr(34), '')}.")
+        skip = commands.number(options.get("skip", "")) or 0
+        return list(_split(lines[skip:], options, node.variable))
+
+    # --- commands
+
+    async def _command(self, text: str) -> int:
+        text = self._late(text).lstrip(" \t,;=@")
+        name = _NAME.match(text)
+        word = name[1].casefold() if name else ""
+        match word:
+            case "call":
+                return await self._call(text[4:])
+            case "goto":
+                label = text[4:].strip(" \t,;=")
+                if label.casefold() == ":eof":
+                    raise _Return
+                raise _Goto(label.removeprefix(":").split(" ")[0])
+            case "exit":
+                self._exit(text[4:])
+            case "start":
+                return self._start(text[5:])
+            case "setlocal" | "endlocal":
+                return self._locals(word, text[8:])
+        builtin = commands.COMMANDS.get(word)
+        if builtin is None:
+            return await self.external(text)
+        try:
+            code = builtin(self, text[len(word) :])
+        except FileError as failure:
+            self.error(str(failure))
+            code = 1
+        if code:
+            if word not in commands.SILENT:
+                self.errorlevel = code
+        elif word in commands.CLEARING:
+            self.errorlevel = 0
+        return code
+
+    def _exit(self, rest: str) -> None:
+        words = rest.split()
+        inner = bool(words) and words[0].casefold() == "/b"
+        if words[inner:]:
+            self.errorlevel = commands.number(words[inner]) or 0
+        raise _Return if inner else _Exit
+
+    def _locals(self, word: str, rest: str) -> int:
+        self.errorlevel = 0 if word == "setlocal" else self.errorlevel
+        if self.frame is None:
+            return 0
+        if word == "endlocal":
+            if self.frame.saved:
+                self.variables, cwd, self.delayed = self.frame.saved.pop()
+                self.change_directory(cwd)
+            return 0
+        self.frame.saved.append((self.variables, self.cwd, self.delayed))
+        self.variables = self.variables.copy()
+        for option in rest.casefold().split():
+            if option in ("enabledelayedexpansion", "disabledelayedexpansion"):
+                self.delayed = option.startswith("enable")
+        return 0
+
+    async def _call(self, rest: str) -> int:
+        arguments = self.frame.arguments if self.frame else None
+        text = expansion.percent(rest, self.lookup, arguments, self.host.files, self.cwd).lstrip(" \t,;=")
+        if not text.startswith(":"):
+            return await self._command(text) if _NAME.match(text) else await self.external(text, called=True)
+        words = _ARGUMENT.findall(text)
+        if self.frame is None:
+            self.error("Invalid attempt to call batch label outside of batch script.")
+            self.errorlevel = 1
+            return 1
+        if words[0].casefold() == ":eof":
+            return self.errorlevel
+        place = self.frame.script.find(words[0][1:], self.frame.at)
+        if place is None:
+            self.error(f"The system cannot find the batch label specified - {words[0][1:]}")
+            self.errorlevel = 1
+            return 1
+        await self._frame(Frame(self.frame.file, self.frame.script, [self.frame.arguments[0], *words[1:]], place))
+        return self.errorlevel
+
+    def _start(self, rest: str) -> int:
+        words = rest.strip()
+        if words.startswith('"'):
+            words = words[batch.closing(words, 0) :].lstrip()
+        while found := re.match(r"/(b|wait|min|max|low|normal|high)\b\s*", words, re.IGNORECASE):
+            words = words[found.end() :]
+            if found[1].casefold() == "wait":
+                raise BatchSyntaxError("start /wait is not simulated.")
+        child = Shell(self.host, self.variables.copy(), self.cwd, Streams(NUL, NUL), self.job)
+        self.job.start(child.run(words))
+        self.errorlevel = 0
+        return 0
+
+    async def external(self, text: str, *, called: bool = False) -> int:
+        """Runs a program or a batch file; without `called` a batch file takes the place of the one that names it."""
+        found = _PROGRAM.match(text)
+        if found is None:
+            return 0
+        name, rest = found[1].replace('"', ""), text[found.end() :]
+        node, place = self._program(name)
+        if node is None:
+            return self._unknown(name)
+        if place.casefold().endswith((".cmd", ".bat")):
+            await self.batch_file(node, [found[1], *_ARGUMENT.findall(rest)])
+            if self.frame is not None and not called:
+                raise _Return
+            return self.errorlevel
+        invocation = Invocation(self.host, place, rest, self.streams, self.variables, self.cwd, self.job)
+        try:
+            self.errorlevel = await self.host.run(invocation, node)
+        except FileError as failure:
+            self.error(str(failure))
+            self.errorlevel = 1
+        return self.errorlevel
+
+    def _program(self, name: str) -> tuple[File | None, str]:
+        if any(letter in name for letter in "\\/:"):
+            places = [self.path(name)]
+        else:
+            places = [f"{directory}\\{name}" for directory in (self.cwd, *(self.variables.get("PATH") or "").split(";"))]
+        for place in places:
+            for suffix in ("", ".exe", ".bat", ".cmd"):
+                node = self.host.files.find(place + suffix)
+                if isinstance(node, File) and (place + suffix).casefold().endswith((".exe", ".bat", ".cmd", ".com")):
+                    return node, place + suffix
+        return None, name
+
+    def _unknown(self, name: str) -> int:
+        self.host.unknown.append(name)
+        if "\\" in name and self.host.files.find(self.path(name).rpartition("\\")[0]) is None:
+            self.error("The system cannot find the path specified.")
+            self.errorlevel = 3
+        else:
+            self.error(f"'{name}' is not recognized as an internal or external command,\r\noperable program or batch file.")
+            self.errorlevel = 9009
+        return self.errorlevel
+
+
+def _split(lines: list[str], options: Mapping[str, str], variable: str) -> Iterator[dict[str, str]]:
+    """The tokens of lines, as `for /f` takes them: delimiters side by side count as one, empty lines not at all."""
+    delimiters = options.get("delims", " \t")
+    end_of_line = options.get("eol", ";")[:1]
+    wanted, rest = _tokens(options.get("tokens", "1"))
+    pieces = re.compile(f"[^{re.escape(delimiters)}]+") if delimiters else re.compile(".+", re.DOTALL)
+    for raw in lines:
+        line = raw.removesuffix("\r")
+        found = list(pieces.finditer(line))
+        if not line or (end_of_line and line.startswith(end_of_line)):
+            continue
+        last = max(wanted, default=0)
+        texts = [found[number - 1][0] if number <= len(found) else "" for number in wanted]
+        if rest:
+            texts.append(line[found[last].start() :] if last < len(found) else "")
+        if not any(texts):
+            continue
+        yield {chr(ord(variable) + offset): text for offset, text in enumerate(texts)}
+
+
+def _tokens(text: str) -> tuple[list[int], bool]:
+    """`1,3-5,*` as numbers, and whether what is left over is wanted too."""
+    rest = text.endswith("*")
+    wanted: set[int] = set()
+    for part in text.removesuffix("*").split(","):
+        first, dash, last = part.strip().partition("-")
+        if first:
+            wanted.update(range(int(first), int(last if dash else first) + 1))
+    return sorted(wanted), rest

@@ -1,0 +1,23 @@
+"""The programs of `C:\\Windows\\System32`, each with the exit codes and the output of Windows'."""
+
+from collections.abc import Awaitable, Callable
+
+from transom.simulator.processes import Invocation
+from transom.simulator.programs import registry, search, services, system
+
+Program = Callable[[Invocation], Awaitable[int]]
+
+PROGRAMS: dict[str, Program] = {
+    r"cmd.exe": system.cmd,
+    r"curl.exe": system.curl,
+    r"find.exe": search.find,
+    r"findstr.exe": search.findstr,
+    r"hostname.exe": system.hostname,
+    r"icacls.exe": system.icacls,
+    r"net.exe": services.net,
+    r"ping.exe": system.ping,
+    r"reg.exe": registry.reg,
+    r"sc.exe": services.sc,
+    r"whoami.exe": system.whoami,
+    r"WindowsPowerShell\v1.0\powershell.exe": system.powershell,
+}

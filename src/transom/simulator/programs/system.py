@@ -1,0 +1,100 @@
+"""Small programs: another cmd.exe, the host's name, a sleep, access lists, and the one question asked of PowerShell."""
+
+import re
+
+from transom.simulator.filesystem import ADMINISTRATORS, Directory
+from transom.simulator.interpreter import Shell
+from transom.simulator.processes import Invocation
+
+_SYSTEM = "S-1-5-18"
+_OWNER = re.compile(r"Get-Acl -LiteralPath '([^']+)'\)\.GetOwner\(", re.IGNORECASE)
+
+
+async def cmd(call: Invocation) -> int:
+    """`cmd /d /c LINE`: a command line carried out in a process of its own."""
+    found = re.match(r"(?:\s*/(?:[dqsau]|[evf]:(?:on|off)))*\s*/c\s*(.*)", call.rest, re.IGNORECASE | re.DOTALL)
+    if found is None:
+        call.error("cmd.exe without /c is not simulated.\n")
+        return 1
+    shell = Shell(call.host, call.variables.copy(), call.cwd, call.streams, call.job)
+    return await shell.run(_unquoted(found[1].strip()))
+
+
+def _unquoted(line: str) -> str:
+    # cmd /?: the first and the last quote go, unless there are just two and nothing special is between them
+    if not line.startswith('"') or (line.count('"') == 2 and not re.search(r"[&<>()@^|]", line)):
+        return line
+    last = line.rfind('"')
+    return line[1:last] + line[last + 1 :]
+
+
+async def hostname(call: Invocation) -> int:
+    """The host's name."""
+    call.out(f"{call.host.name}\n")
+    return 0
+
+
+async def whoami(call: Invocation) -> int:
+    """Host and user."""
+    call.out(f"{call.host.name.casefold()}\\{call.host.username.casefold()}\n")
+    return 0
+
+
+async def ping(call: Invocation) -> int:
+    """`ping -n COUNT HOST`: a second between one and the next."""
+    words = [word.casefold() for word in call.arguments]
+    place = next((words.index(switch) + 1 for switch in ("-n", "/n") if switch in words), 0)
+    count = int(words[place]) if 0 < place < len(words) and words[place].isdigit() else 4
+    await call.host.sleep(count - 1)
+    call.out(f"\nPinging {words[-1]} with 32 bytes of data:\n" + f"Reply from {words[-1]}: bytes=32 time<1ms TTL=128\n" * count)
+    return 0
+
+
+async def icacls(call: Invocation) -> int:
+    """`icacls PATH /setowner SID`, `/inheritance:r`, `/grant:r SID:rights`: kept in the directory's `owner` and `acl`."""
+    words = call.arguments
+    node = call.host.files.find(call.absolute(words[0])) if words else None
+    if node is None:
+        call.error("The system cannot find the file specified.\n")
+        return 2
+    owner, acl, granting, at = node.owner, node.acl if isinstance(node, Directory) else (), False, 1
+    while at < len(words):
+        word = words[at].casefold()
+        if word == "/setowner" and at + 1 < len(words):
+            at += 1
+            owner = words[at].removeprefix("*")
+        elif word == "/inheritance:r":
+            acl = ()
+        elif word in ("/grant", "/grant:r"):
+            granting = True
+            acl = acl if word == "/grant" else ()
+        elif granting and not word.startswith("/"):
+            acl = (*acl, words[at])
+        elif word not in ("/q", "/c", "/t"):
+            call.error(f'Invalid parameter "{words[at]}"\n')
+            return 87
+        at += 1
+    node.owner = owner
+    if isinstance(node, Directory):
+        node.acl = acl
+    call.out("Successfully processed 1 files; Failed processing 0 files\n")
+    return 0
+
+
+async def powershell(call: Invocation) -> int:
+    """Whether a directory's owner is SYSTEM or Administrators, which is all that is asked of PowerShell here."""
+    asked = _OWNER.search(call.rest)
+    if asked is None:
+        call.host.unknown.append("powershell.exe")
+        call.error("powershell.exe: this command is not simulated.\n")
+        return 1
+    node = call.host.files.find(asked[1])
+    return int(node is None or node.owner not in (_SYSTEM, ADMINISTRATORS))
+
+
+async def curl(call: Invocation) -> int:
+    """Fails as where no name can be resolved, unless the host's `fetch` says what a request brings."""
+    if call.host.fetch is None:
+        call.error("curl: (6) Could not resolve host\n")
+        return 6
+    return call.host.fetch(call)

@@ -1,0 +1,273 @@
+"""The service control manager: states, dependencies, and a record of every start with its environment.
+
+Errors are those of Microsoft's "System Error Codes" (1000-1299), which `sc` gives as its exit code.
+"""
+
+import asyncio
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from transom.simulator.filesystem import File
+from transom.simulator.interpreter import Shell
+from transom.simulator.streams import NUL, Streams
+from transom.windows.gathering import SERVICES
+from transom.windows.registry import DeleteKey, Edit, SetValue, ValueType, dword, expand_sz, multi_sz, sz
+from transom.windows.state import ServiceState
+
+if TYPE_CHECKING:
+    from transom.simulator.host import Host
+
+_DISABLED, _AUTOMATIC, _DEMAND = 4, 2, 3
+_CONNECT_SECONDS = 30.0
+_COMMAND = re.compile(r'\s*(?:"([^"]*)"|(\S+?(?:\.exe)(?=\s|$)|\S+))(.*)', re.IGNORECASE | re.DOTALL)
+
+
+class ServiceError(Exception):
+    """A request that the service control manager refuses, with its number."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"service error {code}")
+        self.code = code
+
+
+class Start(msgspec.Struct, frozen=True):
+    """A start of a service's process: in which boot, and with what environment (it may hold a credential: no `repr`)."""
+
+    boot: int
+    environment: dict[str, str]
+
+    def __repr__(self) -> str:
+        return f"Start(boot {self.boot}, {len(self.environment)} variables)"
+
+
+class SimulatedService:
+    """A service as the manager knows it since the last boot. Times are seconds of the host's time."""
+
+    __slots__ = (
+        "_until", "deleted", "depends", "exit_code", "image", "name", "start_seconds", "start_type", "starts", "starts_well",
+        "state", "stop_seconds", "stops",
+    )  # fmt: skip
+
+    def __init__(self, name: str, image: str, depends: tuple[str, ...], start_type: int) -> None:
+        self.name, self.image, self.depends, self.start_type = name, image, depends, start_type
+        self.state = ServiceState.STOPPED
+        self.starts: list[Start] = []
+        self.start_seconds = self.stop_seconds = 0.0
+        self.starts_well = self.stops = True
+        self.deleted = False
+        self.exit_code = 0
+        self._until = 0.0
+
+    def enter(self, state: ServiceState, until: float) -> None:
+        """Enters a pending state that ends at `until`."""
+        self.state, self._until = state, until
+
+    def settle(self, now: float) -> None:
+        """Leaves a pending state whose time is over."""
+        if now < self._until:
+            return
+        if self.state == ServiceState.START_PENDING:
+            self.state = ServiceState.RUNNING if self.starts_well else ServiceState.STOPPED
+            self.exit_code = 0 if self.starts_well else 1067
+        elif self.state == ServiceState.STOP_PENDING and self.stops:
+            self.state = ServiceState.STOPPED
+
+
+class ServiceManager:
+    """The services that exist since the host booted, by name without case."""
+
+    def __init__(self, host: "Host") -> None:
+        self._host = host
+        self._services: dict[str, SimulatedService] = {}
+
+    def load(self) -> None:
+        """Reads the services from the registry, as a boot does; the records of starts and the set behaviour are kept."""
+        known, self._services = self._services, {}
+        for name in self._host.registry.children(SERVICES):
+            key = self._host.registry.key(rf"{SERVICES}\{name}")
+            image, depends, start = (key.get(n) for n in ("ImagePath", "DependOnService", "Start")) if key else (None,) * 3
+            if image is None:
+                continue
+            made = SimulatedService(
+                name,
+                image.text(),
+                depends.texts() if depends and depends.type == ValueType.MULTI_SZ else (),
+                start.number() if start else _DEMAND,
+            )
+            if held := known.get(name.casefold()):
+                made.starts, made.start_seconds, made.stop_seconds = held.starts, held.start_seconds, held.stop_seconds
+                made.starts_well, made.stops = held.starts_well, held.stops
+            self._services[name.casefold()] = made
+
+    def names(self) -> tuple[str, ...]:
+        """The services that exist."""
+        return tuple(service.name for service in list(self._services.values()) if self.find(service.name))
+
+    def find(self, name: str) -> SimulatedService | None:
+        """A service in its present state, or None."""
+        service = self._services.get(name.casefold())
+        if service is None:
+            return None
+        service.settle(self._host.now())
+        if service.deleted and service.state == ServiceState.STOPPED:
+            self._forget(service)
+            return None
+        return service
+
+    def get(self, name: str) -> SimulatedService:
+        """A service in its present state. Raises ServiceError(1060)."""
+        service = self.find(name)
+        if service is None:
+            raise ServiceError(1060)
+        return service
+
+    def create(
+        self, name: str, image: str, *, depends: tuple[str, ...] = (), start_type: int = _DEMAND, display: str | None = None
+    ) -> SimulatedService:
+        """Makes a service and its registry key. Raises ServiceError(1073) when it exists, (1072) when it is going."""
+        if held := self.find(name):
+            raise ServiceError(1072 if held.deleted else 1073)
+        path = rf"{SERVICES}\{name}"
+        edits: list[Edit] = [
+            SetValue(path, "Type", dword(0x10)),
+            SetValue(path, "Start", dword(start_type)),
+            SetValue(path, "ErrorControl", dword(1)),
+            SetValue(path, "ImagePath", expand_sz(image)),
+            SetValue(path, "DisplayName", sz(display or name)),
+            SetValue(path, "ObjectName", sz("LocalSystem")),
+        ]
+        if depends:
+            edits.append(SetValue(path, "DependOnService", multi_sz(depends)))
+        self._host.registry = self._host.registry.apply(edits)
+        made = self._services[name.casefold()] = SimulatedService(name, image, depends, start_type)
+        return made
+
+    async def start(self, name: str) -> None:
+        """Starts a service, those that it depends on first; it may be pending afterwards.
+
+        Raises ServiceError: 1056 runs already, 1058 disabled, 1060 unknown, 1072 going, 1075 a dependency is unknown,
+        1068 a dependency did not start, 2 no such program, 1053 a program that does not speak to the manager.
+        """
+        service = self.get(name)
+        if service.deleted:
+            raise ServiceError(1072)
+        if service.state != ServiceState.STOPPED:
+            raise ServiceError(1056)
+        if service.start_type == _DISABLED:
+            raise ServiceError(1058)
+        for needed in service.depends:
+            if self.find(needed) is None:
+                raise ServiceError(1075)
+            if self.get(needed).state == ServiceState.STOPPED:
+                await self.start(needed)
+            if await self.reached(needed, ServiceState.RUNNING, _CONNECT_SECONDS) is False:
+                raise ServiceError(1068)
+        if service.state != ServiceState.STOPPED:
+            raise ServiceError(1056)
+        program, arguments = self._program(service)
+        service.starts.append(Start(self._host.boot_id, self.environment(service.name)))
+        service.enter(ServiceState.START_PENDING, self._host.now() + service.start_seconds)
+        if program.casefold().endswith("\\cmd.exe"):
+            await self._run_command(service, program, arguments)
+        service.settle(self._host.now())
+
+    async def _run_command(self, service: SimulatedService, program: str, arguments: str) -> None:
+        """Runs cmd.exe as a service: it never answers the manager, which gives it up when it ends, or after a time."""
+        variables = self._host.variables(self.environment(service.name))
+        shell = Shell(self._host, variables, r"C:\Windows\System32", Streams(NUL, NUL), self._host.background)
+        service.enter(ServiceState.START_PENDING, float("inf"))
+        work = self._host.background.start(shell.run(f'"{program}"{arguments}'))
+        done, _ = await asyncio.wait([work], timeout=_CONNECT_SECONDS * self._host.time_scale)
+        if not done:
+            work.cancel()
+        service.state = ServiceState.STOPPED
+        raise ServiceError(1053)
+
+    def stop(self, name: str) -> None:
+        """Asks a service to stop; it may be pending afterwards.
+
+        Raises ServiceError: 1051 a service that depends on it runs, 1060 unknown, 1061 pending, 1062 not running.
+        """
+        service = self.get(name)
+        if service.state == ServiceState.STOPPED:
+            raise ServiceError(1062)
+        if service.state in (ServiceState.START_PENDING, ServiceState.STOP_PENDING):
+            raise ServiceError(1061)
+        if self.dependants(name):
+            raise ServiceError(1051)
+        service.enter(ServiceState.STOP_PENDING, self._host.now() + service.stop_seconds)
+        service.settle(self._host.now())
+
+    def delete(self, name: str) -> None:
+        """Deletes a service, one that runs as soon as it has stopped. Raises ServiceError(1060), (1072)."""
+        service = self.get(name)
+        if service.deleted:
+            raise ServiceError(1072)
+        service.deleted = True
+        if service.state == ServiceState.STOPPED:
+            self._forget(service)
+
+    def kill(self, name: str) -> None:
+        """A service's process ends without being asked."""
+        service = self.get(name)
+        service.state, service.exit_code = ServiceState.STOPPED, 1067
+
+    def dependants(self, name: str) -> tuple[str, ...]:
+        """The services that run, or are about to, and need this one."""
+        folded = name.casefold()
+        return tuple(
+            held.name
+            for held in list(self._services.values())
+            if folded in (needed.casefold() for needed in held.depends)
+            and (found := self.find(held.name)) is not None
+            and found.state != ServiceState.STOPPED
+        )
+
+    async def reached(self, name: str, state: ServiceState, seconds: float) -> bool:
+        """Waits until a service is in a state; False when it comes to rest in another, or after `seconds`."""
+        end = self._host.now() + seconds
+        pending = (ServiceState.START_PENDING, ServiceState.STOP_PENDING)
+        while (service := self.find(name)) is not None and service.state in pending and self._host.now() < end:
+            await self._host.sleep(0.05)
+        service = self.find(name)
+        return (service.state if service else ServiceState.STOPPED) == state
+
+    def down(self) -> None:
+        """Ends every service's process, as a power cut does."""
+        for service in self._services.values():
+            service.state = ServiceState.STOPPED
+
+    async def start_automatic(self) -> None:
+        """Starts what starts with the host, as a boot does."""
+        for service in list(self._services.values()):
+            if service.start_type == _AUTOMATIC and service.state == ServiceState.STOPPED:
+                try:
+                    await self.start(service.name)
+                except ServiceError as failure:
+                    service.exit_code = failure.code
+
+    def environment(self, name: str) -> dict[str, str]:
+        """What a start of the service now would see: the machine's variables as of the boot, its own over them.
+
+        An own item `NAME=` is an empty variable: Windows passes the block on as it is.
+        """
+        found = {held.upper(): (held, value) for held, value in self._host.booted_environment.items()}
+        own = self._host.registry.value(rf"{SERVICES}\{name}", "Environment")
+        for item in own.texts() if own is not None and own.type == ValueType.MULTI_SZ else ():
+            variable, _, value = item.partition("=")
+            found[variable.upper()] = (variable, value)
+        return dict(found.values())
+
+    def _program(self, service: SimulatedService) -> tuple[str, str]:
+        found = _COMMAND.fullmatch(service.image)
+        path = (found[1] or found[2]) if found else service.image
+        path = re.sub("%SystemRoot%", lambda _: r"C:\Windows", path, flags=re.IGNORECASE)
+        if not isinstance(self._host.files.find(path), File):
+            raise ServiceError(2)
+        return path, found[3] if found else ""
+
+    def _forget(self, service: SimulatedService) -> None:
+        self._services.pop(service.name.casefold(), None)
+        self._host.registry = self._host.registry.apply([DeleteKey(rf"{SERVICES}\{service.name}")])
