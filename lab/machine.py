@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import select
 import shutil
@@ -9,9 +10,10 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from lab import cache, template, wine
 from lab.place import Place, loopback
@@ -58,11 +60,9 @@ class Machine:
             shell: the default shell of its SSH server, ``cmd`` or ``powershell``.
         """
         origin = template.template(containerd=containerd)
-        machines = cache.directory() / "machines"
-        machines.mkdir(exist_ok=True)
         self.name = name
         self.place = place or loopback()
-        self.directory = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=machines))
+        self.directory, self._lock = _new_directory(name)
         self.prefix = self.directory / "prefix"
         template.copy(origin, self.prefix)
         self.drive = self.prefix / "drive_c"
@@ -123,6 +123,7 @@ class Machine:
         wine.kill(self.prefix)
         self._reap()
         shutil.rmtree(self.directory, ignore_errors=True)
+        self._lock.close()
 
     def _reap(self) -> None:
         if self._power:
@@ -197,27 +198,29 @@ class Machine:
 
     def start(self, service: str) -> None:
         """Start a service and wait until it runs."""
-        self.run("sc", "start", service)
-        self.wait_for(service, "RUNNING")
+        self.wait_for(service, "RUNNING", "start")
 
     def stop(self, service: str) -> None:
         """Stop a service and wait until it has stopped."""
-        self.run("sc", "stop", service)
-        self.wait_for(service, "STOPPED")
+        self.wait_for(service, "STOPPED", "stop")
 
     def restart(self, service: str) -> None:
         """Stop a service and start it again."""
         self.stop(service)
         self.start(service)
 
-    def wait_for(self, service: str, state: str) -> None:
-        """Wait until a service is in a state.
+    def wait_for(self, service: str, state: str, control: str = "") -> None:
+        """Wait until a service is in a state, with ``sc start`` or ``sc stop`` until then.
+
+        The service control manager refuses to start a service whose old process is still there.
 
         Raises:
             MachineError: it was not after 30 s.
         """
         deadline = time.monotonic() + SERVICE_SECONDS
         while (seen := self.state(service)) != state:
+            if control and not seen.endswith("PENDING"):
+                self.run("sc", control, service)
             if time.monotonic() > deadline:
                 raise MachineError(f"{service} on {self.name} is {seen or 'missing'}, not {state}")
             time.sleep(0.1)
@@ -231,6 +234,22 @@ class Machine:
     def starts(self, service: str) -> list[Recorded]:
         """The starts of a recorder service, oldest first."""
         return [event for event in self.recorded(service) if event.event == "start"]
+
+
+def _new_directory(name: str) -> tuple[Path, IO[str]]:
+    """A directory for a machine and the lock that says that somebody operates it. Machines without an operator go."""
+    machines = cache.directory() / "machines"
+    machines.mkdir(exist_ok=True)
+    with cache.locked("machines"):
+        for directory in machines.iterdir():
+            with suppress(BlockingIOError), (directory / "lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                wine.kill(directory / "prefix")
+                shutil.rmtree(directory, ignore_errors=True)
+        own = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=machines))
+        held = (own / "lock").open("w")
+        fcntl.flock(held, fcntl.LOCK_EX)
+        return own, held
 
 
 def _recorded(line: dict[str, Any]) -> Recorded:

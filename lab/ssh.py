@@ -75,7 +75,7 @@ class SSH:
                 [*self.place.inside, sys.executable, "-m", "lab.sshd", str(self._settings)],
                 cwd=root,
                 env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"},
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -116,8 +116,24 @@ class SSH:
         if self._process:
             if self._process.poll() is None:
                 os.kill(self._process.pid, how)
+                os.kill(self._process.pid, signal.SIGCONT)
             self._process.wait(timeout=30)
+            if self._process.stdin:
+                self._process.stdin.close()
             self._process = None
+
+    def freeze(self) -> None:
+        """Let the server stand still, as on a host that hangs: connections stay, nothing is answered."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, how: int) -> None:
+        if not self._process:
+            raise SSHError("the SSH server does not run")
+        os.kill(self._process.pid, how)
 
     def arm(self, fault: Fault) -> None:
         """Let the next connection that reaches this request suffer the fault, once."""

@@ -1,14 +1,20 @@
-"""``python -m lab.sshd SETTINGS.json``: serve until SIGTERM, then end all connections and what they had started."""
+"""``python -m lab.sshd SETTINGS.json``: serve until SIGTERM, then end all connections and what they had started.
+
+Standard input is a pipe from the process that operates the machine. Its end means that this process is gone, and nobody would
+switch the machine off: then all of the machine ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from pathlib import Path
 
 import asyncssh
 
+from lab import wine
 from lab.sshd.connection import Connection
 from lab.sshd.journal import Journal
 from lab.sshd.settings import Settings, load
@@ -20,11 +26,25 @@ async def serve(settings: Settings) -> None:
     """Listen and serve."""
     journal = Journal(settings.journal)
     asked = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
+    connections: list[Connection] = []
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, asked.set)
+
+    def orphaned() -> None:
+        if not os.read(0, 1):
+            wine.kill(settings.prefix)
+            asked.set()
+
+    loop.add_reader(0, orphaned)
+
+    def connect() -> Connection:
+        connections.append(Connection(settings, journal))
+        return connections[-1]
+
     server = await asyncssh.listen(
         settings.address,
         settings.port,
-        server_factory=lambda: Connection(settings, journal),
+        server_factory=connect,
         server_host_keys=[str(settings.host_key)],
         server_version=VERSION,
         encoding=None,
@@ -36,6 +56,8 @@ async def serve(settings: Settings) -> None:
     )
     await asked.wait()
     server.close()
+    for connection in connections:
+        connection.end()
     await server.wait_closed()
 
 

@@ -49,10 +49,19 @@ class Connection(asyncssh.SSHServer):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End what the connection had started, as Windows does with a session's job object."""
+        if self._socket < 0:
+            return
         received, sent = _bytes(self._socket)
         os.close(self._socket)
+        self._socket = -1
         wine.kill(self.settings.prefix, self.marker)
         self._journal.write(Entry("disconnect", self.number, received=received, sent=sent))
+
+    def end(self) -> None:
+        """End the connection where it is not over yet."""
+        if self._connection and self._socket >= 0:
+            self._connection.abort()
+            self.connection_lost(None)
 
     @property
     def marker(self) -> str:

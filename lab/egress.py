@@ -1,0 +1,219 @@
+"""The way out of the lab: squid, which decrypts TLS, and behind it an image registry under a name that only squid resolves."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.parse
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import images
+from lab.authority import Authority
+from lab.network import Network
+from lab.process import Process
+
+REGISTRY = "registry.corp.example"
+START_SECONDS = 30
+HELPERS = Path("/usr/lib/squid")
+
+
+class EgressError(Exception):
+    """squid or the registry did not start; the message holds the end of its log."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One line of squid's log: ``TCP_TUNNEL/200``, ``CONNECT``, URL, and the user or ``-``."""
+
+    status: str
+    method: str
+    url: str
+    user: str
+
+
+class Egress:
+    """A proxy on a network, and the registry behind it. A context manager stops both and removes their files."""
+
+    def __init__(self, network: Network, user: str = "", password: str = "") -> None:
+        """Start both, with the images ``x:none`` and ``x:1`` in the registry.
+
+        Args:
+            network: where the proxy listens.
+            user: with a user, the proxy asks for basic authentication.
+            password: any text without a line break.
+        """
+        self._network = network
+        self._user, self._password = user, password
+        self.directory = Path(tempfile.mkdtemp(prefix="transom-egress-"))
+        self.directory.chmod(0o755)
+        self.access_log = self.directory / "access.log"
+        self._origin = Authority(_made(self.directory / "origin"), "lab origin CA")
+        self._interception_number = 0
+        self._new_interception()
+        self._registry_address = "127.0.0.1", _free_port("127.0.0.1")
+        self.port = _free_port(network.address, 3128)
+        self._squid: Process | None = None
+        self._registry: Process | None = None
+        try:
+            self._registry = self._start_registry()
+            self._start_squid()
+            host, port = self._registry_address
+            images.push(f"https://{host}:{port}", self._origin.certificate_file)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Egress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- what a client is told -----------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """The proxy's URL without credentials."""
+        return f"http://{self._network.proxy_host}:{self.port}"
+
+    @property
+    def url_with_credentials(self) -> str:
+        """The proxy's URL with user and password, percent-encoded."""
+        credentials = f"{urllib.parse.quote(self._user, safe='')}:{urllib.parse.quote(self._password, safe='')}@"
+        return f"http://{credentials}{self._network.proxy_host}:{self.port}"
+
+    @property
+    def certificate(self) -> str:
+        """The CA that squid signs with, in PEM."""
+        return self._interception.certificate_file.read_text()
+
+    def image(self, tag: str) -> str:
+        """The reference of an image: ``none`` has no layers, ``1`` has one."""
+        return f"{REGISTRY}:{self._registry_address[1]}/x:{tag}"
+
+    # ---- what an operator does -----------------------------------------------------------------------------------
+
+    def rotate(self) -> str:
+        """Let squid sign with a new CA from now on; returns it in PEM."""
+        if self._squid:
+            self._squid.stop()
+        self._new_interception()
+        self._start_squid()
+        return self.certificate
+
+    def requests(self) -> list[Request]:
+        """What squid was asked for, oldest first."""
+        lines = self.access_log.read_text().splitlines() if self.access_log.exists() else []
+        asked = [Request(*line.split(" ", 3)) for line in lines]
+        return [request for request in asked if request.method != "-"]
+
+    def close(self) -> None:
+        """Stop both and remove their files."""
+        for process in (self._squid, self._registry):
+            if process:
+                process.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    # ---- parts ---------------------------------------------------------------------------------------------------
+
+    def _new_interception(self) -> None:
+        self._interception_number += 1
+        number = self._interception_number
+        self._interception = Authority(_made(self.directory / f"interception-{number}"), f"lab interception CA {number}")
+
+    def _start_registry(self) -> Process:
+        certificate, key = self._origin.issue("registry", REGISTRY, addresses=(REGISTRY, "127.0.0.1"))
+        host, port = self._registry_address
+        settings = self.directory / "registry.yml"
+        settings.write_text(
+            "version: 0.1\n"
+            "log: {level: warn, accesslog: {disabled: true}}\n"
+            f"storage: {{filesystem: {{rootdirectory: {self.directory}/registry}}}}\n"
+            f'http: {{addr: "{host}:{port}", tls: {{certificate: {certificate}, key: {key}}}}}\n'
+        )
+        process = Process(["docker-registry", "serve", settings], self.directory / "registry.log")
+        _listening(process, host, port)
+        return process
+
+    def _start_squid(self) -> None:
+        database = self.directory / f"certificates-{self._interception_number}"
+        _run([HELPERS / "security_file_certgen", "-c", "-s", database, "-M", "4MB"])
+        (self.directory / "hosts").write_text(f"{self._registry_address[0]} {REGISTRY}\n")
+        if self._user:
+            _run(["htpasswd", "-ic", self.directory / "passwords", self._user], self._password)
+        settings = self.directory / "squid.conf"
+        settings.write_text(self._squid_settings(database))
+        _run(["chown", "-R", "proxy:proxy", self.directory])
+        name = f"lab{time.monotonic_ns()}"  # squid shares memory by this name
+        self._squid = Process(["squid", "-N", "-n", name, "-f", settings], self.directory / "squid.log", ending="INT")
+        _listening(self._squid, self._network.address, self.port)
+
+    def _squid_settings(self, database: Path) -> str:
+        here, authority = self.directory, self._interception
+        certificate, key = authority.certificate_file, authority.key_file
+        authentication = (
+            f"auth_param basic program {HELPERS}/basic_ncsa_auth {here}/passwords\n"
+            "auth_param basic children 2 startup=1\n"
+            "acl known proxy_auth REQUIRED\n"
+            "http_access deny !known\n"
+        )
+        return (
+            f"http_port {self._network.address}:{self.port} ssl-bump tls-cert={certificate} tls-key={key} "
+            "generate-host-certificates=on dynamic_cert_mem_cache_size=4MB\n"
+            f"sslcrtd_program {HELPERS}/security_file_certgen -s {database} -M 4MB\n"
+            "sslcrtd_children 2 startup=1\n"
+            "acl step1 at_step SslBump1\n"
+            "ssl_bump peek step1\n"
+            "ssl_bump bump all\n"
+            f"tls_outgoing_options cafile={self._origin.certificate_file}\n"
+            f"hosts_file {here}/hosts\n"
+            f"{authentication if self._user else ''}"
+            "http_access allow all\n"
+            "cache deny all\n"
+            "logformat lab %Ss/%03>Hs %rm %ru %un\n"
+            f"access_log stdio:{self.access_log} lab\n"
+            f"cache_log {here}/cache.log\n"
+            f"pid_filename {here}/squid.pid\n"
+            f"coredump_dir {here}\n"
+            "cache_effective_user proxy\n"
+            "shutdown_lifetime 0 seconds\n"
+            "pinger_enable off\n"
+        )
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
+
+
+def _run(command: list[str | Path], text: str = "") -> None:
+    done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
+    if done.returncode != 0:
+        raise EgressError(f"{Path(command[0]).name} ended with {done.returncode}: {done.stderr.decode(errors='replace')}")
+
+
+def _free_port(address: str, wanted: int = 0) -> int:
+    """The wanted port of an address, or a free one where it is taken."""
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, wanted))
+        except OSError:
+            probe.bind((address, 0))
+        return int(probe.getsockname()[1])
+
+
+def _listening(process: Process, address: str, port: int) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            socket.create_connection((address, port), 1).close()
+        except OSError:
+            if time.monotonic() > deadline or process.ended():
+                raise EgressError(f"{process.log.stem} did not start:\n{process.log.read_text()[-2000:]}") from None
+            time.sleep(0.05)
+        else:
+            return

@@ -1,0 +1,72 @@
+"""Two small Windows images, put into a registry by its HTTP API.
+
+``x:none`` has no layers, so a pull over CRI succeeds in Wine, which cannot unpack; ``x:1`` has one small layer.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import ssl
+import tarfile
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+_OCI = "application/vnd.oci.image."
+
+
+def push(registry: str, authority: Path) -> None:
+    """Put both images into the registry at an https URL, whose certificate is of the authority in a PEM file."""
+    target = _Registry(registry, authority)
+    target.image("none", [])
+    target.image("1", [_layer()])
+
+
+class _Registry:
+    def __init__(self, url: str, authority: Path) -> None:
+        self._url = url
+        context = ssl.create_default_context(cafile=str(authority))
+        handlers = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        self._opener = urllib.request.build_opener(*handlers)
+
+    def image(self, tag: str, layers: list[bytes]) -> None:
+        config = {
+            "architecture": "amd64",
+            "os": "windows",
+            "os.version": "10.0.20348.2485",
+            "config": {"Cmd": ["x"]},
+            "rootfs": {"type": "layers", "diff_ids": [_digest(layer) for layer in layers]},
+        }
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": f"{_OCI}manifest.v1+json",
+            "config": self._blob(json.dumps(config).encode(), "config.v1+json"),
+            "layers": [self._blob(gzip.compress(layer, mtime=0), "layer.v1.tar+gzip") for layer in layers],
+        }
+        self._send("PUT", f"{self._url}/v2/x/manifests/{tag}", json.dumps(manifest).encode(), f"{_OCI}manifest.v1+json")
+
+    def _blob(self, content: bytes, kind: str) -> dict[str, Any]:
+        place = self._send("POST", f"{self._url}/v2/x/blobs/uploads/", b"")
+        self._send("PUT", f"{place}{'&' if '?' in place else '?'}digest={_digest(content)}", content)
+        return {"mediaType": _OCI + kind, "digest": _digest(content), "size": len(content)}
+
+    def _send(self, method: str, url: str, content: bytes, kind: str = "application/octet-stream") -> str:
+        request = urllib.request.Request(url, data=content, method=method, headers={"Content-Type": kind})
+        with self._opener.open(request, timeout=30) as response:
+            return str(response.headers.get("Location", ""))
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _layer() -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        file = tarfile.TarInfo("Files/hello.txt")
+        file.size = 2
+        archive.addfile(file, io.BytesIO(b"hi"))
+    return out.getvalue()

@@ -1,0 +1,136 @@
+"""A network of the lab: a bridge, and for each machine a network namespace with no way out but what is on the bridge."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import IO
+
+from lab.place import Place, loopback
+
+PROXY_NAME = "proxy.corp.example"
+_LOCKS = Path("/run/transom-lab")
+_NETWORKS = 200
+_FIRST_HOST = 11
+
+
+class NetworkError(Exception):
+    """The network could not be made."""
+
+
+class Network:
+    """A /24 of 10.203.0.0/16 that is this process's alone; without the right to make one, the loopback stands in.
+
+    In a namespace names come from a hosts file alone: it knows the proxy (``proxy.corp.example``) and nothing else.
+    """
+
+    def __init__(self, isolated: bool | None = None) -> None:
+        """Make the network.
+
+        Args:
+            isolated: namespaces (True), the loopback (False), or namespaces where they can be made (None).
+        """
+        self._lock: IO[str] | None = None
+        self._namespaces: list[str] = []
+        self.isolated = _permitted() if isolated is None else isolated
+        self.address = "127.0.0.1"
+        if self.isolated:
+            self._number = self._reserve()
+            self.address = f"10.203.{self._number}.1"
+            self._bridge = f"tlab{self._number}"
+            _remove(self._number)
+            _ip("link", "add", self._bridge, "type", "bridge")
+            _ip("address", "add", f"{self.address}/24", "dev", self._bridge)
+            _ip("link", "set", self._bridge, "up")
+
+    def __enter__(self) -> Network:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def proxy_host(self) -> str:
+        """The name or address by which a machine reaches what listens on the bridge."""
+        return PROXY_NAME if self.isolated else self.address
+
+    def place(self) -> Place:
+        """A place for one more machine: an address of its own, with port 22; on the loopback, a free port."""
+        if not self.isolated:
+            return loopback()
+        host = _FIRST_HOST + len(self._namespaces)
+        namespace = f"{self._bridge}-{host}"
+        outer, inner, address = f"{self._bridge}v{host}", "eth0", f"10.203.{self._number}.{host}"
+        settings = Path("/etc/netns") / namespace
+        settings.mkdir(parents=True, exist_ok=True)
+        (settings / "nsswitch.conf").write_text("hosts: files\n")
+        (settings / "hosts").write_text(f"127.0.0.1 localhost\n{self.address} {PROXY_NAME}\n")
+        self._namespaces.append(namespace)
+        _ip("netns", "add", namespace)
+        _ip("link", "add", outer, "type", "veth", "peer", "name", inner, "netns", namespace)
+        _ip("link", "set", outer, "master", self._bridge, "up")
+        _ip("-n", namespace, "address", "add", f"{address}/24", "dev", inner)
+        _ip("-n", namespace, "link", "set", inner, "up")
+        _ip("-n", namespace, "link", "set", "lo", "up")
+        return Place(address, 22, ("ip", "netns", "exec", namespace))
+
+    def close(self) -> None:
+        """Remove the namespaces, with what still runs in them, and the bridge."""
+        if self.isolated:
+            _remove(self._number)
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
+    def _reserve(self) -> int:
+        """A number that nobody uses; the lock on it goes with this process."""
+        _LOCKS.mkdir(exist_ok=True)
+        for number in range(_NETWORKS):
+            lock = (_LOCKS / f"{number}.lock").open("w")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.close()
+                continue
+            self._lock = lock
+            return number
+        raise NetworkError("all networks of the lab are in use")
+
+
+def _permitted() -> bool:
+    """Whether this process may make network namespaces: a container without the capability may not."""
+    if os.geteuid() != 0 or not shutil.which("ip"):
+        return False
+    trial = f"tlab-{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", trial], capture_output=True, check=False).returncode == 0
+    if made:
+        entered = subprocess.run(["ip", "netns", "exec", trial, "true"], capture_output=True, check=False).returncode == 0
+        subprocess.run(["ip", "netns", "delete", trial], capture_output=True, check=False)
+        return entered
+    return False
+
+
+def _remove(number: int) -> None:
+    """Remove a network, whole or in part; also one whose process was killed."""
+    bridge = f"tlab{number}"
+    for settings in Path("/etc/netns").glob(f"{bridge}-*"):
+        namespace = settings.name
+        pids = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=False).stdout.split()
+        for pid in pids:
+            try:
+                os.kill(int(pid), signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        subprocess.run(["ip", "netns", "delete", namespace], capture_output=True, check=False)
+        shutil.rmtree(settings, ignore_errors=True)
+    subprocess.run(["ip", "link", "delete", bridge], capture_output=True, check=False)
+
+
+def _ip(*arguments: str) -> None:
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise NetworkError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")

@@ -1,0 +1,56 @@
+"""A Linux program of the lab that runs beside the tests: it ends when it is told to, and with the process that started it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+# The shell waits for the end of its standard input, which comes with the end of whoever started it, however that ended.
+_GUARD = """
+file=$1 ending=$2
+shift 2
+"$@" </dev/null &
+child=$!
+echo $child >"$file"
+cat >/dev/null
+kill -$ending $child
+wait $child
+"""
+
+
+class Process:
+    """A running program. Its output goes to ``log``; ``ending`` is the signal that tells it to end."""
+
+    def __init__(
+        self, command: Sequence[str | Path], log: Path, env: Mapping[str, str] | None = None, ending: str = "TERM"
+    ) -> None:
+        self._pid_file = log.with_suffix(".child")
+        self._pid_file.unlink(missing_ok=True)
+        self.log = log
+        with log.open("ab") as output:
+            self._guard = subprocess.Popen(
+                ["/bin/sh", "-c", _GUARD, "guard", self._pid_file, ending, *command],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=dict(env) if env is not None else None,
+                start_new_session=True,
+            )
+
+    def stop(self) -> None:
+        """End the program and wait until it has ended."""
+        if self._guard.stdin:
+            self._guard.stdin.close()
+        self._guard.wait(timeout=30)
+
+    def ended(self) -> bool:
+        """Whether the program has ended by itself."""
+        try:
+            pid = int(self._pid_file.read_text())
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return self._pid_file.exists()
+        except ValueError:
+            return False
+        return state == "Z"
