@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from transom.cli.apply import apply, diff
+from transom.cli.demo import demo
 from transom.cli.facts import facts
 from transom.cli.no_proxy import no_proxy
 from transom.cli.render import render
@@ -37,6 +38,7 @@ def main(
     """Egress proxy settings and trusted CAs for clusters with Windows worker nodes."""
 
 
+app.command()(demo)
 app.command()(apply)
 app.command()(diff)
 app.command()(facts)

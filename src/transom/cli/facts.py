@@ -1,7 +1,6 @@
 """`transom facts`: what a host looks like now."""
 
 import asyncio
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transom.cli.output import ExitCode, Format, fail, print_data
-from transom.proxy.secret import REDACTED
+from transom.proxy.secret import REDACTED, redact_userinfo
 
 if TYPE_CHECKING:
     from transom.hosts.connection import Access
@@ -139,10 +138,9 @@ def _ledger(held: "Ledger") -> dict[str, Any]:
 
 
 _STARTS = {0: "boot", 1: "system", 2: "auto", 3: "demand", 4: "disabled"}
-_USERINFO = re.compile(r"(?<=://).*@", re.DOTALL)
 
 
 def _redacted(name: str, value: str) -> str:
     if name.upper().endswith("_PROXY") and name.upper() != "NO_PROXY" and "://" not in value and "@" in value:
         return f"{REDACTED}@{value.rpartition('@')[2]}"
-    return _USERINFO.sub(f"{REDACTED}@", value)
+    return redact_userinfo(value)

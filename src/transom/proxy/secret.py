@@ -1,8 +1,15 @@
 """A value that must not be shown: every way of printing it gives `***`."""
 
+import re
 from typing import Final, NoReturn
 
 REDACTED: Final = "***"
+_USERINFO = re.compile(r"(?<=://).*@", re.DOTALL)
+
+
+def redact_userinfo(text: str) -> str:
+    """`text` with the userinfo of a URL in it as `***`: everything up to the last `@`, since a password may hold any letter."""
+    return _USERINFO.sub(f"{REDACTED}@", text)
 
 
 class Secret:

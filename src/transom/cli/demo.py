@@ -1,0 +1,187 @@
+"""`transom demo`: the main job in seconds, anywhere, on a simulated Windows host that ends as it began."""
+
+import asyncio
+import datetime
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transom.cli.output import ExitCode
+from transom.proxy.secret import redact_userinfo
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from transom.simulator import Host, Simulator
+
+_PROXY = "http://proxy.corp.example:3128"
+_CREDENTIALS = {"username": "demo", "password": 'hunter2 %^&!"\\é'}
+_SERVICES = {"containerd": (), "kubelet": ("containerd",), "antivirus": ()}
+_TOLD = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "GODEBUG")
+
+
+def demo() -> None:
+    """Show the main job on a simulated host.
+
+    Nothing is installed, and nothing outside this process is touched: a simulated Windows host behind a real SSH server on
+    127.0.0.1 gets proxy settings and a CA, the CA is rotated, the proxy removed.
+    """
+    from transom.cli.tables import console
+
+    if not asyncio.run(_tell(console())):
+        raise SystemExit(ExitCode.NOT_DONE)
+
+
+async def _tell(out: "Console") -> bool:
+    from transom.simulator import Simulator
+    from transom.windows.gathering import SERVICES
+    from transom.windows.registry import SetValue, multi_sz
+
+    with tempfile.TemporaryDirectory(prefix="transom-demo-") as directory:
+        async with Simulator() as simulator:
+            host = await simulator.add_host("win-1", services=_SERVICES)
+            # an administrator's own item, which must be there at the end as it is now
+            host.edit([SetValue(rf"{SERVICES}\containerd", "Environment", multi_sz(["GODEBUG=http2client=0"]))])
+            story = _Story(out, simulator, host, Path(directory))
+            return await story.tell()
+
+
+class _Story:
+    """The chapters, and what the host looked like before them."""
+
+    def __init__(self, out: "Console", simulator: "Simulator", host: "Host", directory: Path) -> None:
+        self._out, self._simulator, self._host, self._directory = out, simulator, host, directory
+        self._before = host.registry
+
+    async def tell(self) -> bool:
+        """All of it; whether everything was as it should be."""
+        self._say(
+            "Everything here is simulated: the Windows host runs in this process, behind a real SSH server on 127.0.0.1.",
+            f"It has the services {', '.join(_SERVICES)}. An administrator has given containerd an item of its own, GODEBUG.",
+        )
+        self._chapter("1. The settings, as manifests; the same objects would be in a cluster")
+        self._write(_settings(), ca="Corp Proxy CA 2026")
+        self._out.print((self._directory / "egress.yaml").read_text("utf-8").rstrip(), style="cyan")
+        self._chapter("2. transom apply -f DIR")
+        told = [await self._apply("changed")]
+        self._chapter("3. What the services were started with")
+        self._environments()
+        self._chapter("4. The same again: nothing differs, nothing is written, nothing is restarted")
+        told.append(await self._apply("unchanged"))
+        self._chapter("5. The CA is rotated: the old one goes, the new one comes, the services restart, nobody reboots")
+        self._write(_settings(), ca="Corp Proxy CA 2027")
+        told.append(await self._apply("changed"))
+        self._chapter("6. The proxy is removed")
+        self._write({}, ca=None)
+        told.append(await self._apply("changed"))
+        clean = self._host.registry == self._before
+        self._environments()
+        self._say(
+            "The registry is the one from before, GODEBUG included; Transom's own key is gone."
+            if clean
+            else "The registry is not the one from before: this is a defect of Transom."
+        )
+        boots = self._host.boot_id
+        self._say(
+            f"The host was booted {boots} time, before the story began. scripts/demo in the repository tells the same story"
+        )
+        self._say("with real parts: Wine, containerd.exe, a proxy that decrypts TLS.")
+        return clean and all(told)
+
+    async def _apply(self, expected: str) -> bool:
+        from datetime import UTC
+
+        from transom.cli.tables import print_report
+        from transom.controllers.hosts import Target, converging
+        from transom.controllers.report import Report
+        from transom.hosts.known_hosts import NoHostKeys
+        from transom.hosts.owner import Owner
+        from transom.hosts.passes import Settings
+        from transom.proxy.settings import Egress
+        from transom.sources.directory import load
+        from transom.sources.examination import examine
+        from transom.windows.instance import private_key
+
+        objects = load([str(self._directory)])
+        examined = examine(objects, datetime.datetime.now(UTC))
+        (instance,) = objects.windows_instances
+        target = Target(instance, examined.settings.of(instance) or Egress(), private_key(instance, objects))
+        work = converging(NoHostKeys(), Settings(Owner("demo", "in this process")), dry_run=False)
+        report = await work(target)
+        print_report(Report((report,)), planned=False)
+        return report.result == expected
+
+    def _environments(self) -> None:
+        for service in ("containerd", "kubelet"):
+            *_, last = self._host.starts(service)
+            self._out.print(f"  {service}, start number {len(self._host.starts(service))}:")
+            told = {name: value for name, value in sorted(last.environment.items()) if name.upper() in _TOLD}
+            for name, value in told.items():
+                self._out.print(f"    {name}={redact_userinfo(value)}")
+            if not told:
+                self._out.print("    no proxy variable")
+
+    def _write(self, spec: Mapping[str, Any], *, ca: str | None) -> None:
+        import yaml
+
+        host = {"address": self._host.address, "port": self._host.port, "username": self._host.username}
+        key = self._simulator.client_key.export_private_key().decode()
+        objects = [
+            _object("WindowsInstance", "win-1", "transom.dev/v1alpha1", spec=host),
+            _object("Secret", "cloud-private-key", "v1", stringData={"private-key.pem": key}),
+            _object("Secret", "egress-credentials", "v1", stringData=_CREDENTIALS),
+        ]
+        if ca:
+            objects.append(_object("ConfigMap", "corp-ca", "v1", data={"ca-bundle.crt": _authority(ca)}))
+        egress = _object("EgressProxy", "cluster", "transom.dev/v1alpha1", spec=dict(spec))
+        for name, found in (("egress.yaml", [egress]), ("others.yaml", objects)):
+            text: str = yaml.safe_dump_all(found, sort_keys=False, allow_unicode=True, default_flow_style=None)
+            (self._directory / name).write_text(text, "utf-8")
+
+    def _chapter(self, title: str) -> None:
+        self._out.print()
+        self._out.print(title, style="bold")
+
+    def _say(self, *lines: str) -> None:
+        for line in lines:
+            self._out.print(line)
+
+
+def _settings() -> dict[str, Any]:
+    return {
+        "httpProxy": _PROXY,
+        "httpsProxy": _PROXY,
+        "noProxy": ".corp.example",
+        "credentialsSecret": {"name": "egress-credentials"},
+        "trustedCA": {"name": "corp-ca"},
+        "networks": {
+            "machineNetwork": ["10.0.0.0/16"],
+            "serviceNetwork": ["10.96.0.0/16"],
+            "podNetwork": ["10.244.0.0/16"],
+            "internalAPIHost": "api.corp.example",
+        },
+    }
+
+
+def _object(kind: str, name: str, version: str, **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **fields}
+
+
+def _authority(name: str) -> str:
+    """A self-signed CA, made now, as PEM."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=365))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return made.public_bytes(serialization.Encoding.PEM).decode()
