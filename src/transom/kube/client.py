@@ -13,7 +13,7 @@ import httpx2
 import msgspec
 
 from transom.kube.connection import Connection
-from transom.kube.errors import ApiError, ConfigurationError, ConnectionFailed, status_error
+from transom.kube.errors import ApiError, ConfigurationError, ConnectionFailed, Unreadable, status_error
 from transom.kube.objects import Metadata, T
 from transom.kube.resources import Resource
 
@@ -89,7 +89,7 @@ class Client:
 
     async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
         """One object. Raises NotFound."""
-        return resource.decode(await self.request("GET", resource.path(namespace, name)))
+        return _decoded(resource, await self.request("GET", resource.path(namespace, name)))
 
     async def get_json(self, path: str) -> Any:
         """Whatever is at a path, as plain values."""
@@ -158,7 +158,7 @@ class Client:
     async def create(self, resource: Resource[T], value: Mapping[str, Any], namespace: str | None = None) -> T:
         """Make an object. Raises Conflict where it exists."""
         query = {"fieldManager": FIELD_MANAGER}
-        return resource.decode(await self.request("POST", resource.path(namespace), query, value))
+        return _decoded(resource, await self.request("POST", resource.path(namespace), query, value))
 
     async def replace(
         self, resource: Resource[T], value: Mapping[str, Any], name: str, namespace: str | None = None, seconds: float = TIMEOUT
@@ -166,13 +166,13 @@ class Client:
         """Put an object in place of the version that `value` names. Raises Conflict where that is no longer the current one."""
         query = {"fieldManager": FIELD_MANAGER}
         path = resource.path(namespace, name)
-        return resource.decode(await self.request("PUT", path, query, value, seconds=seconds))
+        return _decoded(resource, await self.request("PUT", path, query, value, seconds=seconds))
 
     async def patch(self, resource: Resource[T], value: Mapping[str, Any], name: str, namespace: str | None = None) -> T:
         """A JSON merge patch (RFC 7386)."""
         query = {"fieldManager": FIELD_MANAGER}
         path = resource.path(namespace, name)
-        return resource.decode(await self.request("PATCH", path, query, value, content_type="application/merge-patch+json"))
+        return _decoded(resource, await self.request("PATCH", path, query, value, content_type="application/merge-patch+json"))
 
     async def server_side_apply(
         self,
@@ -187,7 +187,7 @@ class Client:
         """Server-side apply as field manager `transom`. Without `force`, a field that is another manager's raises Conflict."""
         query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
         path = resource.path(namespace, name, subresource)
-        return resource.decode(await self.request("PATCH", path, query, value, content_type="application/apply-patch+yaml"))
+        return _decoded(resource, await self.request("PATCH", path, query, value, content_type="application/apply-patch+yaml"))
 
     async def delete(self, resource: Resource[Any], name: str, namespace: str | None = None, uid: str | None = None) -> None:
         """Delete an object; with `uid` only that one. Raises NotFound, Conflict."""
@@ -223,6 +223,13 @@ class Client:
                         raise error
                     await asyncio.sleep(wait)
         raise AssertionError("unreachable")  # pragma: no cover
+
+
+def _decoded(resource: Resource[T], body: bytes) -> T:
+    try:
+        return resource.decode(body)
+    except msgspec.DecodeError as error:
+        raise Unreadable(f"{resource.kind}: {error}") from error
 
 
 def malformed_object(raw: bytes | msgspec.Raw, error: msgspec.DecodeError) -> Malformed:

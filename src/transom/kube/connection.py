@@ -74,7 +74,9 @@ def _configuration(kubeconfig: str | None, context: str | None) -> tuple[SingleC
         raise ConfigurationError(f"KUBECONFIG names several files ({path}): name one, or use --kubeconfig")
     try:
         config = KubeConfig.from_file(path).get(context)
-    except (ConfigError, KeyError, TypeError, OSError, yaml.YAMLError, msgspec.ValidationError) as error:
+    except (AttributeError, TypeError) as error:
+        raise ConfigurationError(f"{path}: this is no kubeconfig") from error
+    except (ConfigError, KeyError, OSError, yaml.YAMLError, msgspec.ValidationError) as error:
         raise ConfigurationError(f"{path}: {_reason(error)}") from error
     return _checked(config, path), path
 
@@ -84,6 +86,15 @@ def _checked(config: SingleConfig | None, source: str) -> SingleConfig:
         raise ConfigurationError(f"{source}: the context names no user")
     if config.user.token_file is not None:
         config.user.token_file = str(config.abs_file(config.user.token_file))
+    files = {
+        "certificate-authority": config.cluster.certificate_auth,
+        "client-certificate": config.user.client_cert,
+        "client-key": config.user.client_key,
+        "tokenFile": config.user.token_file,
+    }
+    for field, file in files.items():
+        if file is not None and not Path(config.abs_file(file)).is_file():
+            raise ConfigurationError(f"{source}: {field}: there is no file {file}")
     return config
 
 

@@ -1,0 +1,284 @@
+"""A real control plane on 127.0.0.1: etcd, kube-apiserver and, where asked for, kube-controller-manager."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+
+from lab import kubernetes
+from lab.authority import Authority, write_key_pair
+from lab.kubernetes import ControlPlaneError
+
+CONTROLLERS = (
+    "certificatesigningrequest-signing-controller",
+    "bootstrap-signer-controller",
+    "token-cleaner-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+    "serviceaccount-controller",
+    "serviceaccount-token-controller",
+    "clusterrole-aggregation-controller",
+    "disruption-controller",
+)
+SERVICE_NETWORK = "10.96.0.0/16"
+_START_SECONDS = 90
+# the death signal comes when the thread ends that made the child: this one lasts as long as the process
+_SPAWNER = ThreadPoolExecutor(1, "control-plane")
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived", "ResponseStarted"],
+    "rules": [{"level": "None", "users": ["system:apiserver"]}, {"level": "Metadata"}],
+}
+
+
+class ControlPlane:
+    """A control plane and the directory that it lives in. A context manager: everything it started is stopped at the end."""
+
+    def __init__(self, directory: Path | None = None, *, controllers: bool = False, address: str = "127.0.0.1") -> None:
+        self._own_directory = directory is None
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="transom-control-plane-"))
+        self.address = address
+        self._controllers = controllers
+        self._bin = kubernetes.binaries()
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.port, self._etcd_port, self._peer_port = _free_ports(3, address)
+        self.admin_token = secrets.token_hex(16)
+        self.kubeconfig = self.directory / "admin.kubeconfig"
+        self.audit_log = self.directory / "audit.log"
+
+    @property
+    def url(self) -> str:
+        """The address of the API server."""
+        return f"https://{self.address}:{self.port}"
+
+    @property
+    def authority_file(self) -> Path:
+        """The CA of the API server, as PEM."""
+        return self.directory / "ca.crt"
+
+    def __enter__(self) -> ControlPlane:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start everything and wait until the API server is ready."""
+        self._prepare()
+        self.start_etcd()
+        self.start_apiserver()
+        if self._controllers:
+            self._start_controller_manager()
+
+    def stop(self) -> None:
+        """End every process that was started; remove the directory where it was made here."""
+        for name in reversed(list(self._processes)):
+            self.kill(name)
+        if self._own_directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def start_etcd(self) -> None:
+        """Start etcd alone."""
+        client, peer = (f"http://{self.address}:{port}" for port in (self._etcd_port, self._peer_port))
+        self._run(
+            "etcd",
+            f"--data-dir={self.directory / 'etcd'}",
+            "--unsafe-no-fsync",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+        )
+
+    def start_apiserver(self) -> None:
+        """Start the API server and wait until `/readyz` says ok. Raises ControlPlaneError with the end of its log."""
+        here = self.directory
+        self._run(
+            "kube-apiserver",
+            f"--etcd-servers=http://{self.address}:{self._etcd_port}",
+            f"--bind-address={self.address}",
+            f"--secure-port={self.port}",
+            f"--tls-cert-file={here / 'server.crt'}",
+            f"--tls-private-key-file={here / 'server.key'}",
+            f"--client-ca-file={here / 'ca.crt'}",
+            f"--service-account-key-file={here / 'sa.pub'}",
+            f"--service-account-signing-key-file={here / 'sa.key'}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--token-auth-file={here / 'tokens.csv'}",
+            "--authorization-mode=Node,RBAC",
+            "--enable-bootstrap-token-auth",
+            "--enable-admission-plugins=NodeRestriction",
+            "--disable-admission-plugins=ServiceAccount",
+            f"--service-cluster-ip-range={SERVICE_NETWORK}",
+            "--allow-privileged",
+            f"--kubelet-client-certificate={here / 'kubelet-client.crt'}",
+            f"--kubelet-client-key={here / 'kubelet-client.key'}",
+            "--kubelet-preferred-address-types=InternalIP",
+            "--endpoint-reconciler-type=none",
+            "--etcd-compaction-interval=0",
+            f"--audit-policy-file={here / 'audit-policy.yaml'}",
+            f"--audit-log-path={self.audit_log}",
+            "--audit-log-mode=blocking",
+        )
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Wait until the API server says that it is ready."""
+        context = ssl.create_default_context(cafile=str(self.authority_file))
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+        request = urllib.request.Request(f"{self.url}/readyz", headers={"Authorization": f"Bearer {self.admin_token}"})
+        end = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                with opener.open(request, timeout=5):
+                    return
+            except (OSError, urllib.error.HTTPError) as error:
+                process = self._processes["kube-apiserver"]
+                if process.poll() is not None or time.monotonic() > end:
+                    raise ControlPlaneError(f"kube-apiserver is not ready: {error}\n{self.log('kube-apiserver')}") from error
+            time.sleep(0.1)
+
+    def kill(self, name: str, with_signal: signal.Signals = signal.SIGKILL) -> None:
+        """End one program (``etcd``, ``kube-apiserver``, ``kube-controller-manager``) and wait for its end."""
+        process = self._processes.pop(name)
+        process.send_signal(with_signal)
+        process.wait()
+
+    def restart_apiserver(self) -> None:
+        """Kill the API server and start it again on its port."""
+        self.kill("kube-apiserver")
+        self.start_apiserver()
+
+    def signal(self, name: str, what: signal.Signals) -> None:
+        """Send a signal to one program, such as SIGSTOP."""
+        self._processes[name].send_signal(what)
+
+    def log(self, name: str) -> str:
+        """The end of what a program said."""
+        return (self.directory / f"{name}.log").read_text(errors="replace")[-3000:]
+
+    def kubectl(self, *arguments: str, input: str | None = None, check: bool = True) -> str:
+        """Run kubectl as the administrator and give its stdout. Raises ControlPlaneError with its stderr."""
+        command = [str(self._bin / "kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments]
+        done = subprocess.run(command, input=input, env=self._environment(), capture_output=True, text=True, check=False)
+        if check and done.returncode != 0:
+            raise ControlPlaneError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def apply(self, objects: Sequence[dict[str, Any]]) -> None:
+        """Apply objects as the administrator."""
+        self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+    def user_kubeconfig(self, name: str, token: str, *, server: str | None = None, namespace: str = "default") -> Path:
+        """Write a kubeconfig with that token; `server` where the way there goes through a relay."""
+        path = self.directory / f"{name}.kubeconfig"
+        cluster = {"server": server or self.url, "certificate-authority": str(self.authority_file)}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "lab", "cluster": cluster}],
+            "users": [{"name": name, "user": {"token": token}}],
+            "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": name, "namespace": namespace}}],
+            "current-context": "lab",
+        }
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(config))
+        return path
+
+    def service_account_token(self, namespace: str, name: str) -> str:
+        """A token of a service account that exists, by TokenRequest."""
+        return self.kubectl("create", "token", "-n", namespace, name).strip()
+
+    def compact(self) -> None:
+        """Compact etcd up to now: the API server answers older resource versions with 410."""
+        status = self._etcd("maintenance/status", {})
+        self._etcd("kv/compaction", {"revision": status["header"]["revision"], "physical": True})
+
+    def audit(self) -> Iterator[dict[str, Any]]:
+        """What was asked of the API server so far, oldest first (audit.k8s.io/v1 Event, level Metadata)."""
+        with self.audit_log.open() as lines:
+            yield from map(json.loads, lines)
+
+    def _etcd(self, path: str, body: dict[str, Any]) -> Any:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        url = f"http://{self.address}:{self._etcd_port}/v3/{path}"
+        with opener.open(urllib.request.Request(url, data=json.dumps(body).encode()), timeout=10) as answer:
+            return json.load(answer)
+
+    def _prepare(self) -> None:
+        here = self.directory
+        here.mkdir(parents=True, exist_ok=True)
+        authority = Authority(here)
+        first_service = SERVICE_NETWORK.replace(".0.0/16", ".0.1")
+        authority.issue("server", "kube-apiserver", addresses=(self.address, "kubernetes.default.svc", first_service))
+        authority.issue("kubelet-client", "kube-apiserver-kubelet-client", organizations=("system:masters",))
+        write_key_pair(here / "sa.key", here / "sa.pub")
+        (here / "tokens.csv").write_text(f"{self.admin_token},admin,admin,system:masters\n")
+        (here / "audit-policy.yaml").write_text(yaml.safe_dump(_AUDIT_POLICY))
+        self.user_kubeconfig("admin", self.admin_token)
+
+    def _start_controller_manager(self) -> None:
+        here = self.directory
+        self._run(
+            "kube-controller-manager",
+            f"--kubeconfig={self.kubeconfig}",
+            f"--authentication-kubeconfig={self.kubeconfig}",
+            f"--authorization-kubeconfig={self.kubeconfig}",
+            f"--controllers={','.join(CONTROLLERS)}",
+            f"--cluster-signing-cert-file={here / 'ca.crt'}",
+            f"--cluster-signing-key-file={here / 'ca.key'}",
+            f"--root-ca-file={here / 'ca.crt'}",
+            f"--service-account-private-key-file={here / 'sa.key'}",
+            "--leader-elect=false",
+            "--secure-port=0",
+        )
+
+    def _run(self, name: str, *arguments: str) -> None:
+        # setpriv: the program ends with the process that started it, however that one ended
+        command = ["setpriv", "--pdeathsig", "KILL", str(self._bin / name), *arguments]
+        with (self.directory / f"{name}.log").open("ab") as log:
+
+            def start() -> subprocess.Popen[bytes]:
+                return subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment(), cwd=self.directory
+                )
+
+            self._processes[name] = _SPAWNER.submit(start).result()
+
+    def _environment(self) -> dict[str, str]:
+        return {"PATH": os.defpath, "HOME": str(self.directory)}
+
+
+def _free_ports(count: int, address: str) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind((address, 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()

@@ -1,0 +1,47 @@
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from gadgets import define_gadgets
+from lab.control_plane import ControlPlane
+from relay import Relay, relay_to
+
+from transom.kube.client import Client
+from transom.kube.connection import connect
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    with ControlPlane() as running:
+        yield running
+
+
+@pytest.fixture
+async def relay(control_plane: ControlPlane) -> AsyncIterator[Relay]:
+    async with relay_to(control_plane.port, control_plane.directory) as running:
+        yield running
+
+
+@pytest.fixture
+async def direct(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    """The administrator's client, straight to the server."""
+    connection = connect(str(control_plane.kubeconfig))
+    yield Client(connection)
+    await connection.close()
+
+
+@pytest.fixture
+async def relayed(control_plane: ControlPlane, relay: Relay) -> AsyncIterator[Client]:
+    """The administrator's client, through the relay."""
+    path = control_plane.user_kubeconfig("relayed", control_plane.admin_token, server=relay.url)
+    connection = connect(str(path))
+    yield Client(connection)
+    await connection.close()
+
+
+@pytest.fixture
+async def gadgets(control_plane: ControlPlane, direct: Client) -> AsyncIterator[None]:
+    """A kind of its own for each test."""
+    await define_gadgets(control_plane, direct)
+    yield
+    await asyncio.to_thread(control_plane.kubectl, "delete", "crd", "gadgets.test.transom.dev", "--ignore-not-found")

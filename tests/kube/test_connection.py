@@ -1,0 +1,216 @@
+"""The ways to an API server, and that the environment has no say in them."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from lab.control_plane import ControlPlane
+from relay import Relay
+
+from transom.kube import connection as connection_module
+from transom.kube.client import Client
+from transom.kube.connection import connect
+from transom.kube.errors import ConfigurationError, ConnectionFailed, StatusError
+from transom.kube.resources import NAMESPACES
+
+
+async def who(kubeconfig: Path | None = None, context: str | None = None) -> str:
+    """The user that the server takes us for."""
+    connection = connect(str(kubeconfig) if kubeconfig else None, context)
+    try:
+        client = Client(connection)
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        answer = await client.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", None, review)
+        return str(json.loads(answer)["status"]["userInfo"]["username"])
+    finally:
+        await connection.close()
+
+
+def edited(kubeconfig: Path, target: Path, **user: object) -> Path:
+    value = yaml.safe_load(kubeconfig.read_text())
+    value["users"][0]["user"] = user
+    target.write_text(yaml.safe_dump(value))
+    return target
+
+
+@pytest.mark.lab
+async def test_a_token_in_the_kubeconfig(control_plane: ControlPlane) -> None:
+    assert await who(control_plane.kubeconfig) == "admin"
+
+
+@pytest.mark.lab
+async def test_a_token_in_a_file_is_read_again(control_plane: ControlPlane, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("hunter2-not-valid\n")
+    connection = connect(str(edited(control_plane.kubeconfig, tmp_path / "config", tokenFile="token")))
+    client = Client(connection)
+    with pytest.raises(StatusError) as error:
+        await client.list_objects(NAMESPACES)
+    assert error.value.code == 401
+    token.write_text(control_plane.admin_token)
+    await client.list_objects(NAMESPACES)
+    token.unlink()
+    await client.list_objects(NAMESPACES)
+    await connection.close()
+
+
+@pytest.mark.lab
+async def test_a_token_in_the_kubeconfig_is_read_again(control_plane: ControlPlane, tmp_path: Path) -> None:
+    kubeconfig = edited(control_plane.kubeconfig, tmp_path / "config", token="hunter2-not-valid")
+    connection = connect(str(kubeconfig))
+    client = Client(connection)
+    with pytest.raises(StatusError):
+        await client.list_objects(NAMESPACES)
+    edited(control_plane.kubeconfig, kubeconfig, token=control_plane.admin_token)
+    await client.list_objects(NAMESPACES)
+    kubeconfig.write_text("users: [")
+    await client.list_objects(NAMESPACES)
+    await connection.close()
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+async def test_a_token_from_a_plugin_is_asked_for_once_and_again_after_a_401(
+    control_plane: ControlPlane, tmp_path: Path, version: str
+) -> None:
+    calls, token = tmp_path / "calls", tmp_path / "token"
+    token.write_text("hunter2-not-valid")
+    script = (
+        "import json, os, pathlib, sys; info = json.loads(os.environ['KUBERNETES_EXEC_INFO']);"
+        f"pathlib.Path({str(calls)!r}).open('a').write(os.environ['WHO']);"
+        "print(json.dumps({**info, 'spec': {}, 'status': {'token': pathlib.Path(sys.argv[1]).read_text()}}))"
+    )
+    plugin = {
+        "apiVersion": f"client.authentication.k8s.io/{version}",
+        "command": sys.executable,
+        "args": ["-c", script, str(token)],
+        "env": [{"name": "WHO", "value": "x"}],
+        "interactiveMode": "Never",
+    }
+    kubeconfig = edited(control_plane.kubeconfig, tmp_path / "config", exec=plugin)
+    connection = connect(str(kubeconfig))
+    client = Client(connection)
+    with pytest.raises(StatusError) as error:
+        await client.list_objects(NAMESPACES)
+    assert error.value.code == 401
+    token.write_text(control_plane.admin_token)
+    await asyncio.gather(*(client.list_objects(NAMESPACES) for _ in range(5)))
+    await client.list_objects(NAMESPACES)
+    await connection.close()
+    assert len(calls.read_text()) == 3
+
+
+@pytest.mark.lab
+async def test_a_client_certificate(control_plane: ControlPlane, tmp_path: Path) -> None:
+    here = control_plane.directory
+    files = {"client-certificate": str(here / "kubelet-client.crt"), "client-key": str(here / "kubelet-client.key")}
+    kubeconfig = edited(control_plane.kubeconfig, tmp_path / "config", **files)
+    assert await who(kubeconfig) == "kube-apiserver-kubelet-client"
+
+
+@pytest.mark.lab
+async def test_inside_a_pod(control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    control_plane.kubectl("create", "serviceaccount", "inside")
+    account = tmp_path / "serviceaccount"
+    account.mkdir()
+    (account / "token").write_text(control_plane.service_account_token("default", "inside"))
+    (account / "namespace").write_text("transom-system")
+    (account / "ca.crt").write_bytes(control_plane.authority_file.read_bytes())
+    monkeypatch.setattr(connection_module, "SERVICE_ACCOUNT", str(account))
+    monkeypatch.setattr(connection_module.KubeConfig.from_service_account.__func__, "__defaults__", (str(account),))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(control_plane.port))
+    assert await who() == "system:serviceaccount:default:inside"
+    assert await who(control_plane.kubeconfig) == "admin", "a kubeconfig that is named wins"
+    control_plane.kubectl("delete", "serviceaccount", "inside")
+
+
+@pytest.mark.lab
+async def test_the_environment_decides_nothing(control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", "10.0.0.0/8,::1/128,*bad")
+    monkeypatch.setenv("SSL_CERT_FILE", "/nonexistent")
+    assert await who(control_plane.kubeconfig) == "admin"
+
+
+@pytest.mark.lab
+async def test_a_proxy_that_the_kubeconfig_names_is_used(control_plane: ControlPlane, tmp_path: Path) -> None:
+    asked: list[bytes] = []
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0])
+        writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    listener = await asyncio.start_server(proxy, "127.0.0.1", 0)
+    value = yaml.safe_load(control_plane.kubeconfig.read_text())
+    value["clusters"][0]["cluster"]["proxy-url"] = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(yaml.safe_dump(value))
+    with pytest.raises(ConnectionFailed):
+        await who(kubeconfig)
+    assert asked == [f"CONNECT 127.0.0.1:{control_plane.port} HTTP/1.1".encode()]
+    listener.close()
+
+
+@pytest.mark.lab
+async def test_a_server_with_another_authority_is_refused(control_plane: ControlPlane, relay: Relay, tmp_path: Path) -> None:
+    from lab.authority import Authority
+
+    other = Authority(tmp_path)
+    value = yaml.safe_load(control_plane.kubeconfig.read_text())
+    value["clusters"][0]["cluster"]["certificate-authority"] = str(other.certificate_file)
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(yaml.safe_dump(value))
+    with pytest.raises(ConnectionFailed, match="certificate verify failed"):
+        await who(kubeconfig)
+
+
+GOOD = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {token: hunter2-token}}]
+contexts: [{name: x, context: {cluster: c, user: u, namespace: ns}}]
+current-context: x
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "context", "message"),
+    [
+        (None, None, "not found"),
+        ("users: [", None, "line 1: "),
+        ("just text", None, "this is no kubeconfig"),
+        (GOOD, "y", "Context 'y' not found"),
+        (GOOD.replace("cluster: c,", "cluster: d,"), None, "`d` is missing"),
+        (GOOD.replace("user: u,", ""), None, "the context names no user"),
+        (
+            GOOD.replace("token: hunter2-token", "client-certificate: a, client-key: b"),
+            None,
+            "client-certificate: there is no file a",
+        ),
+        (GOOD.replace("token: hunter2-token", "tokenFile: /dev/null/a"), None, "tokenFile: there is no file /dev/null/a"),
+        (GOOD.replace("{token: hunter2-token}", "{exec: {apiVersion: x/v9, command: c}}"), None, "x/v9 is not known"),
+        (GOOD.replace("{token: hunter2-token}", "{token: [hunter2-token]}"), None, "Expected `str | null`, got `array`"),
+    ],
+)
+def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, text: str | None, context: str | None, message: str) -> None:
+    path = tmp_path / "config"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigurationError) as error:
+        connect(str(path), context)
+    assert str(error.value).startswith(f"{path}: ")
+    assert message in str(error.value)
+    assert "hunter2" not in str(error.value)
+
+
+def test_several_kubeconfigs_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/a:/b")
+    with pytest.raises(ConfigurationError, match="name one, or use --kubeconfig"):
+        connect()
