@@ -13,6 +13,14 @@ def shown_name(name: Any) -> str:
     return name if isinstance(name, str) and NAME.match(name) else "(invalid name)"
 
 
+_SECRET_KEYS = frozenset(("data", "stringData", "username", "password", "private-key.pem", "ca.crt", "value", "kubeconfig"))
+
+
+def shown_secret_key(key: str) -> str:
+    """The same for a key of a Secret, where text that slipped by a line would be a password."""
+    return key if key in _SECRET_KEYS else "(another key)"
+
+
 def shown_key(key: str) -> str:
     """A key of a mapping, or what to show in its stead."""
     return key if _KEY.match(key) else "(invalid key)"

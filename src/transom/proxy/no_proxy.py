@@ -86,6 +86,7 @@ def examine(text: str, place: Place, path: Path) -> Iterator[Finding]:
         yield report(path, f"{name} {reason}", shown, span)
 
 
+_NO_ITEM: Final = ("error", "is not an IP address, a CIDR or a lower-case domain name")
 _WITHHELD: Final = (
     "is not an IP address, a CIDR or a lower-case domain name (it is not shown: the list has an `@`, and may hold a password)"
 )
@@ -97,6 +98,14 @@ def _shortened(item: str) -> str:
 
 
 def _fault(item: str) -> tuple[str, str] | None:
+    fault = _fault_of(item)
+    if fault == _NO_ITEM:
+        instead = suggestion(item)
+        return "error", _NO_ITEM[1] + (f": write `{instead}`" if instead else "")
+    return fault
+
+
+def _fault_of(item: str) -> tuple[str, str] | None:
     if not item:
         return "error", "is empty: take the comma out"
     if item == ALL:
@@ -107,8 +116,7 @@ def _fault(item: str) -> tuple[str, str] | None:
         if _LIKE_ADDRESS.match(item):
             return "warning", f"looks like an IP address but is none: clients take it as a domain name{_address_instead(item)}"
         return None
-    instead = suggestion(item)
-    return "error", "is not an IP address, a CIDR or a lower-case domain name" + (f": write `{instead}`" if instead else "")
+    return _NO_ITEM
 
 
 def _address_instead(item: str) -> str:
@@ -116,7 +124,7 @@ def _address_instead(item: str) -> str:
     if len(parts) == 4 and all(part and len(part) < 10 for part in parts):
         plain = ".".join(str(int(part)) for part in parts)
         return f"; write `{plain}`" if is_ip(plain) else ""
-    if len(parts) < 4 and item[-1:] != "." and item[:1] != "." and all(part and len(part) < 4 for part in parts):
+    if 1 < len(parts) < 4 and item[-1:] != "." and item[:1] != "." and all(part and len(part) < 4 for part in parts):
         cidr = ".".join([str(int(part)) for part in parts] + ["0"] * (4 - len(parts))) + f"/{8 * len(parts)}"
         return f"; write `{cidr}`" if is_cidr(cidr) else ""
     return ""
@@ -135,9 +143,7 @@ def suggestion(item: str) -> str | None:
         text = text[1:]
     text = re.sub(r"^\.\.+", ".", text)
     text = re.sub(r"\.\.+$", ".", text)
-    if text != item and (is_ip(text) or is_cidr(text) or (len(text) <= 253 and _DOMAIN.match(text))):
-        return text
-    return None
+    return text if text not in (item, ALL) and _fault_of(text) is None else None
 
 
 def _mask_length(text: str) -> str | None:

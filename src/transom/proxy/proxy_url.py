@@ -1,8 +1,12 @@
 """What is wrong with a proxy URL, with the character that is at fault and its escape; of a password nothing is shown."""
 
 from collections.abc import Collection
+from typing import Final
 
 from transom.proxy.url import InvalidURL, escape, illegal_in_userinfo, parse, userinfo_part
+
+_NEVER_IN_HOSTS: Final = "!\"$&'()*+,;<=>@"
+"""Go takes these in a host; no DNS name has them."""
 
 
 def examine(text: str, schemes: Collection[str]) -> list[str]:
@@ -20,7 +24,7 @@ def examine(text: str, schemes: Collection[str]) -> list[str]:
     faults = []
     if not url.host:
         faults.append("has no host: write it as http://proxy.example.com:3128")
-    elif any(character.isspace() or character in '"<>' for character in url.host):
+    elif any(character.isspace() or character in _NEVER_IN_HOSTS for character in url.host):
         faults.append("has a character in its host that may not stand there")
     if url.port and not 1 <= _number(url.port) <= 65535:
         faults.append("has a port that is not 1 to 65535")

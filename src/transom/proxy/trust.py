@@ -72,12 +72,14 @@ class Certificate(msgspec.Struct, frozen=True, eq=False):
     @property
     def not_before(self) -> datetime:
         """The beginning of its life, UTC."""
-        return self.parsed.not_valid_before_utc
+        moment: datetime = self.parsed.not_valid_before_utc
+        return moment
 
     @property
     def not_after(self) -> datetime:
         """The end of its life, UTC."""
-        return self.parsed.not_valid_after_utc
+        moment: datetime = self.parsed.not_valid_after_utc
+        return moment
 
     @property
     def self_issued(self) -> bool:

@@ -85,7 +85,7 @@ def parse(text: str) -> URL:
 
 
 def redacted(text: str) -> str:
-    """A text that may be a URL, as it may be shown: `***@` for userinfo; `***` for all of it where that cannot be told apart."""
+    """A text that may be a URL, as it may be shown: `***@` for userinfo; `***` where that cannot be told apart."""
     if "@" not in text:
         return text
     try:

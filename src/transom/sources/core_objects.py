@@ -4,7 +4,7 @@ import binascii
 from typing import Any
 
 from transom.proxy.finding import Finding, Path, Place
-from transom.proxy.names import shown_key
+from transom.proxy.names import shown_secret_key
 from transom.proxy.objects import ClusterInfo, ConfigMap, KubeadmConfig, Meta, SecretObject
 from transom.proxy.secret import Secret
 from transom.sources.decoding import INVALID, Decoder
@@ -46,10 +46,10 @@ def secret(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, fi
             decoded = decode(held) if isinstance(held, str) else None
             data[key] = None if decoded is None else Secret(decoded)
             if not isinstance(held, str):
-                findings.append(place.error((field, shown_key(key)), "must be a text: put it in quotes"))
+                findings.append(place.error((field, shown_secret_key(key)), "must be a text: put it in quotes"))
             elif decoded is None:
                 message = "must be base64 of UTF-8 text; `stringData` takes the text itself"
-                findings.append(place.error((field, shown_key(key)), message))
+                findings.append(place.error((field, shown_secret_key(key)), message))
     return SecretObject(meta, place, data)
 
 

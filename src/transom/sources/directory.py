@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from transom.proxy.finding import Finding, field_name
-from transom.proxy.names import shown_key
+from transom.proxy.names import shown_key, shown_secret_key
 from transom.sources.objects import ObjectReader, Objects
 from transom.sources.yaml_text import MAX_BYTES, InvalidText, read_documents
 
@@ -44,9 +44,11 @@ def _load_file(name: str, reader: ObjectReader) -> None:
             data = file.read(MAX_BYTES + 1)
     for document in read_documents(data):
         for path, (line, column) in document.duplicates:
-            field = field_name(tuple(shown_key(part) if isinstance(part, str) else part for part in path))
+            label = reader.label(document.value)
+            shown = shown_secret_key if label.startswith(("Secret/", "List/")) or not label else shown_key
+            field = field_name(tuple(shown(part) if isinstance(part, str) else part for part in path))
             message = "the key stands twice in its mapping: keep one"
-            reader.fault(Finding("error", name, reader.label(document.value), field, message, line, column))
+            reader.fault(Finding("error", name, label, field, message, line, column))
         reader.add(document.value, name, document.locate)
 
 

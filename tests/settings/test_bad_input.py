@@ -1,0 +1,201 @@
+"""Bad input is refused with a clear error, within a second and 200 MB; nothing raises."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from bundles import NOW, certificate, config_map, egress_proxy, write
+from command import run
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from transom.proxy import no_proxy, proxy_url, trust
+from transom.proxy.finding import Place
+from transom.sources.examination import examine
+from transom.sources.objects import ObjectReader
+from transom.sources.yaml_text import InvalidText, read_documents
+
+HEAD = "apiVersion: transom.dev/v1alpha1\nkind: EgressProxy\nmetadata: {name: cluster}\nspec:\n  httpProxy: http://p.x:1\n"
+EXPLODING = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{after}: &{after} [{','.join([f'*{before}'] * 10)}]\n" for before, after in zip("abcdefgh", "bcdefghi", strict=True)
+)
+LONG_CERTIFICATE = "-----BEGIN CERTIFICATE-----\n" + ("QUJD" * 16 + "\n") * 16_000 + "-----END CERTIFICATE-----\n"
+BAD: dict[str, tuple[bytes, str]] = {
+    "a file of 10 MB": (b"a: " + b"x" * (10 << 20), "at most 8,388,608 are read"),
+    "10,000 items in a list": (f"{HEAD}  consumers: [{','.join(['Nodes'] * 10_000)}]\n".encode(), "more than 9,999 items"),
+    "10,000 items in noProxy": (f"{HEAD}  noProxy: {','.join(f'a{n}.x' for n in range(10_000))}\n".encode(), "has 10,000 items"),
+    "10,000 bad items in noProxy": (f"{HEAD}  noProxy: '{','.join(['*.x'] * 10_000)}'\n".encode(), "has 10,000 items"),
+    "a NUL": (f"{HEAD}  noProxy: a\0b\n".encode(), "the text has a NUL character"),
+    "an escaped NUL": (f'{HEAD}  noProxy: "a\\0b"\n'.encode(), "must not have a NUL character"),
+    "a lone surrogate": (f'{HEAD}  noProxy: "a\\ud800b"\n'.encode(), "invalid Unicode character escape code"),
+    "a lone surrogate in UTF-8": (HEAD.encode() + b"  noProxy: a\xed\xa0\x80b\n", "the text is not UTF-8"),
+    "UTF-16": (HEAD.encode("utf-16"), "the text is not UTF-8"),
+    "anchors that explode": (EXPLODING.encode(), "aliases counted each time"),
+    "merge keys that explode": (
+        b"a: &a {" + b",".join(b"k%d: 1" % n for n in range(1000)) + b"}\nb: [" + b",".join([b"{<<: *a}"] * 1000) + b"]\n",
+        "aliases counted each time",
+    ),
+    "an alias within its anchor": (b"a: &a [*a]\n", "within its own anchor"),
+    "an alias without an anchor": (b"a: *b\n", "no anchor before it"),
+    "a deep nest": (b"a: " + b"[" * 100_000, "nested deeper than 64"),
+    "a deep nest of mappings": (b"".join(b" " * n + b"a:\n" for n in range(2_000)), "nested deeper than 64"),
+    "keys twice": (f"{HEAD}  httpProxy: http://q.x:1\n".encode(), "stands twice"),
+    "a certificate of 1 MB": (
+        yaml.safe_dump(config_map("ca", {"ca-bundle.crt": LONG_CERTIFICATE})).encode(),
+        "certificate is too large",
+    ),
+    "a tag": (b"a: !!python/object/apply:os.system [id]\n", "the tag of this value is not supported"),
+    "a key that is none": (b"[a]: b\n", "a key must be a text"),
+    "an open quote": (f'{HEAD}  noProxy: "a\n'.encode(), "this is not YAML"),
+    "a tab": (b"a:\n\tb: c\n", "this is not YAML"),
+    "a control character": (b"a: \x01\n", "may not stand in YAML"),
+    "many values": (b"- {a: b}\n" * 9_000 + b"a: b", "this is not YAML"),
+    "a list of objects that are none": (b"apiVersion: v1\nkind: List\nitems: [1, a, null, []]\n", "not a mapping"),
+    "no object": (b"just a text\n", "not a mapping"),
+    "no kind": (b"apiVersion: v1\n", "`kind` is missing"),
+}  # fmt: skip
+LIMITED = """
+import json, resource, sys
+from datetime import UTC, datetime
+from transom.sources.directory import load
+from transom.sources.examination import examine
+findings = examine(load(sys.argv[1:]), datetime.now(UTC)).findings
+print(json.dumps([resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, [f.message for f in findings]]))
+"""
+
+
+@pytest.fixture
+def needs_bundle() -> dict[str, Any]:
+    return egress_proxy({"trustedCA": {"name": "ca"}})
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_refused(name: str, tmp_path: Path, needs_bundle: dict[str, Any]) -> None:
+    data, says = BAD[name]
+    (tmp_path / "bad.yaml").write_bytes(data)
+    if "certificate" in name:
+        write(tmp_path, needs_bundle)
+    ran = run("validate", "-f", str(tmp_path), "-o", "json")
+    assert ran.code == 2
+    assert {finding["file"] for finding in ran.json if says in finding["message"]} == {str(tmp_path / "bad.yaml")}, ran.json
+
+
+def test_200_megabytes_are_enough_for_each(tmp_path: Path, needs_bundle: dict[str, Any]) -> None:
+    for name, (data, says) in BAD.items():
+        directory = tmp_path / str(len(list(tmp_path.iterdir())))
+        directory.mkdir()
+        (directory / "bad.yaml").write_bytes(data)
+        write(directory, needs_bundle)
+        command = [sys.executable, "-c", LIMITED, str(directory)]
+        result = subprocess.run(command, capture_output=True, text=True, check=True)
+        kilobytes, messages = json.loads(result.stdout)
+        assert any(says in message for message in messages), (name, messages)
+        assert kilobytes < 200 << 10, name
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    ran = run("validate", "-f", str(tmp_path / "nobody.yaml"), "-o", "json")
+    assert ran.code == 2
+    assert "cannot be read" in ran.json[0]["message"]
+
+
+def test_an_empty_directory(tmp_path: Path) -> None:
+    ran = run("validate", "-f", str(tmp_path), "-o", "json")
+    assert ran.code == 2
+    assert "holds no" in ran.json[0]["message"]
+
+
+def test_documents_before_the_fault_are_read(tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text(HEAD + "  noProxy: '*.x'\n---\na: [\n")
+    messages = [finding["message"] for finding in run("validate", "-f", str(tmp_path), "-o", "json").json]
+    assert any("`*.x`" in message for message in messages)
+    assert any("this is not YAML" in message for message in messages)
+
+
+FIELDS = re.findall(
+    r"\S+",
+    "apiVersion kind metadata name namespace labels spec status data stringData items httpProxy httpsProxy noProxy trustedCA "
+    "credentialsSecret networks platform windows services clusterSelector matchExpressions clusterNetwork controlPlaneEndpoint "
+    "cidrBlocks ca-bundle.crt keySecret hostKey address",
+)
+TEXT = st.text(st.characters(), max_size=60)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT | st.sampled_from(FIELDS), inner, max_size=5),
+    max_leaves=12,
+)
+KINDS = st.sampled_from(
+    [
+        ("transom.dev/v1alpha1", "EgressProxy"),
+        ("transom.dev/v1alpha1", "WindowsInstance"),
+        ("config.openshift.io/v1", "Proxy"),
+        ("config.openshift.io/v1", "Network"),
+        ("config.openshift.io/v1", "Infrastructure"),
+        ("v1", "Secret"),
+        ("v1", "ConfigMap"),
+        ("networking.k8s.io/v1", "ServiceCIDR"),
+        ("cluster.x-k8s.io/v1beta2", "Cluster"),
+        ("v1", "List"),
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(KINDS, st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=5)), min_size=1, max_size=3))
+def test_no_object_raises(drawn: list[tuple[tuple[str, str], dict[str, Any]]]) -> None:
+    reader = ObjectReader()
+    for (api_version, kind), body in drawn:
+        value = {"metadata": {"name": "cluster"}, **body, "apiVersion": api_version, "kind": kind}
+        reader.add(value, "drawn", lambda _: (1, 1))
+    for finding in examine(reader.objects(), NOW).findings:
+        json.dumps([finding.severity, finding.object, finding.field, finding.message], ensure_ascii=False).encode("utf-8")
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_no_text_raises_but_invalid_text(data: bytes) -> None:
+    try:
+        for document in read_documents(data):
+            document.locate(("spec", "noProxy", 3))
+    except InvalidText as error:
+        assert error.reason
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.text(max_size=80) | st.from_regex(r"https?://[^/]{0,20}@?[a-z\[\]:%0-9.]{0,20}"))
+def test_no_url_raises(text: str) -> None:
+    assert isinstance(proxy_url.examine(text, ("http", "https")), list)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.text(max_size=80) | st.from_regex(r"([*.a-z0-9/:\[\]-]{0,12},?){0,8}", fullmatch=True))
+def test_no_list_raises_and_suggestions_are_valid(text: str) -> None:
+    for finding in no_proxy.examine(text, Place("f", "o"), ("spec", "noProxy")):
+        assert finding.message
+    for item in no_proxy.split(text):
+        instead = no_proxy.suggestion(item)
+        if instead is not None:
+            assert not list(no_proxy.examine(instead, Place("f", "o"), ("spec", "noProxy")))
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_no_bundle_raises(data: st.DataObject) -> None:
+    text = certificate("Root") + "# comment\n" + certificate("Root 2")
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(text)))
+        text = (
+            text[:at]
+            + data.draw(st.sampled_from(["", "\n", "-", "-----END CERTIFICATE-----\n", "A", "é", "\0"]))
+            + text[at + data.draw(st.integers(0, 9)) :]
+        )
+    bundle = trust.parse_bundle(text)
+    for held in bundle.certificates:
+        assert held.sha256
+        assert repr(held)
+    list(trust.concerns(bundle.certificates, NOW))
