@@ -1,0 +1,57 @@
+"""The CustomResourceDefinitions, made from the structs that read the objects."""
+
+from typing import Any, Final
+
+from transom.manifests.egress_proxy import EGRESS_PROXY
+from transom.manifests.kind import Kind, text
+from transom.manifests.schema import object_schema
+from transom.manifests.windows_instance import WINDOWS_INSTANCE
+
+GROUP: Final = "transom.dev"
+VERSION: Final = "v1alpha1"
+KINDS: Final = (EGRESS_PROXY, WINDOWS_INSTANCE)
+
+
+def definitions() -> list[dict[str, Any]]:
+    """The CustomResourceDefinitions (apiextensions.k8s.io/v1)."""
+    return [_definition(kind) for kind in KINDS]
+
+
+def _definition(kind: Kind) -> dict[str, Any]:
+    root: dict[str, Any] = {
+        "description": kind.description,
+        "type": "object",
+        "properties": {
+            "apiVersion": text("The version of this schema: https://kubernetes.io/docs/concepts/overview/kubernetes-api/."),
+            "kind": text(f"{kind.kind}."),
+            "metadata": {"type": "object"},
+            "spec": object_schema(kind.spec, kind.rules, "spec"),
+            "status": {"description": "What Transom says of it.", "type": "object", "properties": kind.status},
+        },
+    }
+    if kind.spec_required:
+        root["required"] = ["spec"]
+    if kind.checks:
+        root["x-kubernetes-validations"] = list(kind.checks)
+    names = {
+        "kind": kind.kind,
+        "listKind": f"{kind.kind}List",
+        "plural": kind.plural,
+        "singular": kind.singular,
+        "shortNames": [kind.short_name],
+        "categories": ["transom"],
+    }
+    version = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": root},
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": list(kind.columns),
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{GROUP}", "labels": {"app.kubernetes.io/name": "transom"}},
+        "spec": {"group": GROUP, "scope": kind.scope, "names": names, "versions": [version]},
+    }

@@ -1,0 +1,178 @@
+"""EgressProxy: what can be said of its fields beyond their types.
+
+The rules on a proxy's URL stand on the object around it: the API server prints the value of a field whose rule fails, into the
+answer and into its audit log, and this value may hold a password.
+"""
+
+from typing import Any, Final
+
+from transom.manifests.kind import AGE, NAME, OBSERVED_GENERATION, Kind, column, condition_column, text
+from transom.manifests.schema import Rules, condition_schema
+from transom.proxy.objects import EgressProxySpec
+
+_URL: Final = {"maxLength": 4096}
+_CIDRS: Final = {"maxItems": 64}
+_CIDR: Final = {"minLength": 1, "maxLength": 64}
+_RULES: Final = {
+    "spec": Rules(
+        "What the consumers of an egress proxy get. `cluster` is the base; every other EgressProxy is a layer"
+        " for workload clusters."
+    ),
+    "spec.httpProxy": Rules("The proxy for http URLs: an absolute URL, scheme http.", _URL),
+    "spec.httpsProxy": Rules("The proxy for https URLs: an absolute URL, scheme http or https.", _URL),
+    "spec.noProxy": Rules(
+        "What is reached without the proxy: IPs, CIDRs and DNS names separated by commas, or `*` alone. Added to what the"
+        " cluster itself needs.",
+        {"maxLength": 30000},
+    ),
+    "spec.credentialsSecret": Rules(
+        "The Secret in Transom's namespace with `username` and `password` for the proxy. They are percent-encoded where a"
+        " consumer reads them.",
+        required=("name",),
+    ),
+    "spec.credentialsSecret.name": Rules("The name of the Secret.", NAME),
+    "spec.trustedCA": Rules(
+        "The ConfigMap in Transom's namespace whose key `ca-bundle.crt` holds the certificates that consumers trust in"
+        " addition.",
+        required=("name",),
+    ),
+    "spec.trustedCA.name": Rules("The name of the ConfigMap.", NAME),
+    "spec.readinessEndpoints": Rules(
+        "URLs that have to be reachable through the proxy: tried before new settings are rolled out, and from each host after.",
+        {"maxItems": 32},
+        {"maxLength": 2048},
+    ),
+    "spec.readinessPolicy": Rules(
+        "What an endpoint that fails does: Gate (the default) holds the change back like an invalid edit, Report only says so."
+    ),
+    "spec.windows": Rules("How Windows hosts get the settings. Of the base alone."),
+    "spec.windows.environmentScope": Rules(
+        "Where the variables are set: in the environment of each service, of the machine (seen after a boot), or both."
+    ),
+    "spec.windows.services": Rules(
+        "The services that get them.",
+        {"maxItems": 64},
+        {"minLength": 1, "maxLength": 256, "pattern": "^[A-Za-z0-9_.-]+$"},
+    ),
+    "spec.windows.restart": Rules(
+        "When the services whose settings changed are restarted. Manual waits for the annotation transom.dev/restart on"
+        " the instance."
+    ),
+    "spec.windows.winHTTP": Rules("Also set WinHTTP's proxy: for Windows Update, Defender and revocation lists."),
+    "spec.consumers": Rules("Who gets the settings; all of them by default.", {"maxItems": 3}),
+    "spec.pods": Rules("Which pods get the settings. Of the base alone."),
+    "spec.pods.namespaceSelector": Rules("The namespaces whose pods get them."),
+    "spec.networks": Rules(
+        "The networks of the cluster that this object lives in, where Transom cannot read them. Of the base alone."
+    ),
+    "spec.networks.dnsDomain": Rules("The cluster's DNS domain, as cluster.local.", {"maxLength": 253}),
+    "spec.networks.machineNetwork": Rules("CIDRs of the machines.", _CIDRS, _CIDR),
+    "spec.networks.serviceNetwork": Rules("CIDRs of the services.", _CIDRS, _CIDR),
+    "spec.networks.podNetwork": Rules("CIDRs of the pods.", _CIDRS, _CIDR),
+    "spec.networks.internalAPIHost": Rules("The host of the internal API server URL.", {"maxLength": 253}),
+    "spec.networks.platform": Rules("Where the cluster runs: some platforms have addresses that bypass the proxy."),
+    "spec.networks.platform.type": Rules("As in OpenShift's Infrastructure: AWS, Azure, GCP …", {"maxLength": 64}),
+    "spec.networks.platform.region": Rules("The region of AWS.", {"maxLength": 64}),
+    "spec.networks.platform.cloud": Rules(
+        "The cloud of Azure: AzurePublicCloud (the default), AzureUSGovernmentCloud, AzureStackCloud …", {"maxLength": 64}
+    ),
+    "spec.networks.platform.armEndpoint": Rules("The ARM endpoint of Azure Stack.", {"maxLength": 2048}),
+    "spec.clusterSelector": Rules("The Cluster API clusters that get the settings, by label; all of them where it is absent."),
+    "spec.priority": Rules("Of two layers for one cluster the higher wins; of equal ones the later name."),
+    "spec.rollout": Rules("Whether machines of workload clusters are replaced by themselves when their settings change."),
+    "spec.propagate": Rules("Whether workload clusters get the settings without being asked."),
+    "spec.apps": Rules("Objects that get a reference to the values made for their cluster.", {"maxItems": 256}),
+    "spec.apps[]": Rules("One object.", required=("kind", "namespace", "name")),
+    "spec.apps[].apiVersion": Rules("Its API version.", {"maxLength": 317}),
+    "spec.apps[].kind": Rules("Its kind.", {"minLength": 1, "maxLength": 63}),
+    "spec.apps[].namespace": Rules("Its namespace.", {"minLength": 1, "maxLength": 63}),
+    "spec.apps[].name": Rules("Its name.", NAME),
+}
+
+
+def _is(name: str) -> str:
+    return f"(has(self.spec.{name}) && self.spec.{name} != '')"
+
+
+def _base_alone(field: str) -> dict[str, str]:
+    return {
+        "rule": f"self.metadata.name == 'cluster' || !has(self.spec) || !has(self.spec.{field})",
+        "message": "belongs to the EgressProxy named cluster alone: take it out of this layer",
+        "fieldPath": f".spec.{field}",
+    }
+
+
+def _when(field: str, rule: str, message: str) -> dict[str, str]:
+    return {"rule": f"!has(self.spec) || !{_is(field)} || ({rule})", "message": message, "fieldPath": f".spec.{field}"}
+
+
+_CHECKS: Final = (
+    _when("httpProxy", "self.spec.httpProxy.matches('^[hH][tT][tT][pP]://')", "must begin with http://"),
+    _when("httpsProxy", "self.spec.httpsProxy.matches('^[hH][tT][tT][pP][sS]?://')", "must begin with http:// or https://"),
+    {
+        "rule": "self.metadata.name != 'cluster' || !has(self.spec) ||"
+        f" !{_is('noProxy')} || {_is('httpProxy')} || {_is('httpsProxy')}",
+        "message": "stands without a proxy: set spec.httpProxy or spec.httpsProxy, or take it out",
+        "fieldPath": ".spec.noProxy",
+    },
+    {
+        "rule": f"!has(self.spec) || !has(self.spec.credentialsSecret) || {_is('httpProxy')} || {_is('httpsProxy')}",
+        "message": "stands without a proxy: set spec.httpProxy or spec.httpsProxy too",
+        "fieldPath": ".spec.credentialsSecret",
+    },
+    {
+        "rule": "!has(self.spec) || !has(self.spec.credentialsSecret) ||"
+        f" !({_is('httpProxy')} && self.spec.httpProxy.contains('@') ||"
+        f" {_is('httpsProxy')} && self.spec.httpsProxy.contains('@'))",
+        "message": "is set, and a proxy URL has a user name in it too: keep one of them, better the Secret",
+        "fieldPath": ".spec.credentialsSecret",
+    },
+    {
+        "rule": "!has(self.spec) || !has(self.spec.readinessEndpoints) ||"
+        " self.spec.readinessEndpoints.all(e, e.startsWith('http://') || e.startsWith('https://'))",
+        "message": "must be absolute URLs: http:// or https://, and a host",
+        "fieldPath": ".spec.readinessEndpoints",
+    },
+    *(_base_alone(field) for field in ("networks", "windows", "pods", "readinessEndpoints", "readinessPolicy")),
+)
+
+_STATUS: Final[dict[str, Any]] = {
+    "observedGeneration": OBSERVED_GENERATION,
+    "httpProxy": text("The proxy for http URLs that holds; userinfo is shown as `***@`."),
+    "httpsProxy": text("The proxy for https URLs that holds; userinfo is shown as `***@`."),
+    "noProxy": text("The merged NO_PROXY of the cluster."),
+    "trustBundle": {
+        "description": "The certificates that consumers trust in addition.",
+        "type": "object",
+        "properties": {
+            "sha256": text("Of the bundle as it is handed on, in lower-case hex."),
+            "certificates": {"description": "How many there are.", "type": "integer", "format": "int32", "minimum": 0},
+            "earliestExpiry": text("When the first of them expires.", format="date-time"),
+        },
+    },
+    "conditions": condition_schema(),
+}
+
+EGRESS_PROXY: Final = Kind(
+    kind="EgressProxy",
+    plural="egressproxies",
+    singular="egressproxy",
+    short_name="epx",
+    scope="Cluster",
+    description="The settings of an egress proxy: how the workloads and machines of clusters reach the world outside.",
+    spec=EgressProxySpec,
+    rules=_RULES,
+    checks=_CHECKS,
+    status=_STATUS,
+    columns=(
+        column("HTTPS Proxy", ".status.httpsProxy"),
+        condition_column("Valid", "Valid"),
+        condition_column("Trust", "TrustBundleValid"),
+        condition_column("Ready", "Ready"),
+        column("CA Expiry", ".status.trustBundle.earliestExpiry", "date", 1),
+        column("HTTP Proxy", ".status.httpProxy", priority=1),
+        column("No Proxy", ".status.noProxy", priority=1),
+        AGE,
+    ),
+    spec_required=False,
+)

@@ -1,0 +1,185 @@
+"""The structs that objects are read into, as the structural OpenAPI schema of a CustomResourceDefinition.
+
+The structs say names, types, choices and defaults; a table of `Rules` says what a type cannot: texts, limits and CEL.
+"""
+
+import types
+from collections.abc import Mapping
+from typing import Any, Final, Literal, Union, get_args, get_origin
+
+import msgspec
+
+from transom.proxy.objects import LabelSelector
+from transom.proxy.secret import Secret
+
+_INT32: Final = {"type": "integer", "format": "int32"}
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One CEL rule (`x-kubernetes-validations`). `message` is shown to whoever wrote the object: no value stands in it."""
+
+    rule: str
+    message: str
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What is said of one field beyond its type."""
+
+    description: str
+    limits: Mapping[str, Any] = {}
+    """OpenAPI's own: maxLength, pattern, minimum, maxItems …"""
+    items: Mapping[str, Any] = {}
+    """The same, for each item of a list."""
+    checks: tuple[Check, ...] = ()
+    default: bool = True
+    """Whether the struct's default is written into objects; not where "not set" has a meaning of its own."""
+    required: tuple[str, ...] = ()
+    """Fields of this object that have to be there."""
+
+
+def object_schema(type_: type[msgspec.Struct], rules: Mapping[str, Rules], path: str) -> dict[str, Any]:
+    """The schema of a struct at a path such as `spec`. Raises KeyError for a field without a description."""
+    own = rules[path]
+    properties = {}
+    for field in msgspec.structs.fields(type_):
+        properties[field.encode_name] = _field_schema(field, rules, f"{path}.{field.encode_name}")
+    schema: dict[str, Any] = {"description": own.description, "type": "object", "properties": properties}
+    if own.required:
+        schema["required"] = list(own.required)
+    return schema | dict(own.limits) | _validations(own)
+
+
+def _field_schema(field: msgspec.structs.FieldInfo, rules: Mapping[str, Rules], path: str) -> dict[str, Any]:
+    type_ = field.type
+    if get_origin(type_) in (types.UnionType, Union):
+        (type_,) = (member for member in get_args(type_) if member is not types.NoneType)
+    schema = _type_schema(type_, rules, path)
+    own = rules[path]
+    default = _default(field)
+    if own.default and default is not None:
+        schema["default"] = default
+    return schema
+
+
+def _type_schema(type_: Any, rules: Mapping[str, Rules], path: str) -> dict[str, Any]:
+    if type_ is LabelSelector:
+        return {"description": rules[path].description} | _SELECTOR
+    if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
+        return object_schema(type_, rules, path)
+    own = rules[path]
+    described: dict[str, Any] = {"description": own.description}
+    origin, arguments = get_origin(type_), get_args(type_)
+    if origin in (tuple, list):
+        item = arguments[0]
+        if isinstance(item, type) and issubclass(item, msgspec.Struct):
+            items = object_schema(item, rules, f"{path}[]")
+        else:
+            items = _scalar(item) | dict(own.items)
+        return described | {"type": "array", "items": items} | dict(own.limits) | _validations(own)
+    if origin is dict:
+        values = {"type": "string"} | dict(own.items)
+        return described | {"type": "object", "additionalProperties": values} | dict(own.limits)
+    return described | _scalar(type_) | dict(own.limits) | _validations(own)
+
+
+def _scalar(type_: Any) -> dict[str, Any]:
+    if get_origin(type_) is Literal:
+        return {"type": "string", "enum": list(get_args(type_))}
+    if type_ is bool:
+        return {"type": "boolean"}
+    if type_ is int:
+        return dict(_INT32)
+    if type_ is str or type_ is Secret:
+        return {"type": "string"}
+    raise TypeError(f"there is no schema for {type_}")
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    """What is written where the field is missing: never None, and never something empty."""
+    value = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
+    if value is msgspec.NODEFAULT or value is None:
+        return None
+    plain = msgspec.to_builtins(value)
+    return plain if isinstance(plain, bool | int) or plain else None
+
+
+def _validations(rules: Rules) -> dict[str, Any]:
+    if not rules.checks:
+        return {}
+    checks = [{"rule": check.rule, "message": check.message} for check in rules.checks]
+    return {"x-kubernetes-validations": checks}
+
+
+_SELECTOR: Final[dict[str, Any]] = {
+    "type": "object",
+    "x-kubernetes-map-type": "atomic",
+    "properties": {
+        "matchLabels": {
+            "description": "Labels that have to be there with these values.",
+            "type": "object",
+            "additionalProperties": {"type": "string", "maxLength": 63},
+            "maxProperties": 64,
+        },
+        "matchExpressions": {
+            "description": "Requirements that have to hold, all of them.",
+            "type": "array",
+            "maxItems": 64,
+            "items": {
+                "type": "object",
+                "required": ["key", "operator"],
+                "properties": {
+                    "key": {"description": "The label.", "type": "string", "minLength": 1, "maxLength": 317},
+                    "operator": {
+                        "description": "How the label is compared.",
+                        "type": "string",
+                        "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
+                    },
+                    "values": {
+                        "description": "What it is compared with: for In and NotIn at least one, for the others none.",
+                        "type": "array",
+                        "maxItems": 64,
+                        "items": {"type": "string", "maxLength": 63},
+                    },
+                },
+                "x-kubernetes-validations": [
+                    {
+                        "rule": "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0"
+                        " : !has(self.values) || size(self.values) == 0",
+                        "message": "In and NotIn need values, Exists and DoesNotExist take none",
+                    }
+                ],
+            },
+        },
+    },
+}
+
+
+def condition_schema() -> dict[str, Any]:
+    """`status.conditions` as in metav1.Condition, a list with `type` as its key."""
+    texts = {
+        "type": ("What the condition says something about.", {"maxLength": 316}),
+        "reason": ("One word for why, in CamelCase.", {"maxLength": 1024, "minLength": 1}),
+        "message": ("The same for people; it begins with the field where one is at fault.", {"maxLength": 32768}),
+    }
+    properties: dict[str, Any] = {
+        name: {"description": text, "type": "string"} | limits for name, (text, limits) in texts.items()
+    }
+    properties["status"] = {"description": "Whether it holds.", "type": "string", "enum": ["True", "False", "Unknown"]}
+    properties["observedGeneration"] = {
+        "description": "The generation of the object that the condition speaks of.",
+        "type": "integer",
+        "format": "int64",
+        "minimum": 0,
+    }
+    properties["lastTransitionTime"] = {"description": "When the status last changed.", "type": "string", "format": "date-time"}
+    return {
+        "description": "What is known about the object.",
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["type", "status", "lastTransitionTime", "reason", "message"],
+            "properties": properties,
+        },
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+    }

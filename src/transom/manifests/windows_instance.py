@@ -1,0 +1,76 @@
+"""WindowsInstance: what can be said of its fields beyond their types."""
+
+from typing import Any, Final
+
+from transom.manifests.kind import AGE, NAME, OBSERVED_GENERATION, Kind, column, condition_column, text
+from transom.manifests.schema import Check, Rules, condition_schema
+from transom.windows.instance import WindowsInstanceSpec
+
+_RULES: Final = {
+    "spec": Rules("How the host is reached, and what Transom is to it.", required=("address", "username")),
+    "spec.address": Rules(
+        "A DNS name or an IP address, without brackets and port.",
+        {"minLength": 1, "maxLength": 253},
+        checks=(
+            Check("self.matches('^[0-9A-Za-z_.:-]+$')", "must be a DNS name or an IP address; brackets have no place here"),
+            Check("!self.matches('^[^:]*:[0-9]*$')", "must be a DNS name or an IP address; the port goes into spec.port"),
+        ),
+    ),
+    "spec.port": Rules("The port of its SSH server.", {"minimum": 1, "maximum": 65535}),
+    "spec.username": Rules("The account to log in with; an administrator.", {"minLength": 1, "maxLength": 256}),
+    "spec.keySecret": Rules("The Secret in the same namespace whose key `private-key.pem` opens the host.", required=("name",)),
+    "spec.keySecret.name": Rules("The name of the Secret.", NAME),
+    "spec.nodeName": Rules(
+        "The Node that the host is, where it is not the host's own name.",
+        {"maxLength": 253, "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"},
+    ),
+    "spec.hostKey": Rules(
+        "The host's public key, a line as in ssh_host_ed25519_key.pub. Without it the first key seen is recorded in status.",
+        {"maxLength": 8192},
+        checks=(Check("self.matches('^(ssh-|ecdsa-)[^\\\\n]*\\\\n?$')", "must be one line: type, key, comment"),),
+    ),
+    "spec.paused": Rules("Leave the host alone: it is not connected to.", default=True),
+    "spec.clusterRef": Rules("The Cluster API Cluster whose settings hold for this host.", required=("name",)),
+    "spec.clusterRef.name": Rules("The name of the Cluster.", NAME),
+    "spec.clusterRef.namespace": Rules("Its namespace; the instance's own by default.", {"maxLength": 63}),
+    "spec.lifecycle": Rules(
+        "Egress: proxy and trust alone; the node is never joined, upgraded, drained or removed. Node: the whole life."
+    ),
+}
+
+_STATUS: Final[dict[str, Any]] = {
+    "observedGeneration": OBSERVED_GENERATION,
+    "nodeName": text("The Node that the host is."),
+    "hostKeyFingerprint": text("Of the key that the host is known by, as SHA256:…. Clear it to accept another key."),
+    "osVersion": text("The version of Windows."),
+    "payloadVersion": text("The payload that was installed."),
+    "stateHash": text("Of the state last applied; keyed, because credentials go into it."),
+    "lastChecked": text("When the host was last looked at.", format="date-time"),
+    "conditions": condition_schema(),
+}
+
+WINDOWS_INSTANCE: Final = Kind(
+    kind="WindowsInstance",
+    plural="windowsinstances",
+    singular="windowsinstance",
+    short_name="wini",
+    scope="Namespaced",
+    description="A Windows host that Transom works on, over SSH.",
+    spec=WindowsInstanceSpec,
+    rules=_RULES,
+    checks=(),
+    status=_STATUS,
+    columns=(
+        column("Address", ".spec.address"),
+        condition_column("Reachable", "Reachable"),
+        condition_column("ProxyApplied", "ProxyApplied"),
+        condition_column("TrustApplied", "TrustApplied"),
+        condition_column("Configured", "Configured"),
+        condition_column("Egress", "EgressWorks", 1),
+        column("Node", ".status.nodeName"),
+        column("OS", ".status.osVersion", priority=1),
+        column("Checked", ".status.lastChecked", "date", 1),
+        AGE,
+    ),
+    spec_required=True,
+)

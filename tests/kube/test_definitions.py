@@ -1,0 +1,198 @@
+"""The CustomResourceDefinitions on a real API server: accepted, and saying no to what they can say no to."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from lab.control_plane import ControlPlane
+from lab.kubernetes import ControlPlaneError
+
+from transom.manifests.definitions import definitions
+from transom.sources.objects import ObjectReader
+
+PASSWORD = "hunter2%^&!"
+BASE = {
+    "httpProxy": "http://proxy.corp.example:3128",
+    "httpsProxy": "HTTPS://proxy.corp.example:3129",
+    "noProxy": "172.16.0.0/16,internal.corpdomain.net,example.com",
+    "credentialsSecret": {"name": "egress-credentials"},
+    "trustedCA": {"name": "corp-ca"},
+    "readinessEndpoints": ["https://registry.example/v2/"],
+    "readinessPolicy": "Gate",
+    "windows": {"environmentScope": "Services", "services": ["containerd", "kubelet"], "restart": "Rolling", "winHTTP": False},
+    "consumers": ["Nodes", "Apps", "Pods"],
+    "pods": {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}},
+    "networks": {
+        "dnsDomain": "cluster.local",
+        "machineNetwork": ["10.0.0.0/16"],
+        "serviceNetwork": ["172.30.0.0/16", "fd02::/112"],
+        "podNetwork": ["10.128.0.0/14"],
+        "internalAPIHost": "api-int.prod.example.com",
+        "platform": {"type": "AWS", "region": "us-west-2"},
+    },
+    "clusterSelector": {"matchLabels": {"env": "prod"}},
+    "priority": 0,
+    "rollout": "Manual",
+    "propagate": False,
+    "apps": [{"apiVersion": "application.giantswarm.io/v1alpha1", "kind": "App", "namespace": "org-x", "name": "cert-manager"}],
+}
+HOST = {"address": "win-1.example.com", "username": "Administrator"}
+
+GOOD_PROXIES = [
+    ("cluster", BASE),
+    ("cluster", {}),
+    ("cluster", {"httpProxy": "", "httpsProxy": "", "noProxy": ""}),
+    ("cluster", {"trustedCA": {"name": "corp-ca"}}),
+    ("cluster", {"httpProxy": f"http://user:{PASSWORD}@p.x"}),
+    ("layer", {"noProxy": "mesh.example.com"}),
+    ("layer", {"priority": -5, "clusterSelector": {"matchExpressions": [{"key": "env", "operator": "Exists"}]}}),
+    ("layer", {"trustedCA": {"name": "corp-ca"}, "propagate": True, "rollout": "Automatic"}),
+]
+BAD_PROXIES = [
+    ("cluster", {"httpProxy": f"https://user:{PASSWORD}@p.x"}, "spec.httpProxy: Invalid value: must begin with http://"),
+    ("layer", {"httpsProxy": f"socks5://user:{PASSWORD}@p.x"}, "spec.httpsProxy: Invalid value: must begin with http:// or"),
+    ("cluster", {"httpProxy": f"http://{PASSWORD}" + "x" * 5000}, "spec.httpProxy: Too long"),
+    ("cluster", {"noProxy": "example.com"}, "spec.noProxy: Invalid value: stands without a proxy"),
+    ("cluster", {"credentialsSecret": {"name": "a"}}, "spec.credentialsSecret: Invalid value: stands without a proxy"),
+    ("layer", {"credentialsSecret": {"name": "a"}, "httpProxy": f"http://u:{PASSWORD}@p"}, "keep one of them"),
+    ("layer", {"credentialsSecret": {}, "httpProxy": "http://p"}, "spec.credentialsSecret.name: Required value"),
+    ("layer", {"trustedCA": {"name": ""}}, "spec.trustedCA.name: Invalid value"),
+    (
+        "cluster",
+        {"httpProxy": "http://p", "readinessEndpoints": ["ftp://a"]},
+        "spec.readinessEndpoints: Invalid value: must",
+    ),
+    ("layer", {"readinessEndpoints": ["http://a"]}, "spec.readinessEndpoints: Invalid value: belongs to the EgressProxy named"),
+    ("layer", {"readinessPolicy": "Gate"}, "spec.readinessPolicy: Invalid value: belongs to the EgressProxy named cluster"),
+    ("layer", {"windows": {}}, "spec.windows: Invalid value: belongs to the EgressProxy named cluster"),
+    ("layer", {"pods": {}}, "spec.pods: Invalid value: belongs to the EgressProxy named cluster"),
+    ("layer", {"networks": {}}, "spec.networks: Invalid value: belongs to the EgressProxy named cluster"),
+    ("cluster", {"windows": {"restart": "Never"}}, 'Unsupported value: "Never"'),
+    ("cluster", {"windows": {"services": ["a b"]}}, "spec.windows.services[0]"),
+    ("cluster", {"consumers": ["Everybody"]}, 'Unsupported value: "Everybody"'),
+    ("layer", {"clusterSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}, "In and NotIn need values"),
+    ("layer", {"clusterSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}, "Unsupported value"),
+    ("layer", {"priority": 2**31}, "spec.priority"),
+    ("layer", {"apps": [{"kind": "App", "name": "x"}]}, "spec.apps[0].namespace: Required value"),
+    ("cluster", {"httpsproxy": "http://p"}, 'unknown field "spec.httpsproxy"'),
+]
+GOOD_HOSTS = [
+    HOST,
+    HOST | {"address": "10.0.0.7", "port": 65535, "nodeName": "win-1", "paused": True, "lifecycle": "Node"},
+    HOST | {"address": "fd00::7", "keySecret": {"name": "other"}, "clusterRef": {"name": "prod", "namespace": "org-x"}},
+    HOST | {"hostKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHQ2vA0jRk8q7nWcE1J2dXo4b2Zz root@win\n"},
+]
+BAD_HOSTS = [
+    ({"username": "a"}, "spec.address: Required value"),
+    ({"address": "a"}, "spec.username: Required value"),
+    (HOST | {"username": ""}, "spec.username: Invalid value"),
+    (HOST | {"address": "[fd00::7]"}, "brackets have no place here"),
+    (HOST | {"address": "win-1:22"}, "the port goes into spec.port"),
+    (HOST | {"address": "two words"}, "must be a DNS name or an IP address"),
+    (HOST | {"port": 0}, "spec.port: Invalid value"),
+    (HOST | {"port": 65536}, "spec.port: Invalid value"),
+    (HOST | {"nodeName": "Win-1"}, "spec.nodeName: Invalid value"),
+    (HOST | {"hostKey": "ssh-ed25519 AAAA\nssh-rsa BBBB"}, "must be one line: type, key, comment"),
+    (HOST | {"lifecycle": "Some"}, 'Unsupported value: "Some"'),
+    (HOST | {"clusterRef": {}}, "spec.clusterRef.name: Required value"),
+    (HOST | {"password": PASSWORD}, 'unknown field "spec.password"'),
+]
+
+
+def egress_proxy(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "transom.dev/v1alpha1", "kind": "EgressProxy", "metadata": {"name": name}, "spec": spec}
+
+
+def windows_instance(spec: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": "win-1", "namespace": "default"}
+    return {"apiVersion": "transom.dev/v1alpha1", "kind": "WindowsInstance", "metadata": metadata, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def defined(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    control_plane.apply(definitions())
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
+    yield control_plane
+    names = [one["metadata"]["name"] for one in definitions()]
+    control_plane.kubectl("delete", "crd", *names)
+
+
+def create(control_plane: ControlPlane, value: dict[str, Any]) -> dict[str, Any]:
+    """The object as the server would keep it."""
+    made: dict[str, Any] = json.loads(
+        control_plane.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", input=json.dumps(value))
+    )
+    return made
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("value", [*(egress_proxy(*good) for good in GOOD_PROXIES), *map(windows_instance, GOOD_HOSTS)])
+def test_good_objects_are_accepted_and_read_as_they_were_written(defined: ControlPlane, value: dict[str, Any]) -> None:
+    kept = create(defined, value)
+    read = []
+    for one in (value, kept):
+        reader = ObjectReader("default")
+        reader.add({**one, "metadata": value["metadata"]}, "", lambda path: (0, 0))
+        objects = reader.objects()
+        assert objects.findings == ()
+        read.append([held.spec for held in (*objects.egress_proxies, *objects.windows_instances)])
+    assert len(read[0]) == 1
+    assert read[0] == read[1], "a default of the server is another than that of the reader"
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        *((egress_proxy(name, spec), message) for name, spec, message in BAD_PROXIES),
+        *((windows_instance(spec), message) for spec, message in BAD_HOSTS),
+    ],
+)
+def test_bad_objects_are_refused_with_the_field_and_without_the_password(
+    defined: ControlPlane, value: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ControlPlaneError) as error:
+        create(defined, value)
+    said = str(error.value).replace(json.dumps(value), "")
+    assert message in said
+    assert PASSWORD not in said
+
+
+@pytest.mark.lab
+def test_no_password_is_in_the_audit_log(defined: ControlPlane) -> None:
+    for name, spec, _ in BAD_PROXIES:
+        defined.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(egress_proxy(name, spec)), check=False)
+    assert PASSWORD not in defined.audit_log.read_text()
+
+
+@pytest.mark.lab
+def test_what_kubectl_shows(defined: ControlPlane) -> None:
+    defined.apply([egress_proxy("cluster", {"trustedCA": {"name": "corp-ca"}}), windows_instance(HOST)])
+    condition = {"status": "True", "reason": "Tried", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    proxy = {"httpsProxy": "http://***@p.x:3128", "conditions": [condition | {"type": "Valid"}]}
+    host = {"nodeName": "win-1", "conditions": [condition | {"type": "ProxyApplied"}, condition | {"type": "Reachable"}]}
+    for target, status in (("egressproxy/cluster", proxy), ("windowsinstance/win-1", host)):
+        patch = json.dumps({"status": status})
+        defined.kubectl("patch", target, "--subresource=status", "--type=merge", "-p", patch)
+    shown = [line.split()[:-1] for line in defined.kubectl("get", "epx").splitlines()]
+    assert shown[1] == ["cluster", "http://***@p.x:3128", "True"]
+    heading, row = (line.split()[:-1] for line in defined.kubectl("get", "wini").splitlines())
+    assert heading == ["NAME", "ADDRESS", "REACHABLE", "PROXYAPPLIED", "TRUSTAPPLIED", "CONFIGURED", "NODE"]
+    assert row == ["win-1", "win-1.example.com", "True", "True", "win-1"]
+    assert "egressproxy.transom.dev/cluster" in defined.kubectl("get", "transom", "-o", "name")
+    explained = " ".join(defined.kubectl("explain", "egressproxy.spec.readinessEndpoints").split())
+    assert "URLs that have to be reachable through the proxy" in explained
+    defined.kubectl("delete", "egressproxies,windowsinstances", "--all")
+
+
+def test_every_field_is_described() -> None:
+    def walk(schema: dict[str, Any], path: str) -> Iterator[str]:
+        if not schema.get("description") and path not in (".metadata",):
+            yield path
+        for name, below in schema.get("properties", {}).items():
+            yield from walk(below, f"{path}.{name}")
+
+    for definition in definitions():
+        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        assert list(walk(schema, "")) == []
