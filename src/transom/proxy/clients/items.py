@@ -130,7 +130,7 @@ def _read_name(text: str, host: str, port: int | None, value: Address | None, wa
         port=port,
         value=value,
         glob=glob,
-        loopback=walk.addresses.one_loopback and is_loopback(core, value),
+        loopback=walk.addresses.one_loopback and covers is Covers.NAME and is_loopback(core, value),
     )
 
 

@@ -17,7 +17,7 @@ from transom.proxy.clients.profile import (
 )
 from transom.proxy.clients.urls import HostReading, Idn, Ipv4Hosts, Ipv6Hosts, TrailingDots
 
-_WHATWG_HOST = HostReading(Ipv4Hosts.CANONICAL, Ipv6Hosts.HEX, Idn.ASCII, brackets=True)
+_WHATWG_HOST = HostReading(Ipv4Hosts.WHATWG, Ipv6Hosts.HEX, Idn.ASCII, brackets=True)
 _JAVA_HOST = HostReading(brackets=True)
 _JAVA_DEFAULTS = "localhost|127.*|[::1]|0.0.0.0|[::0]"
 _NON_PROXY_HOSTS = Pass(

@@ -20,7 +20,7 @@ from transom.proxy.clients.profile import (
 )
 from transom.proxy.clients.urls import HostReading, Idn, Ipv4Hosts, Ipv6Hosts, TrailingDots
 
-_WHATWG_HOST = HostReading(Ipv4Hosts.CANONICAL, Ipv6Hosts.HEX, Idn.ASCII, brackets=True)
+_WHATWG_HOST = HostReading(Ipv4Hosts.WHATWG, Ipv6Hosts.HEX, Idn.ASCII, brackets=True)
 _NODE_SPLITTING = Splitting(separator=r"[,\s]")
 _PROXY_FROM_ENV = Pass(
     splitting=_NODE_SPLITTING,

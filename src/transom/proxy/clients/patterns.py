@@ -94,7 +94,7 @@ def read_httpx(text: str) -> Item:
     covers = Covers.TREE if bare else Covers.NAME
     if bare and host.startswith("."):
         host, covers = host[1:], Covers.BELOW
-    return Item(text, whole=host, core=host, covers=covers, port=port, scheme=None if scheme in (None, "all") else scheme)
+    return Item(text, whole=text, core=host, covers=covers, port=port, scheme=None if scheme in (None, "all") else scheme)
 
 
 def read_chromium(walk: Pass, text: str) -> Item:

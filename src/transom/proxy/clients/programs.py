@@ -24,7 +24,7 @@ from transom.proxy.clients.profile import (
 from transom.proxy.clients.urls import HostReading, Idn, Ipv4Hosts, Ipv6Hosts, TrailingDots
 
 _CURL_HOST = HostReading(Ipv4Hosts.CANONICAL, Ipv6Hosts.COMPRESSED, Idn.ASCII, trailing_dots=TrailingDots.ONE)
-_WHATWG_HOST = HostReading(Ipv4Hosts.CANONICAL, Ipv6Hosts.HEX, Idn.ASCII, brackets=True)
+_WHATWG_HOST = HostReading(Ipv4Hosts.WHATWG, Ipv6Hosts.HEX, Idn.ASCII, brackets=True)
 
 _CURL_NAMES = Names(dotted=Covers.TREE, trailing_dots=TrailingDots.ONE)
 _CURL_VARIABLES = Variables(http=("http_proxy",), every=("all_proxy", "ALL_PROXY"))

@@ -33,11 +33,11 @@ _REQUESTS = Pass(
     splitting=Splitting(drop=" ", trim=""),
     host=_REQUESTS_HOST,
     star=Star.NEVER,
-    names=_PYTHON_NAMES,
+    names=replace(_PYTHON_NAMES, lower=False),
     ports=Ports.TEXT,
     addresses=Addresses(as_names=(6,), cidr=Cidr(families=(4,), loose=True, bits=Bits.PYTHON_INT, zero=None)),
 )
-_REQUESTS_2_31 = replace(_REQUESTS, names=Names(bare=Covers.SUFFIX, leading_dots=TrailingDots.KEPT))
+_REQUESTS_2_31 = replace(_REQUESTS, names=Names(bare=Covers.SUFFIX, leading_dots=TrailingDots.KEPT, lower=False))
 _REQUESTS_URLLIB = replace(_URLLIB_HOSTNAME, host=HostReading(idn=Idn.ASCII))
 _AIOHTTP = replace(_URLLIB_HOSTNAME, host=HostReading(idn=Idn.UNICODE, ipv6=Ipv6Hosts.COMPRESSED))
 
@@ -77,7 +77,7 @@ ROWS = (
         "httpx/_utils.py get_environment_proxies, URLPattern",
         (
             Pass(
-                host=HostReading(idn=Idn.UNICODE, lower_ipv6=False),
+                host=HostReading(Ipv4Hosts.CHECKED, idn=Idn.UNICODE_IF_FIRST, lower_ipv6=False),
                 star=Star.ITEM,
                 items=Items.HTTPX_URLS,
             ),

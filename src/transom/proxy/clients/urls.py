@@ -11,6 +11,7 @@ from transom.proxy.clients.addresses import Address, format_address, parse_ipv6,
 DEFAULT_PORTS = {"http": 80, "https": 443}
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#\\]*)")
 _HOST_WITH_PORT = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([0-9]*))?")
+_ENDS_IN_NUMBER = re.compile(r"(?:^|\.)(?:[0-9]+|0[xX][0-9a-fA-F]*)\.?$")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f<>^|%`{}\"]")
 
 
@@ -63,7 +64,9 @@ class Ipv4Hosts(enum.Enum):
 
     TEXT = "left as written"
     CANONICAL = "written as four decimal numbers"
+    WHATWG = "written as four decimal numbers; a name that ends in a number is refused"
     CANONICAL_UNDOTTED = "written as four decimal numbers, unless a dot follows"
+    CHECKED = "left as written; four numbers that are no address are refused"
     SEEN = "left as written, but known to be an address"
 
 
@@ -80,7 +83,8 @@ class Idn(enum.Enum):
 
     TEXT = "left as written"
     ASCII = "turned into xn--…"
-    UNICODE = "kept or turned into Unicode"
+    UNICODE = "kept, and every xn--… label turned into Unicode"
+    UNICODE_IF_FIRST = "kept; turned into Unicode when the first label is xn--…"
     FAILS = "refused"
 
 
@@ -132,6 +136,8 @@ def read_host(url: Url, reading: HostReading) -> Subject:
     text = url.bare_host
     address: Address | None
     if url.host.startswith("["):
+        if "%" in text and reading.ipv6 is Ipv6Hosts.HEX:
+            raise UnreadableHostError(f"it refuses the zone in {url.host}")
         address = parse_ipv6(text)
         if reading.unmapped and address is not None:
             address = without_mapping(address)
@@ -145,11 +151,15 @@ def read_host(url: Url, reading: HostReading) -> Subject:
         text = to_idn(text, reading.idn)
         text = drop_dots(text, reading.trailing_dots)
         address = parse_quad(text)
-        if address is None and reading.ipv4 in (Ipv4Hosts.CANONICAL, Ipv4Hosts.CANONICAL_UNDOTTED):
-            ended = text.endswith(".") and reading.ipv4 is Ipv4Hosts.CANONICAL
+        if address is None and reading.ipv4 in (Ipv4Hosts.CANONICAL, Ipv4Hosts.WHATWG, Ipv4Hosts.CANONICAL_UNDOTTED):
+            ended = text.endswith(".") and reading.ipv4 is not Ipv4Hosts.CANONICAL_UNDOTTED
             address = parse_loose(text[:-1] if ended else text)
             if address is not None:
                 text = format_address(address)
+            elif reading.ipv4 is Ipv4Hosts.WHATWG and _ENDS_IN_NUMBER.search(text):
+                raise UnreadableHostError(f"it refuses {text}, which ends in a number and is no IPv4 address")
+        elif address is None and reading.ipv4 is Ipv4Hosts.CHECKED and re.fullmatch(r"[0-9]+(\.[0-9]+){3}", text):
+            raise UnreadableHostError(f"it refuses {text}, which is no IPv4 address")
         elif address is None and reading.ipv4 is Ipv4Hosts.SEEN:
             address = parse_loose(text)
     if reading.lower_ipv6 if url.host.startswith("[") else reading.lower:
@@ -169,9 +179,16 @@ def drop_dots(text: str, dots: TrailingDots) -> str:
 
 def to_idn(text: str, idn: Idn) -> str:
     """Write a name in ASCII or in Unicode (UTS 46). Raises `UnreadableHostError` when it cannot be."""
-    if text.isascii() and (idn is not Idn.UNICODE or not text.lower().startswith("xn--")):
-        return text
+    lowered = text.lower()
     if idn is Idn.TEXT:
+        return text
+    if idn is Idn.UNICODE:
+        if "xn--" not in lowered:
+            return text
+    elif idn is Idn.UNICODE_IF_FIRST:
+        if not lowered.startswith("xn--"):
+            return text
+    elif text.isascii():
         return text
     if idn is Idn.FAILS:
         raise UnreadableHostError(f"it refuses {text!r}, which is not ASCII")
@@ -183,6 +200,6 @@ def to_idn(text: str, idn: Idn) -> str:
         return idna.decode(label) if label.startswith("xn--") else label
 
     try:
-        return ".".join(convert(label) for label in text.lower().split("."))
+        return ".".join(convert(label) for label in lowered.split("."))
     except UnicodeError as error:
         raise UnreadableHostError(f"{text!r} is no internationalized name: {error}") from error
