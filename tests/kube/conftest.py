@@ -2,9 +2,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from gadgets import define_gadgets
 from lab.control_plane import ControlPlane
-from relay import Relay, relay_to
+from tests.kube.gadgets import define_gadgets
+from tests.kube.relay import Relay, relay_to
 
 from transom.kube.client import Client
 from transom.kube.connection import connect

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from gadgets import until
 from lab.control_plane import ControlPlane
+from tests.kube.gadgets import until
 
 from transom.kube.client import Client
 from transom.kube.connection import connect

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from lab.control_plane import ControlPlane
-from relay import Relay
+from tests.kube.relay import Relay
 
 from transom.kube import connection as connection_module
 from transom.kube.client import Client

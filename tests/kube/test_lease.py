@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from virtual_time import VirtualLoop, run
+from tests.kube.virtual_time import VirtualLoop, run
 
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, Conflict, ConnectionFailed, NotFound, StatusError

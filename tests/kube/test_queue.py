@@ -3,7 +3,7 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from virtual_time import run
+from tests.kube.virtual_time import run
 
 from transom.kube.backoff import Backoff
 from transom.kube.queue import KeyQueue, Priority, QueueClosed

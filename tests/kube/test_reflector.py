@@ -4,9 +4,9 @@ import asyncio
 import signal
 
 import pytest
-from gadgets import GADGETS, QUICK, WHOLE_GADGETS, Gadget, define_gadgets, following, gadget, sizes, until
 from lab.control_plane import ControlPlane
-from relay import Relay
+from tests.kube.gadgets import GADGETS, QUICK, WHOLE_GADGETS, Gadget, define_gadgets, following, gadget, sizes, until
+from tests.kube.relay import Relay
 
 from transom.kube.client import Client
 from transom.kube.errors import Unreadable

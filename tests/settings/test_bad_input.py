@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from bundles import NOW, certificate, config_map, egress_proxy, write
-from command import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.settings.bundles import NOW, certificate, config_map, egress_proxy, write
+from tests.settings.command import run
 
 from transom.proxy import no_proxy, proxy_url, trust
 from transom.proxy.finding import Place
@@ -28,7 +28,7 @@ LONG_CERTIFICATE = "-----BEGIN CERTIFICATE-----\n" + ("QUJD" * 16 + "\n") * 16_0
 BAD: dict[str, tuple[bytes, str]] = {
     "a file of 10 MB": (b"a: " + b"x" * (10 << 20), "at most 8,388,608 are read"),
     "10,000 items in a list": (f"{HEAD}  consumers: [{','.join(['Nodes'] * 10_000)}]\n".encode(), "more than 9,999 items"),
-    "10,000 items in noProxy": (f"{HEAD}  noProxy: {','.join(f'a{n}.x' for n in range(10_000))}\n".encode(), "has 10,000 items"),
+    "10,000 items of noProxy": ((HEAD + "  noProxy: " + "a.x," * 9_999 + "b.x").encode(), "has 10,000 items"),
     "10,000 bad items in noProxy": (f"{HEAD}  noProxy: '{','.join(['*.x'] * 10_000)}'\n".encode(), "has 10,000 items"),
     "a NUL": (f"{HEAD}  noProxy: a\0b\n".encode(), "the text has a NUL character"),
     "an escaped NUL": (f'{HEAD}  noProxy: "a\\0b"\n'.encode(), "must not have a NUL character"),

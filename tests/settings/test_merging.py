@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from bundles import NOW, certificate, cluster, config_map, egress_proxy, openshift_proxy, write
+from tests.settings.bundles import NOW, certificate, cluster, config_map, egress_proxy, openshift_proxy, write
 
 from transom.sources.directory import load
 from transom.sources.examination import examine

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 import structlog
 import yaml
-from bundles import certificate, cluster, config_map, egress_proxy, openshift_proxy, secret
-from command import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.settings.bundles import certificate, cluster, config_map, egress_proxy, openshift_proxy, secret
+from tests.settings.command import run
 
 from transom.proxy.secret import Secret
 

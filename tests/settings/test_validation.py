@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 import yaml
-from bundles import NOW, PASSWORD, certificate, config_map, egress_proxy, openshift_proxy, private_key, secret, write
+from tests.settings.bundles import (
+    NOW,
+    PASSWORD,
+    certificate,
+    config_map,
+    egress_proxy,
+    openshift_proxy,
+    private_key,
+    secret,
+    write,
+)
 
 from transom.sources.directory import load
 from transom.sources.examination import examine

@@ -1,9 +1,9 @@
 """Properties of the planner: it converges, it is exact in undo, and it touches nothing foreign."""
 
 import msgspec
-from authorities import authorities, der, sha1
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.windows.authorities import authorities, der, sha1
 
 from transom.windows import certificates, ledger
 from transom.windows.gathering import ENVIRONMENT, LEDGER, SERVICES, STORES

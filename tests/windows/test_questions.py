@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from authorities import authorities, der, sha1
+from tests.windows.authorities import authorities, der, sha1
 
 from transom.windows import certificates
 from transom.windows.gathering import ENVIRONMENT, SERVICES, STORES, Questions

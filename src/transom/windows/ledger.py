@@ -171,6 +171,7 @@ def read(registry: Registry) -> Ledger:
                 variables={name: entry for name, entry in _entries(registry, key.path, ServiceVariable) if name},
             )
             for key in registry.below(SERVICES)
+            if key.values  # an import that was cut short may have made the key alone
         },
         certificates={_leaf(key.path): dict(_entries(registry, key.path, Trusted)) for key in registry.below(CERTIFICATES)},
         keys=tuple(_names(registry.key(KEYS))),

@@ -1,0 +1,205 @@
+"""A Windows host, simulated or Wine, and the `transom` program in front of it, as a person would use them."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import yaml
+from cryptography.hazmat.primitives.serialization import Encoding
+from lab.machine import Machine
+from lab.sshd.journal import traffic
+from tests.windows.authorities import authorities
+
+from transom.simulator import Host, Simulator
+from transom.simulator.filesystem import listed
+from transom.windows import reg
+from transom.windows.registry import DeleteValue, Edit, NamedValue, Registry, SetValue
+
+USER, PASSWORD = "alice", 'hunter2%^&!"\\é x'
+ENCODED = "hunter2%25%5E%26%21%22%5C%C3%A9%20x"
+PROXY = "http://proxy.corp.example:3128"
+URL = f"http://{USER}:{ENCODED}@proxy.corp.example:3128"
+NO_PROXY = ".cluster.local,.corp.example,.svc,10.96.0.0/16,127.0.0.1,api.corp.example,localhost"
+SERVICES = ("recorder-a", "recorder-b")
+PEM = [certificate.public_bytes(Encoding.PEM).decode() for certificate in authorities()]
+SETTINGS = {
+    "httpProxy": PROXY,
+    "httpsProxy": PROXY,
+    "noProxy": ".corp.example",
+    "credentialsSecret": {"name": "egress-credentials"},
+    "trustedCA": {"name": "corp-ca"},
+}
+
+
+class Answer(NamedTuple):
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def hosts(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = msgspec.json.decode(self.out)["hosts"]
+        return found
+
+
+class Windows(Protocol):
+    """A host as the tests see it past SSH."""
+
+    address: str
+    port: int
+    user: str
+    key: str
+
+    async def edit(self, edits: Iterable[Edit]) -> None:
+        """Change the registry, as somebody at the console might."""
+
+    async def registry(self, *paths: str) -> Registry:
+        """These keys with all below them."""
+
+    async def environments(self, service: str) -> list[dict[str, str]]:
+        """The environment of each start of the service so far."""
+
+    def files(self) -> list[str]:
+        """What lies in C:\\ProgramData."""
+
+    def commands(self) -> list[str]:
+        """Every command line that the host was sent."""
+
+    async def reboot(self) -> None:
+        """Off and on again."""
+
+
+class Simulated:
+    """`transom.simulator`."""
+
+    def __init__(self, simulator: Simulator, host: Host) -> None:
+        self.host = host
+        self.address, self.port, self.user = host.address, host.port, host.username
+        self.key = simulator.client_key.export_private_key().decode()
+
+    async def edit(self, edits: Iterable[Edit]) -> None:
+        self.host.edit(edits)
+
+    async def registry(self, *paths: str) -> Registry:
+        held = self.host.registry
+        found = [key for path in paths for key in (held.key(path), *held.below(path)) if key is not None]
+        return Registry(found)
+
+    async def environments(self, service: str) -> list[dict[str, str]]:
+        return [dict(start.environment.items()) for start in self.host.starts(service)]
+
+    def files(self) -> list[str]:
+        return [node.name for node in listed(self.host.files.directory(r"C:\ProgramData"))]
+
+    def commands(self) -> list[str]:
+        return self.host.traffic.commands
+
+    async def reboot(self) -> None:
+        await self.host.boot()
+
+
+class Wine:
+    """`lab.machine.Machine`."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.address, self.port = machine.place.address, machine.place.port
+        self.user, self.key = machine.ssh.user, machine.ssh.key.read_text()
+
+    async def edit(self, edits: Iterable[Edit]) -> None:
+        file = self.machine.path(r"C:\lab") / "edit.reg"
+        file.write_bytes(reg.render(edits))
+        self.machine.run("reg", "import", r"C:\lab\edit.reg")
+
+    async def registry(self, *paths: str) -> Registry:
+        found = Registry()
+        for path in paths:
+            out = self.machine.path(r"C:\lab") / "export.reg"
+            out.unlink(missing_ok=True)
+            self.machine.run("reg", "export", path, r"C:\lab\export.reg", "/y")
+            if out.exists():
+                found = found.merged(reg.registry(out.read_bytes()))
+        return found
+
+    async def environments(self, service: str) -> list[dict[str, str]]:
+        starts = [start for start in self.machine.starts(service) if start.event == "start"]
+        return [dict(item.split("=", 1) for item in start.environment) for start in starts]
+
+    def files(self) -> list[str]:
+        return [file.name for file in self.machine.path(r"C:\ProgramData").iterdir()]
+
+    def commands(self) -> list[str]:
+        return list(traffic(self.machine.ssh.entries()).commands)
+
+    async def reboot(self) -> None:
+        await asyncio.to_thread(self.machine.reboot)
+
+
+class Desk:
+    """A person's directory of manifests, and their `transom`."""
+
+    def __init__(self, directory: Path, *hosts: Windows) -> None:
+        self.directory, self.hosts = directory, hosts
+        self.manifests = directory / "manifests"
+        self.manifests.mkdir(parents=True)
+
+    def write(self, spec: Mapping[str, Any], *, bundle: str = "".join(PEM), services: Iterable[str] = SERVICES) -> None:
+        networks = {"serviceNetwork": ["10.96.0.0/16"], "internalAPIHost": "api.corp.example"}
+        full = {"windows": {"services": list(services)}, "networks": networks, **spec}
+        if "windows" in spec:
+            full["windows"] = {"services": list(services), **spec["windows"]}
+        objects = [
+            _object("EgressProxy", "cluster", "transom.dev/v1alpha1", spec=full),
+            _object("Secret", "egress-credentials", "v1", stringData={"username": USER, "password": PASSWORD}),
+            _object("ConfigMap", "corp-ca", "v1", data={"ca-bundle.crt": bundle}),
+            *self._instances(),
+        ]
+        (self.manifests / "all.yaml").write_text(yaml.safe_dump_all(objects, allow_unicode=True), "utf-8")
+
+    def _instances(self) -> Iterable[dict[str, Any]]:
+        for number, host in enumerate(self.hosts, 1):
+            spec = {"address": host.address, "port": host.port, "username": host.user, "keySecret": {"name": f"key-{number}"}}
+            yield _object("WindowsInstance", f"win-{number}", "transom.dev/v1alpha1", spec=spec)
+            yield _object("Secret", f"key-{number}", "v1", stringData={"private-key.pem": host.key})
+
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        environment = {**os.environ, "XDG_STATE_HOME": str(self.directory / "state"), "PYTHONASYNCIODEBUG": ""}
+        pipe = asyncio.subprocess.PIPE
+        command = (sys.executable, "-m", "transom", *arguments)
+        return await asyncio.create_subprocess_exec(*command, env=environment, stdout=pipe, stderr=pipe)
+
+    async def transom(self, *arguments: str) -> Answer:
+        process = await self.start(*arguments)
+        out, err = await process.communicate()
+        assert process.returncode is not None
+        return Answer(process.returncode, out.decode(), err.decode())
+
+    async def apply(self, *arguments: str) -> Answer:
+        return await self.transom("apply", "-f", str(self.manifests), "-o", "json", *arguments)
+
+
+def _object(kind: str, name: str, version: str, **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **fields}
+
+
+def values(registry: Registry) -> dict[str, dict[str, NamedValue]]:
+    """For comparing: keys by path without case, and their values."""
+    return {key.path.casefold(): dict(key.values or {}) for key in registry}
+
+
+def difference(before: Registry, after: Registry) -> list[Edit]:
+    """The edits that would lead from one to the other, for messages of tests."""
+    found: list[Edit] = []
+    old, new = values(before), values(after)
+    for path in old.keys() | new.keys():
+        for name in old.get(path, {}).keys() | new.get(path, {}).keys():
+            was, now = old.get(path, {}).get(name), new.get(path, {}).get(name)
+            if was != now:
+                found.append(SetValue(path, name, now.value) if now else DeleteValue(path, name))
+    return found
