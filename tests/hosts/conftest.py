@@ -3,9 +3,11 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-
 from lab.machine import Machine
 from tests.hosts.machines import Host, WineHost
+from tests.hosts.simulated import SERVICES, SimulatedHost
+
+from transom.simulator import Simulator
 
 
 @pytest.fixture(scope="session")
@@ -15,8 +17,12 @@ def machine() -> Iterator[Machine]:
         yield machine
 
 
-@pytest.fixture(params=[pytest.param("wine", marks=pytest.mark.lab)])
+@pytest.fixture(params=["simulator", pytest.param("wine", marks=pytest.mark.lab)])
 async def host(request: pytest.FixtureRequest) -> AsyncIterator[Host]:
+    if request.param == "simulator":
+        async with Simulator() as simulator:
+            yield SimulatedHost(simulator, await simulator.add_host(services=SERVICES))
+        return
     found = WineHost(request.getfixturevalue("machine"))
     await found.restore()
     yield found

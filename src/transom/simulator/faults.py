@@ -10,14 +10,15 @@ class Fault(msgspec.Struct, frozen=True):
     """What goes wrong at one request of a connection; requests count from 1, channel opens included.
 
     `cut` ends the connection, `hang` never answers this request, nor any other of the connection. `before`: the request has
-    no effect; `after`: it has had its effect, and the answer is lost; `during` (a command alone): the connection ends when
-    the command starts its `program`-th program. The first connection that reaches the request suffers it, once.
+    no effect; `after`: it has had its effect, and the answer is lost; `during` (a command alone): it happens when the host
+    starts a program, the `program`-th since the command began, or the first whose command line holds that text, whether the
+    command starts it or a service. The first connection that reaches the request suffers it, once.
     """
 
     at: int
     when: Literal["before", "during", "after"] = "before"
     action: Literal["cut", "hang"] = "cut"
-    program: int = 1
+    program: int | str = 1
 
 
 class Faults:

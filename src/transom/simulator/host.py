@@ -53,7 +53,8 @@ class Connection(Protocol):
 
 
 class Traffic:
-    """What came over SSH, counted since the host was made or `clear`; `commands` are the command lines, in order.
+    """What came over SSH, counted since the host was made or `clear`; `commands` are the command lines, in order;
+    `requests` is everything that was asked: `channel`, `sftp`, `exec …`, or an SFTP request with its path.
 
     `received` and `sent` are bytes of file content, commands and output, without what SSH adds.
     """
@@ -66,6 +67,7 @@ class Traffic:
         self.connections = self.channels = self.execs = self.sftp_sessions = self.sftp_requests = 0
         self.received = self.sent = 0
         self.commands: list[str] = []
+        self.requests: list[str] = []
 
 
 class Host:
@@ -88,6 +90,8 @@ class Host:
         self.processes: list[str] = []
         self.unknown: list[str] = []
         self.connections: set[Connection] = set()
+        self.watchers: set[Callable[[str], None]] = set()
+        """Called with the command line of each program that is started."""
         self.booted_environment: Mapping[str, str] = {}
         self.up = False
         self.fetch: Callable[[Invocation], int] | None = None
@@ -157,8 +161,10 @@ class Host:
 
     async def run(self, call: Invocation, file: File) -> int:
         """Runs a program to its end, and gives its exit code."""
-        self.processes.append(f"{call.path}{call.rest}")
-        call.job.started()
+        line = f"{call.path}{call.rest}"
+        self.processes.append(line)
+        for watcher in list(self.watchers):
+            watcher(line)
         # a process takes a moment, in which others get on and a connection may drop
         await asyncio.sleep(0)
         program = PROGRAMS.get(file.data[2:].decode("ascii", "replace")) if file.data.startswith(_PROGRAM_MARK) else None

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from transom.simulator.expansion import Variables, absolute
@@ -17,13 +17,6 @@ class Job:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.watch: Callable[[], None] | None = None
-        """Called at each program that is started in the job."""
-
-    def started(self) -> None:
-        """A program of the job starts."""
-        if self.watch is not None:
-            self.watch()
 
     def start(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Starts a process in the job."""

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Literal, Self, TypeVar
+from typing import Literal, NoReturn, Self, TypeVar
 
 import asyncssh
 
@@ -31,6 +31,9 @@ class Connection(asyncssh.SSHServer):
         self._jobs: set[Job] = set()
         self._requests = self._channels = 0
         self._hangs = False
+        self._lost = asyncio.Event()
+        self._sftp: list[Sftp] = []
+        self._during: Callable[[str], None] | None = None
         self._in_order = asyncio.Lock()
 
     @property
@@ -57,6 +60,9 @@ class Connection(asyncssh.SSHServer):
             self._host.connections.discard(self._connection)
         for job in self._jobs:
             job.end()
+        for session in self._sftp:
+            session.let_go()
+        self._lost.set()
 
     # --- login
 
@@ -79,12 +85,17 @@ class Connection(asyncssh.SSHServer):
     # --- requests
 
     async def request(self, kind: str, detail: str, act: Callable[[], Awaitable[_Result]]) -> _Result:
-        """Counts a request, carries it out, and lets the ordered fault happen."""
+        """Counts a request, carries it out, and lets the ordered fault happen. Raises ConnectionLost after the end."""
+        if self._lost.is_set():
+            raise asyncssh.ConnectionLost("the connection has ended")
         self._requests += 1
         host = self.host
         fault = host.faults.take(self._requests)
+        host.traffic.requests.append(f"{kind} {detail}".rstrip())
         if kind not in ("channel", "exec", "sftp"):
             host.traffic.sftp_requests += 1
+        if fault is not None and fault.when == "during" and kind == "exec":
+            self._during = self._watcher(fault)
         if (fault is not None and fault.when == "before") or self._hangs:
             await self._happens(fault)
         if host.faults.disk_delay and kind not in ("channel", "exec", "sftp"):
@@ -94,15 +105,21 @@ class Connection(asyncssh.SSHServer):
                 result = await act()
         else:
             result = await act()
-        if fault is not None and fault.when == "after":
+        if fault is not None and (fault.when == "after" or kind != "exec"):
             await self._happens(fault)
         return result
 
-    async def _happens(self, fault: Fault | None) -> None:
+    async def _happens(self, fault: Fault | None) -> NoReturn:
         if fault is not None and fault.action == "cut" and self._connection is not None:
             self._connection.abort()
         self._hangs = True
-        await asyncio.Event().wait()
+        await self._lost.wait()
+        raise asyncssh.ConnectionLost("the connection has ended")
+
+    def moved(self, *, received: int = 0, sent: int = 0) -> None:
+        """Counts bytes of content."""
+        self.host.traffic.received += received
+        self.host.traffic.sent += sent
 
     def session_requested(self) -> "Awaitable[asyncssh.SSHServerSession[bytes]]":
         """A channel is opened."""
@@ -124,7 +141,9 @@ class Connection(asyncssh.SSHServer):
 
         async def act() -> Sftp:
             self.host.traffic.sftp_sessions += 1
-            return Sftp(channel, self.host.files, self, rf"C:\Users\{self.host.username}")
+            session = Sftp(channel, self.host.files, self, rf"C:\Users\{self.host.username}")
+            self._sftp.append(session)
+            return session
 
         return await self.request("sftp", "", act)
 
@@ -137,19 +156,18 @@ class Connection(asyncssh.SSHServer):
         host, job = self.host, Job()
         self.host.traffic.execs += 1
         host.traffic.commands.append(command)
-        host.traffic.received += len(command)
-        ordered = host.faults.ordered
-        if ordered is not None and ordered.at == self._requests + 1 and ordered.when == "during":
-            job.watch = self._countdown(ordered)
+        self.moved(received=len(command))
 
         def take(writer: "asyncssh.SSHWriter[bytes]") -> Callable[[bytes], None]:
             def write(data: bytes) -> None:
-                host.traffic.sent += len(data)
+                self.moved(sent=len(data))
                 writer.write(data)
 
             return write
 
         async def act() -> int:
+            if self._during is not None:
+                host.watchers.add(self._during)
             streams = Streams(Forward(take(process.stdout)), Forward(take(process.stderr)))
             if host.shell == "powershell" and not _SAME_IN_POWERSHELL.fullmatch(command):
                 process.stderr.write(b"This command line is not read by PowerShell as it is by cmd.\r\n")
@@ -165,19 +183,23 @@ class Connection(asyncssh.SSHServer):
             # the shell's job object ends with it, and so does what it left behind
             job.end()
             self._jobs.discard(job)
+            if self._during is not None:
+                host.watchers.discard(self._during)
         process.exit(code & 0xFFFFFFFF)
 
-    def _countdown(self, fault: Fault) -> Callable[[], None]:
+    def _watcher(self, fault: Fault) -> Callable[[str], None]:
+        """What looks at the programs that start, and lets the fault happen at the one that it names."""
         left = fault.program
 
-        def started() -> None:
+        def started(line: str) -> None:
             nonlocal left
-            left -= 1
-            if left == 0 and self._connection is not None:
-                if fault.action == "cut":
+            if isinstance(left, int):
+                left -= 1
+            if left == 0 or (isinstance(left, str) and left in line):
+                left = -1
+                self._hangs = True
+                if fault.action == "cut" and self._connection is not None:
                     self._connection.abort()
-                else:
-                    self._hangs = True
 
         return started
 

@@ -18,7 +18,10 @@ _DENIED = 5
 
 
 class Requests(Protocol):
-    """Where each request is counted and may fail."""
+    """Where each request and what it carries is counted, and where it may fail."""
+
+    def moved(self, *, received: int = 0, sent: int = 0) -> None:
+        """Counts bytes of content."""
 
     async def request(self, kind: str, detail: str, act: Callable[[], Awaitable[_Result]]) -> _Result:
         """Carries a request out."""
@@ -30,6 +33,13 @@ class Sftp(asyncssh.SFTPServer):
     def __init__(self, channel: "asyncssh.SSHServerChannel[bytes]", files: FileSystem, requests: Requests, home: str) -> None:
         super().__init__(channel)
         self._files, self._requests, self._home = files, requests, home
+        self._open: set[Handle] = set()
+
+    def let_go(self) -> None:
+        """Closes what is open, as the end of the server's process does."""
+        for handle in self._open:
+            handle.close()
+        self._open.clear()
 
     async def _request(self, kind: str, path: bytes, act: Callable[[], _Result]) -> _Result:
         async def carry_out() -> _Result:
@@ -65,36 +75,39 @@ class Sftp(asyncssh.SFTPServer):
             writes = bool(pflags & (asyncssh.FXF_WRITE | asyncssh.FXF_APPEND))
             if writes and isinstance(there, File) and there.holds and not place.casefold().endswith((".cmd", ".bat")):
                 raise FileError(32)
-            return self._files.open(
+            handle = self._files.open(
                 place,
                 write=writes,
                 create=bool(pflags & asyncssh.FXF_CREAT),
                 truncate=bool(pflags & asyncssh.FXF_TRUNC),
                 new=bool(pflags & asyncssh.FXF_EXCL),
             )
+            self._open.add(handle)
+            return handle
 
         return await self._request("open", path, act)
 
     async def close(self, file_obj: object) -> None:
         """Closes a file."""
         handle = _handle(file_obj)
-        try:
-            await self._request("close", b"", lambda: None)
-        finally:
-            handle.close()
+        await self._request("close", _name(handle), handle.close)
+        self._open.discard(handle)
 
     async def read(self, file_obj: object, offset: int, size: int) -> bytes:
         """Reads a part of a file; nothing at its end."""
-        return await self._request("read", b"", lambda: _handle(file_obj).read(offset, size))
+        data = await self._request("read", _name(file_obj), lambda: _handle(file_obj).read(offset, size))
+        self._requests.moved(sent=len(data))
+        return data
 
     async def write(self, file_obj: object, offset: int, data: bytes) -> int:
         """Writes a part of a file."""
 
         def act() -> int:
             _handle(file_obj).write(data, offset)
+            self._requests.moved(received=len(data))
             return len(data)
 
-        return await self._request("write", b"", act)
+        return await self._request("write", _name(file_obj), act)
 
     async def stat(self, path: bytes) -> asyncssh.SFTPAttrs:
         """What is at a path."""
@@ -106,7 +119,7 @@ class Sftp(asyncssh.SFTPServer):
 
     async def fstat(self, file_obj: object) -> asyncssh.SFTPAttrs:
         """What an open file is."""
-        return await self._request("fstat", b"", lambda: _attributes(_handle(file_obj).file))
+        return await self._request("fstat", _name(file_obj), lambda: _attributes(_handle(file_obj).file))
 
     async def setstat(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
         """Modes and owners mean nothing to Windows."""
@@ -114,7 +127,7 @@ class Sftp(asyncssh.SFTPServer):
 
     async def fsetstat(self, file_obj: object, attrs: asyncssh.SFTPAttrs) -> None:
         """Modes and owners mean nothing to Windows."""
-        await self._request("fsetstat", b"", lambda: None)
+        await self._request("fsetstat", _name(file_obj), lambda: None)
 
     async def mkdir(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
         """Makes a directory."""
@@ -176,6 +189,10 @@ def _handle(file_obj: object) -> Handle:
     if not isinstance(file_obj, Handle):
         raise asyncssh.SFTPInvalidHandle("Invalid handle")
     return file_obj
+
+
+def _name(file_obj: object) -> bytes:
+    return _handle(file_obj).file.name.encode()
 
 
 def _attributes(node: Node) -> asyncssh.SFTPAttrs:

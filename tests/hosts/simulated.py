@@ -1,0 +1,84 @@
+"""`transom.simulator.Host` as one of the hosts of these tests."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from tests.hosts.machines import BASE, FIRST, SECOND
+
+from transom.hosts.connection import Access
+from transom.proxy.secret import Secret
+from transom.simulator import Fault, Host, Simulator
+from transom.simulator.filesystem import Directory, listed
+from transom.windows import reg
+from transom.windows.gathering import RESTARTS
+from transom.windows.registry import Registry, SetValue, sz
+
+SERVICES = {FIRST: (), SECOND: (FIRST,)}
+
+
+class SimulatedHost:
+    """A host that was just made: there is nothing to restore."""
+
+    def __init__(self, simulator: Simulator, host: Host) -> None:
+        self.simulated = host
+        key = simulator.client_key.export_private_key().decode()
+        self.access = Access(host.address, host.port, host.username, (Secret(key),), simulator.host_key(host))
+
+    async def export(self, key: str) -> str:
+        held = self.simulated.registry.key(key)
+        keys = [*([held] if held else []), *self.simulated.registry.below(key)]
+        edits = [SetValue(k.path, named.name, named.value) for k in Registry(keys) for named in (k.values or {}).values()]
+        return reg.render(edits).decode("utf-16") if edits else ""
+
+    async def restore(self) -> None:
+        pass
+
+    def files(self) -> Sequence[str]:
+        return [node.name for node in listed(self.simulated.files.directory(BASE))]
+
+    def has_base(self) -> bool:
+        return isinstance(self.simulated.files.find(BASE), Directory)
+
+    def put(self, name: str, content: str) -> None:
+        self.simulated.files.write(BASE + "\\" + name.replace("/", "\\"), content.encode())
+
+    async def state(self, service: str) -> str:
+        return self.simulated.services.get(service).state.name
+
+    async def starts(self, service: str) -> int:
+        return len(self.simulated.starts(service))
+
+    async def stop(self, service: str) -> None:
+        self.simulated.services.stop(service)
+
+    async def note(self, service: str, note: str) -> None:
+        self.simulated.edit([SetValue(RESTARTS, service, sz(note))])
+
+    async def reboot(self) -> None:
+        await self.simulated.boot()
+
+    async def boot_id(self) -> int:
+        return self.simulated.boot_id
+
+    def fail(self, at: int, when: Literal["before", "after"] = "before", action: Literal["cut", "hang"] = "cut") -> None:
+        self.simulated.faults.arm(Fault(at, when, action))
+
+    def cut_in_restarts(self, at: int) -> None:
+        self.simulated.faults.arm(Fault(at, "during", "cut", f'sc.exe stop "{FIRST}"'))
+
+    def sample(self, requests: Sequence[str]) -> Sequence[int]:
+        # how often the lock is looked at depends on time; what comes in every pass is one look
+        looks = sum(request.startswith("stat ") and "/lock/" in request for request in requests)
+        return range(1, len(requests) + 2 - max(looks, 1))
+
+    def came(self) -> bool:
+        came = self.simulated.faults.ordered is None
+        self.simulated.faults.disarm()
+        return came
+
+    def mark(self) -> None:
+        self.simulated.traffic.clear()
+
+    def requests(self) -> list[str]:
+        assert self.simulated.traffic.connections == 1
+        return self.simulated.traffic.requests
