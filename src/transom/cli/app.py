@@ -10,6 +10,7 @@ from transom.cli.demo import demo
 from transom.cli.facts import facts
 from transom.cli.no_proxy import no_proxy
 from transom.cli.render import render
+from transom.cli.run import run as run_operator
 from transom.cli.trust import trust
 from transom.cli.validate import validate
 
@@ -44,6 +45,7 @@ app.command()(diff)
 app.command()(facts)
 app.command()(validate)
 app.command()(render)
+app.command("run")(run_operator)
 app.add_typer(trust, name="trust")
 app.add_typer(no_proxy, name="no-proxy")
 

@@ -44,28 +44,42 @@ def converging(host_keys: HostKeys, settings: passes.Settings, *, dry_run: bool)
     """The work on one host, for `fleet.side_by_side`: every trouble of the host is in its report."""
 
     async def converge(target: Target) -> HostReport:
-        spec = target.instance.spec
-        if spec.paused:
+        if target.instance.spec.paused:
             return _report(target, passes.PassResult(), ("spec.paused is set: not connected to",))
-        desired, salt = node.desired(target.egress), secrets.token_bytes(16)
-        asked = questions.first(desired)
-
-        def planner(actual: HostState) -> Plan:
-            _check(target.egress, actual)
-            try:
-                return plan(desired, actual, salt)
-            except RegistryTypeError as error:
-                raise HostError(str(error)) from None
-
-        def missing(actual: HostState) -> Questions | None:
-            return questions.more(desired, asked, actual, planner(actual))
-
-        found = await passes.converge(
-            target.access, host_keys, settings, asked, planner=planner, missing=missing, dry_run=dry_run
-        )
+        found = await one_pass(target, host_keys, settings, dry_run=dry_run)
         return _report(target, found, found.plan.warnings if found.plan else (), carried_out=not dry_run)
 
     return converge
+
+
+async def one_pass(
+    target: Target,
+    host_keys: HostKeys,
+    settings: passes.Settings,
+    *,
+    dry_run: bool = False,
+    check: Callable[[HostState], None] = lambda _: None,
+) -> passes.PassResult:
+    """One pass on the host; its troubles are in the result.
+
+    `check` sees each state that a plan is made from, and raises a HostError where the host must not be changed; whatever else
+    it raises ends the pass and is raised here.
+    """
+    desired, salt = node.desired(target.egress), secrets.token_bytes(16)
+    asked = questions.first(desired)
+
+    def planner(actual: HostState) -> Plan:
+        check(actual)
+        _check(target.egress, actual)
+        try:
+            return plan(desired, actual, salt)
+        except RegistryTypeError as error:
+            raise HostError(str(error)) from None
+
+    def missing(actual: HostState) -> Questions | None:
+        return questions.more(desired, asked, actual, planner(actual))
+
+    return await passes.converge(target.access, host_keys, settings, asked, planner=planner, missing=missing, dry_run=dry_run)
 
 
 def _check(egress: Egress, actual: HostState) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -31,11 +31,19 @@ class Change(msgspec.Struct, frozen=True):
     error: HostError | None
 
 
-async def carry_out(directory: Directory, plan: Plan, actual: HostState, questions: Questions, *, patience: Patience) -> Change:
+async def carry_out(
+    directory: Directory,
+    plan: Plan,
+    actual: HostState,
+    questions: Questions,
+    *,
+    patience: Patience,
+    permit: Callable[[], object] = lambda: None,
+) -> Change:
     """One exec channel: takes the host, imports, restarts, gathers again. Raises HostError where the host could not be taken.
 
     When it is called off before the script runs, nothing is changed; afterwards the script's end is waited for, at most
-    30 s. The restarts go on in any case.
+    30 s. The restarts go on in any case. `permit` is asked right before the script is run; what it raises is raised here.
     """
     owner = directory.owner
     pass_id = secrets.token_hex(4)
@@ -47,6 +55,11 @@ async def carry_out(directory: Directory, plan: Plan, actual: HostState, questio
     if script.has_job(plan):
         files.append(script.job(plan, actual, owner, pass_id, patience))
     await _put(directory, name, files)
+    try:
+        permit()
+    except BaseException:
+        await directory.remove(name)
+        raise
     ended = await _run(directory, name)
     told = await directory.transport.read(remote(name, "result.txt"))
     result = _Result((told or b"").decode("ascii", "replace").splitlines())

@@ -13,7 +13,7 @@ import msgspec
 
 from transom.hosts import known_hosts
 from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, KeyUnusable, Unreachable
-from transom.hosts.known_hosts import HostKeys
+from transom.hosts.known_hosts import HostKeys, KnownKey
 from transom.proxy.secret import Secret
 
 # The key types of Windows' OpenSSH, the best first; no host certificates.
@@ -118,7 +118,9 @@ class _Client(asyncssh.SSHClient):
     def __init__(self, access: Access, host_keys: HostKeys) -> None:
         self._access, self._host_keys = access, host_keys
         self._pinned = known_hosts.pinned(access.host_key) if access.host_key else None
-        self._known = (self._pinned,) if self._pinned else tuple(host_keys.known(access.address, access.port))
+        self._known: tuple[KnownKey, ...] = (
+            (self._pinned,) if self._pinned else tuple(host_keys.known(access.address, access.port))
+        )
         self.new: asyncssh.SSHKey | None = None
         self.refusal: HostError | None = None
 
@@ -132,7 +134,7 @@ class _Client(asyncssh.SSHClient):
         if not self._known:
             self.new = key
             return True
-        if any(known.public_data == key.public_data for known in self._known):
+        if any(known.get_fingerprint() == key.get_fingerprint() for known in self._known):
             return True
         expected = ", ".join(known.get_fingerprint() for known in self._known)
         remedy = (

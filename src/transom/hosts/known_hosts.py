@@ -11,10 +11,36 @@ import asyncssh
 from transom.hosts.errors import HostKeyUnusable
 
 
+class KnownKey(Protocol):
+    """What is kept of a key that was seen before: enough to know it again. An `asyncssh.SSHKey` is one."""
+
+    @property
+    def sig_algorithms(self) -> Sequence[bytes]:
+        """The signature algorithms that it can be asked for by, none where they are not kept."""
+        ...
+
+    def get_fingerprint(self) -> str:
+        """`SHA256:…`."""
+        ...
+
+
+class Fingerprint:
+    """A key of which only the SHA-256 fingerprint was kept."""
+
+    sig_algorithms: Sequence[bytes] = ()
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def get_fingerprint(self) -> str:
+        """As it was recorded."""
+        return self._text
+
+
 class HostKeys(Protocol):
     """Where keys that are trusted on first use are kept."""
 
-    def known(self, address: str, port: int) -> Sequence[asyncssh.SSHKey]:
+    def known(self, address: str, port: int) -> Sequence[KnownKey]:
         """The keys recorded for this host, none when it was never met. Raises HostKeyUnusable, OSError."""
         ...
 
@@ -33,7 +59,7 @@ class KnownHostsFile:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def known(self, address: str, port: int) -> Sequence[asyncssh.SSHKey]:
+    def known(self, address: str, port: int) -> Sequence[KnownKey]:
         """As HostKeys says. Hashed names and patterns are understood; revoked keys and CAs are not looked at."""
         try:
             text = self._path.read_text("utf-8")
@@ -63,7 +89,7 @@ class KnownHostsFile:
 class NoHostKeys:
     """Nothing is kept: every key is new. For tests and for the simulated host of the demo."""
 
-    def known(self, address: str, port: int) -> Sequence[asyncssh.SSHKey]:
+    def known(self, address: str, port: int) -> Sequence[KnownKey]:
         """None, always."""
         return ()
 

@@ -34,13 +34,15 @@ class Settings(msgspec.Struct, frozen=True):
     """How passes are made: who makes them, and how long things may take.
 
     `claims` is the directory in which processes of the same owner keep each other off a host; None where the owner is one
-    process that works on each host once at a time.
+    process that works on each host once at a time. `permit` is asked right before a host is changed: what it raises (the lease
+    is lost) ends the pass, with nothing done.
     """
 
     owner: Owner
     claims: Path | None = None
     timeouts: Timeouts = Timeouts()
     patience: Patience = Patience()
+    permit: Callable[[], object] = lambda: None
 
 
 class PassResult(msgspec.Struct, frozen=True):
@@ -143,7 +145,7 @@ class _Pass:
         if not plan or self._dry_run:
             await _leave(directory, state)
             return
-        done = await carry_out(directory, plan, state, asked, patience=self._settings.patience)
+        done = await carry_out(directory, plan, state, asked, patience=self._settings.patience, permit=self._settings.permit)
         self._note(after=done.after, restarted=done.restarted, error=done.error)
         if done.error is None and (rest := self._planner(done.after)):
             self._note(error=NotConverged(_differences(rest)))

@@ -1,0 +1,108 @@
+"""`transom run`: the operator."""
+
+import asyncio
+import re
+import signal
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transom.cli.output import ExitCode, fail
+
+if TYPE_CHECKING:
+    from transom.controllers.operator import Options
+    from transom.kube.connection import Connection
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _option(flag: str, text: str, **more: Any) -> Any:
+    name = flag.partition("/")[0].strip("-").replace("-", "_").upper()
+    return typer.Option(flag, envvar=f"TRANSOM_{name}", help=text, **more)
+
+
+def run(
+    kubeconfig: Annotated[str | None, _option("--kubeconfig", "Kubeconfig; else the pod's service account.")] = None,
+    context: Annotated[str | None, _option("--context", "Context of the kubeconfig.")] = None,
+    namespace: Annotated[str, _option("--namespace", "Transom's own namespace.")] = "transom-system",
+    bind_address: Annotated[str, _option("--bind-address", "For /healthz, /readyz and /metrics.")] = "0.0.0.0:8080",
+    workers: Annotated[int, _option("--workers", "Hosts worked on at once.", min=1, max=1024)] = 32,
+    check_interval: Annotated[str, _option("--check-interval", "Between two checks of a host: 30m, 1h30m.")] = "30m",
+    leader_elect: Annotated[
+        bool, _option("--leader-elect/--no-leader-elect", "Work only while holding the lease `transom`.")
+    ] = True,
+    controllers: Annotated[str, _option("--controllers", "Which controllers run, with commas.")] = "egress,windows",
+    log_format: Annotated[str, _option("--log-format", "json or console.")] = "json",
+    log_level: Annotated[str, _option("--log-level", "debug, info, warning or error.")] = "info",
+) -> None:
+    """Watch a cluster and keep its Windows hosts right.
+
+    Runs until SIGTERM or Ctrl-C; hosts that are being worked on are finished then. Each option can be given in the environment.
+    """
+    from transom.controllers.operator import CONTROLLERS, Options
+    from transom.controllers.windows import Pace
+    from transom.kube.connection import connect
+    from transom.kube.errors import ConfigurationError
+    from transom.operations import logs
+    from transom.operations.server import AddressInvalid, parse_address
+
+    named = tuple(name.strip() for name in controllers.split(",") if name.strip())
+    if unknown := [name for name in named if name not in CONTROLLERS]:
+        fail(f"--controllers: there is no controller {unknown[0]!r}; there are {', '.join(CONTROLLERS)}")
+    if log_format not in ("json", "console"):
+        fail(f"--log-format: {log_format!r} is neither json nor console")
+    if log_level not in logs.LEVELS:
+        fail(f"--log-level: {log_level!r} is none of {', '.join(logs.LEVELS)}")
+    try:
+        address = parse_address(bind_address)
+        options = Options(
+            namespace=namespace,
+            workers=workers,
+            leader_elect=leader_elect,
+            controllers=named,
+            pace=Pace(check_interval=_seconds(check_interval)),
+        )
+        connection = connect(kubeconfig, context)
+    except AddressInvalid as error:
+        fail(f"--bind-address: {error}")
+    except ValueError as error:
+        fail(f"--check-interval: {error}")
+    except ConfigurationError as error:
+        fail(str(error))
+    logs.configure("json" if log_format == "json" else "console", log_level)
+    try:
+        asyncio.run(_run(connection, options, address))
+    except OSError as error:
+        fail(f"--bind-address {bind_address}: {error.strerror}", ExitCode.NOT_DONE)
+
+
+async def _run(connection: "Connection", options: "Options", address: tuple[str, int]) -> None:
+    from transom.controllers.operator import Operator
+    from transom.kube.client import Client
+    from transom.operations.metrics import Metrics
+    from transom.operations.server import serving
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    metrics = Metrics()
+    operator = Operator(Client(connection), options, metrics.observe)
+    metrics.follow(operator)
+    try:
+        async with serving(address, lambda: operator.ready, metrics):
+            await operator.run(stop)
+    finally:
+        await connection.close()
+
+
+def _seconds(text: str) -> float:
+    """A duration as Go writes it. Raises ValueError."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is no duration; for example 30m or 1h30m")
+    total = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if total < 1:
+        raise ValueError(f"{text!r} is less than a second")
+    return total

@@ -1,0 +1,155 @@
+"""The operator: stores, settings, controllers and workers put together, and a lease that says who works."""
+
+import asyncio
+import hashlib
+import math
+import re
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+import structlog
+
+from transom.controllers.settings import CurrentSettings
+from transom.controllers.term import Term
+from transom.controllers.watched import Watched
+from transom.controllers.windows import Pace, WindowsController
+from transom.controllers.workers import Controller, work
+from transom.hosts.owner import Owner
+from transom.hosts.passes import PassResult
+from transom.kube.client import Client
+from transom.kube.errors import ApiError
+from transom.kube.events import EventRecorder
+from transom.kube.lease import TERMS, Holding, LeaseElection, Terms
+from transom.kube.reflector import PACE
+from transom.kube.reflector import Pace as ReflectorPace
+from transom.kube.resources import NAMESPACES
+
+_log: Final = structlog.get_logger("transom.operator")
+CONTROLLERS: Final = ("egress", "windows")
+DRAIN: Final = 25.0
+"""Seconds that passes may take after SIGTERM: five less than Kubernetes gives by default (terminationGracePeriodSeconds)."""
+_OTHER: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How an operator works."""
+
+    namespace: str = "transom-system"
+    workers: int = 32
+    leader_elect: bool = True
+    controllers: tuple[str, ...] = CONTROLLERS
+    pace: Pace = Pace()
+    reflector: ReflectorPace = PACE
+    terms: Terms = TERMS
+
+
+class Operator:
+    """One process. `run` works until it is told to stop."""
+
+    def __init__(self, client: Client, options: Options, observe: Callable[[PassResult], None] = lambda _: None) -> None:
+        self._client = client
+        self._options = options
+        self._host_name = _OTHER.sub("-", socket.gethostname()) or "transom"
+        self.identity = f"{self._host_name}_{secrets.token_hex(4)}"
+        self.watched = Watched(client, options.namespace, options.reflector)
+        self.settings = CurrentSettings(self.watched, client.connection.server)
+        self.windows = WindowsController(self.watched, self.settings, pace=options.pace, observe=observe)
+        self.election = LeaseElection(client, options.namespace, self.identity, terms=options.terms)
+        self._owner = Owner("transom-operator", self._host_name)
+        self.dropped_events = 0
+        self.working = False
+        """Whether this process works: it holds the lease, or there is no election."""
+
+    @property
+    def controllers(self) -> Sequence[Controller]:
+        """Those that were asked for."""
+        named: dict[str, Controller] = {"windows": self.windows}
+        return [controller for name, controller in named.items() if name in self._options.controllers]
+
+    @property
+    def ready(self) -> bool:
+        """Whether everything has been read that decisions are made from. A standby is ready, too."""
+        return self.watched.synced
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set; then what was begun is ended in order, and the lease is given back."""
+        following = asyncio.ensure_future(self.watched.run())
+        working = asyncio.ensure_future(self._lead())
+        stopping = asyncio.ensure_future(stop.wait())
+        tasks = (following, working, stopping)
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if stopping.done():
+                await self._drain(working)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in (following, working):
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    async def _drain(self, working: "asyncio.Future[None]") -> None:
+        _log.info("stopping", hosts=self.windows.queue.working)
+        for controller in self.controllers:
+            controller.queue.close()
+        if self.working:
+            await asyncio.wait((working,), timeout=DRAIN)
+
+    async def _lead(self) -> None:
+        await self.watched.wait_synced()
+        self._owner = await self._who()
+        self.settings.begin()
+        if "windows" in self._options.controllers:
+            self.windows.begin()
+        _log.info("ready", instances=len(self.watched.windows_instances), nodes=len(self.watched.nodes))
+        if self._options.leader_elect:
+            await self.election.run(self._serve_term)
+        else:
+            await self._work(Term(self._client, self._recorder(self._client), lambda: math.inf, self._owner))
+
+    async def _serve_term(self, holding: Holding) -> None:
+        client = self._client.guarded(holding.remaining)
+        owner = msgspec.structs.replace(self._owner, generation=holding.generation)
+        await self._work(Term(client, self._recorder(client), holding.remaining, owner))
+
+    def _recorder(self, client: Client) -> EventRecorder:
+        return EventRecorder(client, instance=self.identity)
+
+    async def _work(self, term: Term) -> None:
+        """Workers for each controller until their queues are closed. Raises LeaseLost."""
+        telling = asyncio.ensure_future(term.recorder.run())
+        workers = [
+            asyncio.ensure_future(work(controller, term))
+            for controller in self.controllers
+            for _ in range(self._options.workers)
+        ]
+        all_workers = asyncio.gather(*workers)
+        self.working = True
+        try:
+            await asyncio.wait((all_workers, telling), return_when=asyncio.FIRST_COMPLETED)
+            if all_workers.done():
+                all_workers.result()
+                await term.recorder.drain()
+            else:
+                telling.result()
+        finally:
+            self.working = False
+            self.dropped_events += term.recorder.dropped
+            for task in (*workers, telling):
+                task.cancel()
+            await asyncio.gather(*workers, telling, all_workers, return_exceptions=True)
+
+    async def _who(self) -> Owner:
+        """The operator of this cluster, over all its lives: what one replica left on a host, the next one may tidy up."""
+        try:
+            found = await self._client.get(NAMESPACES, self._options.namespace)
+            unique = found.metadata.uid or self._client.connection.server
+        except ApiError as error:
+            _log.warning("the namespace cannot be read", error=str(error))
+            unique = self._client.connection.server
+        cluster = hashlib.sha256(unique.encode()).hexdigest()[:8]
+        return Owner(f"transom-operator@{cluster}", self._host_name)

@@ -1,0 +1,95 @@
+"""The settings that hold: those of the newest valid objects, cluster by cluster. An invalid edit changes nothing here."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+import structlog
+
+from transom.controllers.watched import Watched
+from transom.proxy.objects import Networks
+from transom.proxy.settings import Effective, Egress, Instance, effective
+
+_log: Final = structlog.get_logger("transom.settings")
+Cluster = tuple[str, str] | None
+"""Namespace and name of a Cluster API cluster; None for the cluster that the objects are in."""
+Listener = Callable[[frozenset[Cluster]], None]
+SETTLE: Final = 0.2
+"""Seconds that changes are collected for: what `kubectl apply` sends as several objects is one change."""
+
+
+class CurrentSettings:
+    """Effective settings, followed. Listeners are told of the clusters whose settings have really become others."""
+
+    def __init__(
+        self,
+        watched: Watched,
+        server: str | None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._watched = watched
+        self._server = server
+        self._now = now
+        self._valid: dict[Cluster, Egress] = {}
+        self._listeners: list[Listener] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self.newest: Effective | None = None
+        """What the objects say now, valid or not; None before `begin`."""
+        self._held = Effective(None, {}, Networks(), ())
+
+    def begin(self) -> None:
+        """Read the stores, which have been filled, and follow them from now on."""
+        self.update()
+        self._watched.on_settings(self._soon)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener` with the clusters whose settings changed."""
+        self._listeners.append(listener)
+
+    def of(self, instance: Instance) -> Egress | None:
+        """The last valid settings of a host; None where there have not been any since the start."""
+        return self._held.of(instance)
+
+    @property
+    def own(self) -> Egress | None:
+        """The last valid settings of the cluster that Transom runs in."""
+        return self._valid.get(None)
+
+    @property
+    def valid(self) -> bool:
+        """Whether the newest objects are valid, for the own cluster and for each other."""
+        newest = self.newest
+        return newest is not None and newest.own is not None and None not in newest.clusters.values()
+
+    def update(self) -> None:
+        """Compute everything anew, and tell who is concerned."""
+        self._timer = None
+        if not self._watched.settings_known:
+            # the definition of EgressProxy is gone: this is an accident, not the wish to have no proxy
+            return
+        objects = self._watched.objects()
+        newest = effective(objects, self._now(), self._server)
+        newest = Effective(newest.own, newest.clusters, newest.networks, (*objects.findings, *newest.findings))
+        found: dict[Cluster, Egress | None] = {None: newest.own}
+        for name, egress in newest.clusters.items():
+            found[name] = egress
+        changed = {cluster for cluster, egress in found.items() if egress is not None and self._valid.get(cluster) != egress}
+        changed |= self._valid.keys() - found.keys()
+        self._valid = {
+            cluster: held for cluster, egress in found.items() if (held := egress or self._valid.get(cluster)) is not None
+        }
+        clusters: dict[tuple[str, str], Egress | None] = {name: self._valid[name] for name in self._valid if name is not None}
+        self.newest = newest
+        self._held = Effective(self._valid.get(None), clusters, newest.networks, ())
+        for finding in newest.findings if changed or not self.valid else ():
+            if finding.severity == "error":
+                _log.warning("settings are invalid", object=finding.object, field=finding.field, error=finding.message)
+        if changed:
+            _log.info("settings changed", clusters=len(changed))
+            for listener in self._listeners:
+                listener(frozenset(changed))
+
+    def _soon(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SETTLE, self.update)

@@ -1,0 +1,201 @@
+"""The status of a WindowsInstance: conditions with their reasons, from what a pass found. Pure."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, HostKeyUnusable, KeyUnusable, Unreachable
+from transom.hosts.passes import PassResult
+from transom.kube.objects import Node
+from transom.proxy.settings import Egress
+from transom.windows import certificates, ledger
+from transom.windows.plan import Plan, Step
+from transom.windows.state import HostState
+
+TYPES: Final = ("Reachable", "Configured", "ProxyApplied", "TrustApplied", "EgressWorks", "NodeReady", "RebootRequired")
+_MAX_MESSAGE: Final = 1024
+_PROXY_KINDS: Final = ("machine-environment", "service-environment")
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """A condition without its times. `reason` is one word in CamelCase, `message` a sentence; no secret is in them."""
+
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str
+
+
+Verdicts = dict[str, Verdict]
+
+_NOT_PROBED: Final = Verdict("Unknown", "NotProbed", "nothing was fetched from the host")
+
+
+def not_connected(reason: str, message: str, *, configured: Literal["False", "Unknown"] = "False") -> Verdicts:
+    """A host that is not connected to: what was known of it is no longer said of what it was told since."""
+    return {"Configured": Verdict(configured, reason, message), "EgressWorks": _NOT_PROBED}
+
+
+def after_pass(egress: Egress, found: PassResult) -> Verdicts:
+    """What a pass says of the host."""
+    error = found.error
+    verdicts = {"EgressWorks": _NOT_PROBED, "Reachable": _reachable(found)}
+    if error is None:
+        verdicts["Configured"] = Verdict("True", "UpToDate", "the host is as the settings ask for")
+    elif isinstance(error, KeyUnusable):
+        verdicts["Configured"] = Verdict("False", "KeyInvalid", str(error))
+    else:
+        verdicts["Configured"] = Verdict("False", reason_of(error), str(error))
+    state = found.after or found.before
+    if state is None:
+        unknown = Verdict("Unknown", verdicts["Configured"].reason, "the host could not be read")
+        return verdicts | {"ProxyApplied": unknown, "TrustApplied": unknown}
+    left = _left(found)
+    pending = _pending_boot(egress, state)
+    verdicts["ProxyApplied"] = _proxy(egress, left, error, pending)
+    verdicts["TrustApplied"] = _trust(egress, state, left, error)
+    verdicts["RebootRequired"] = (
+        Verdict("True", "PendingBoot", "services see the machine environment after the next boot")
+        if pending
+        else Verdict("False", "NotRequired", "nothing waits for a boot")
+    )
+    return verdicts
+
+
+def reason_of(error: HostError) -> str:
+    """The kind of error as a condition's reason."""
+    return type(error).__name__
+
+
+def node_ready(node: Node | None, name: str | None) -> Verdict:
+    """What the cluster says of the host's Node."""
+    if node is None:
+        there = f"there is no Node {name}" if name else "no Node has this host's address or name"
+        return Verdict("Unknown", "NoNode", there)
+    for condition in (node.status.conditions if node.status else None) or ():
+        if condition.type == "Ready":
+            status: Any = condition.status if condition.status in ("True", "False") else "Unknown"
+            return Verdict(status, condition.reason or "KubeletReady", condition.message or f"Node {node.metadata.name}")
+    return Verdict("Unknown", "NotReported", f"the kubelet of Node {node.metadata.name} has not reported")
+
+
+def merged(
+    live: Mapping[str, Any], verdicts: Verdicts, fields: Mapping[str, str | None], generation: int | None, now: datetime
+) -> dict[str, Any]:
+    """The whole status: conditions that nobody spoke of stay as they are, and a time is new where a status is another."""
+    stamp = timestamp(now)
+    held = {one.get("type"): one for one in live.get("conditions") or ()}
+    conditions = list(_conditions(held, verdicts, generation, stamp))
+    kept = {name: live[name] for name in _FIELDS if live.get(name)}
+    given = {name: value for name, value in fields.items() if value}
+    status = {**kept, **given, "conditions": conditions}
+    if generation is not None:
+        status["observedGeneration"] = generation
+    return status
+
+
+_FIELDS: Final = ("nodeName", "hostKeyFingerprint", "osVersion", "stateHash", "lastChecked")
+
+
+def timestamp(now: datetime) -> str:
+    """RFC 3339, whole seconds, UTC."""
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _conditions(
+    held: Mapping[Any, Mapping[str, Any]], verdicts: Verdicts, generation: int | None, stamp: str
+) -> Iterator[dict[str, Any]]:
+    for type_ in TYPES:
+        before, verdict = held.get(type_), verdicts.get(type_)
+        if verdict is None and before is not None:
+            yield dict(before)
+            continue
+        verdict = verdict or Verdict("Unknown", "NotChecked", "the host has not been looked at")
+        same = before is not None and before.get("status") == verdict.status
+        condition: dict[str, Any] = {
+            "type": type_,
+            "status": verdict.status,
+            "reason": verdict.reason,
+            "message": _shortened(verdict.message),
+            "lastTransitionTime": before["lastTransitionTime"] if same and before else stamp,
+        }
+        if generation is not None:
+            condition["observedGeneration"] = generation
+        yield condition
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 1] + "…"
+
+
+def _reachable(found: PassResult) -> Verdict:
+    error = found.error
+    if isinstance(error, Unreachable | AuthenticationRefused | HostKeyChanged | HostKeyUnusable):
+        return Verdict("False", reason_of(error), str(error))
+    if found.before is not None:
+        return Verdict("True", "Connected", "the last pass read the host")
+    if isinstance(error, KeyUnusable):
+        return Verdict("Unknown", "KeyInvalid", "not connected to, for want of a key")
+    # logged in, and then something went wrong; a connection that ended is no reachable host
+    return Verdict("False", reason_of(error) if error else "NotRead", str(error) if error else "the host was not read")
+
+
+def _left(found: PassResult) -> tuple[Step, ...] | None:
+    """What a pass that failed has left undone; None where that is not known."""
+    if found.error is None:
+        return ()
+    return found.plan.steps if found.plan is not None else None
+
+
+def _proxy(egress: Egress, left: tuple[Step, ...] | None, error: HostError | None, pending: bool) -> Verdict:
+    if error is not None and (left is None or any(step.kind in _PROXY_KINDS or step.action == "restart" for step in left)):
+        return Verdict("False", reason_of(error), str(error))
+    if not (egress.http_proxy or egress.https_proxy):
+        return Verdict("True", "NotConfigured", "no proxy is set, and none of Transom's is on the host")
+    if pending:
+        return Verdict("False", "PendingBoot", "the machine environment is set; services see it after the next boot")
+    return Verdict("True", "Applied", "the managed services have the proxy settings")
+
+
+def _trust(egress: Egress, state: HostState, left: tuple[Step, ...] | None, error: HostError | None) -> Verdict:
+    if error is not None and (left is None or any(step.kind == "certificate" or step.action == "restart" for step in left)):
+        return Verdict("False", reason_of(error), str(error))
+    if not egress.trust:
+        return Verdict("True", "NotConfigured", "no trusted CA is set, and none of Transom's is on the host")
+    store = certificates.store(certificates.DISALLOWED)
+    distrusted = [one for one in egress.trust if state.registry.key(rf"{store}\{one.sha1}") is not None]
+    if distrusted:
+        subjects = ", ".join(one.subject for one in distrusted)
+        return Verdict("False", "Distrusted", f"the host's Disallowed store has {subjects}: Windows does not trust it")
+    return Verdict("True", "Applied", f"{len(egress.trust)} certificates are in the host's stores")
+
+
+def _pending_boot(egress: Egress, state: HostState) -> bool:
+    """Whether the machine environment alone carries the settings, and was set since the last boot."""
+    if egress.windows.environment_scope != "Machine":
+        return False
+    held = ledger.read(state.registry)
+    return any(variable.boot is not None and variable.boot == state.boot for variable in held.machine.values())
+
+
+def summary(plan: Plan, restarted: tuple[str, ...]) -> str:
+    """What a pass changed, as one sentence for an event."""
+    counts: dict[str, int] = {}
+    for step in plan.steps:
+        if step.kind in _NOUNS and step.action != "restart":
+            words = f"{_VERBS[step.action]} {_NOUNS[step.kind]}"
+            counts[words] = counts.get(words, 0) + 1
+    done = [f"{words} ({count})" if count > 1 else words for words, count in counts.items()]
+    done += [f"restarted {', '.join(restarted)}"] if restarted else []
+    return "; ".join(done) or "the ledger was brought in step with the settings"
+
+
+_NOUNS: Final = {
+    "machine-environment": "variables of the machine",
+    "service-environment": "variables of services",
+    "certificate": "certificates",
+    "service": "services",
+    "file": "files",
+}
+_VERBS: Final = {"add": "added", "replace": "replaced", "remove": "removed"}

@@ -1,0 +1,188 @@
+"""Everything of a cluster that the controllers read: one store for each kind, kept like the server by a reflector."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from transom.kube.client import Client
+from transom.kube.objects import Node, T, Whole
+from transom.kube.reflector import PACE, Pace, Reflector
+from transom.kube.resources import (
+    CONFIG_MAPS,
+    EGRESS_PROXIES,
+    NODES,
+    OPENSHIFT_INFRASTRUCTURES,
+    OPENSHIFT_NETWORKS,
+    OPENSHIFT_PROXIES,
+    SECRETS,
+    SERVICE_CIDRS,
+    WINDOWS_INSTANCES,
+    Resource,
+)
+from transom.kube.store import IndexFunction, Store
+from transom.proxy.objects import SettingsObjects
+from transom.sources.objects import ObjectReader, Objects
+from transom.windows.instance import WindowsInstance
+
+CLUSTERS: Final = Resource("cluster.x-k8s.io", "v1beta1", "Cluster", "clusters", True, Whole)
+OPENSHIFT_CONFIG: Final = "openshift-config"
+
+
+class Watched:
+    """The stores, filled by `run`. `synced` once each of them has been filled for the first time."""
+
+    def __init__(self, client: Client, namespace: str, pace: Pace = PACE) -> None:
+        self._client = client
+        self._pace = pace
+        self.namespace = namespace
+        self.reflectors: list[Reflector[Any]] = []
+        self.kinds: list[str] = []
+        """What each of the reflectors follows."""
+        self._settings: list[tuple[Resource[Whole], Store[Whole]]] = []
+        self.windows_instances = self._watch(WINDOWS_INSTANCES, namespace, indexes=INSTANCE_INDEXES)
+        self.nodes: Store[Node] = self._watch(NODES, indexes={"address": _node_addresses})
+        self.secrets = self._watch_settings(SECRETS, namespace)
+        self.config_maps = self._watch_settings(CONFIG_MAPS, namespace)
+        self._egress_proxies_reflector = len(self.reflectors)
+        self.egress_proxies = self._watch_settings(EGRESS_PROXIES)
+        self._watch_settings(CONFIG_MAPS, OPENSHIFT_CONFIG)
+        self._watch_settings(CONFIG_MAPS, "kube-system", "metadata.name=kubeadm-config")
+        self._watch_settings(CONFIG_MAPS, "kube-public", "metadata.name=cluster-info")
+        for resource in (OPENSHIFT_PROXIES, OPENSHIFT_NETWORKS, OPENSHIFT_INFRASTRUCTURES, SERVICE_CIDRS):
+            self._watch_settings(resource)
+        self.clusters = self._watch_settings(CLUSTERS)
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self.reflectors:
+                group.create_task(reflector.run())
+
+    async def wait_synced(self) -> None:
+        """Wait until every store has been filled."""
+        for reflector in self.reflectors:
+            await reflector.synced.wait()
+
+    @property
+    def synced(self) -> bool:
+        """Whether every store has been filled."""
+        return all(reflector.synced.is_set() for reflector in self.reflectors)
+
+    @property
+    def settings_known(self) -> bool:
+        """Whether the server has the kind EgressProxy: without it nobody can say that there is no proxy."""
+        return self.reflectors[self._egress_proxies_reflector].present
+
+    def on_settings(self, changed: Callable[[], None]) -> None:
+        """Call `changed` after each change of an object that settings are made of."""
+        for _, store in self._settings:
+            store.subscribe(lambda _, __, ___: changed())
+
+    def objects(self) -> Objects:
+        """What the settings are made of, as it is now; without instances."""
+        reader = ObjectReader(self.namespace)
+        for resource, store in self._settings:
+            for held in store.snapshot():
+                reader.add(_complete(resource, held.value), "", _nowhere)
+        return reader.objects()
+
+    def instance_objects(self, instance: WindowsInstance) -> SettingsObjects:
+        """What an instance refers to, as far as it is there: its Secret and its Cluster."""
+        reader = ObjectReader(self.namespace)
+        secret = self.secrets.snapshot().get(instance.spec.key_secret.name, self.namespace)
+        if secret is not None and instance.metadata.namespace == self.namespace:
+            reader.add(_complete(SECRETS, secret.value), "", _nowhere)
+        if instance.cluster is not None:
+            cluster = self.clusters.snapshot().get(instance.cluster[1], instance.cluster[0])
+            if cluster is not None:
+                reader.add(_complete(CLUSTERS, cluster.value), "", _nowhere)
+        return reader.objects()
+
+    def _watch(
+        self,
+        resource: Resource[T],
+        namespace: str | None = None,
+        fields: str = "",
+        *,
+        indexes: dict[str, IndexFunction[T]] | None = None,
+    ) -> Store[T]:
+        store: Store[T] = Store(indexes)
+        reflector = Reflector(self._client, resource, store, namespace=namespace, fields=fields, pace=self._pace)
+        self.reflectors.append(reflector)
+        self.kinds.append(resource.kind)
+        return store
+
+    def _watch_settings(self, resource: Resource[Whole], namespace: str | None = None, fields: str = "") -> Store[Whole]:
+        store = self._watch(resource, namespace, fields)
+        self._settings.append((resource, store))
+        return store
+
+
+def read_instance(held: Whole, namespace: str) -> Objects:
+    """One WindowsInstance as the settings' reader sees it, with the findings of its reading."""
+    reader = ObjectReader(namespace)
+    reader.add(_complete(WINDOWS_INSTANCES, held.value), "", _nowhere)
+    return reader.objects()
+
+
+def _complete(resource: Resource[Any], value: dict[str, Any]) -> dict[str, Any]:
+    """The items of a list leave their kind out."""
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **value}
+
+
+def _nowhere(_: object) -> tuple[int, int]:
+    return 0, 0
+
+
+def _spec(held: Whole) -> dict[str, Any]:
+    spec = held.value.get("spec")
+    return spec if isinstance(spec, dict) else {}
+
+
+def _instance_secret(held: Whole) -> Iterator[str]:
+    reference = _spec(held).get("keySecret")
+    name = reference.get("name") if isinstance(reference, dict) else reference
+    yield name if isinstance(name, str) and name else "cloud-private-key"
+
+
+def _instance_place(held: Whole) -> Iterator[str]:
+    spec = _spec(held)
+    yield f"{spec.get('address', '')}".casefold() + f" {spec.get('port', 22)}"
+
+
+def _instance_address(held: Whole) -> Iterator[str]:
+    yield str(_spec(held).get("address", "")).casefold()
+
+
+def _instance_node(held: Whole) -> Iterator[str]:
+    status = held.value.get("status") or {}
+    if name := _spec(held).get("nodeName") or status.get("nodeName"):
+        yield str(name)
+
+
+def _instance_cluster(held: Whole) -> Iterator[str]:
+    reference = _spec(held).get("clusterRef")
+    if isinstance(reference, dict):
+        yield cluster_index((str(reference.get("namespace") or held.metadata.namespace), str(reference.get("name"))))
+    else:
+        yield cluster_index(None)
+
+
+def cluster_index(cluster: tuple[str, str] | None) -> str:
+    """The value of the index `cluster`: whose settings an instance has."""
+    return "/".join(cluster) if cluster else ""
+
+
+def _node_addresses(node: Node) -> Iterator[str]:
+    for one in (node.status.addresses if node.status else None) or ():
+        if one.address:
+            yield one.address.casefold()
+
+
+INSTANCE_INDEXES: Final[dict[str, IndexFunction[Whole]]] = {
+    "secret": _instance_secret,
+    "place": _instance_place,
+    "address": _instance_address,
+    "node": _instance_node,
+    "cluster": _instance_cluster,
+}

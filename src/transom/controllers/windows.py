@@ -1,0 +1,373 @@
+"""Instances to hosts: each WindowsInstance is a key; a pass on its host, and what came of it in its status."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import asyncssh
+import msgspec
+import structlog
+
+from transom.controllers import status
+from transom.controllers.hosts import Target, one_pass
+from transom.controllers.settings import Cluster, CurrentSettings
+from transom.controllers.status import Verdict, Verdicts
+from transom.controllers.term import Term
+from transom.controllers.watched import Watched, cluster_index, read_instance
+from transom.hosts.connection import Timeouts
+from transom.hosts.errors import HostError
+from transom.hosts.known_hosts import Fingerprint, KnownKey
+from transom.hosts.passes import PassResult, Settings
+from transom.hosts.script import Patience
+from transom.kube.apply import differs
+from transom.kube.errors import Conflict, NotFound
+from transom.kube.events import Regarding
+from transom.kube.objects import Node, Whole
+from transom.kube.queue import KeyQueue, Priority
+from transom.kube.resources import WINDOWS_INSTANCES
+from transom.kube.store import Name
+from transom.proxy.finding import Finding
+from transom.windows import instance as instances
+from transom.windows import ledger
+from transom.windows.instance import WindowsInstance
+from transom.windows.state import HostState
+
+_log: Final = structlog.get_logger("transom.windows")
+MANAGED_BY_WMCO: Final = "windowsmachineconfig.openshift.io/version"
+ADOPT: Final = "transom.dev/adopt"
+_STATUS_FIELDS_OF_PEOPLE: Final = "hostKeyFingerprint"
+Observe = Callable[[PassResult], None]
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How hosts are worked on: seconds between two checks of one, and how long things on it may take."""
+
+    check_interval: float = 1800.0
+    timeouts: Timeouts = Timeouts()
+    patience: Patience = Patience()
+
+
+class ManagedByOther(HostError):
+    """The host's Node belongs to another operator."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a key was done: `failed` is tried again after a while, else it is looked at again after `again` seconds."""
+
+    failed: bool = False
+    again: float | None = None
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What is known of one instance, all of it at one moment."""
+
+    held: Whole
+    live: dict[str, Any]
+    instance: WindowsInstance | None
+    errors: tuple[Finding, ...]
+    target: Target | None
+    missing_key: str | None
+    node: Node | None
+
+
+class WindowsController:
+    """Decides which hosts concern a change, and works on one host at a time when it is told to."""
+
+    def __init__(
+        self,
+        watched: Watched,
+        settings: CurrentSettings,
+        *,
+        pace: Pace = Pace(),  # noqa: B008  # frozen
+        observe: Observe = lambda _: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self._watched = watched
+        self._settings = settings
+        self._pace = pace
+        self._observe = observe
+        self._now = now
+        self._draw = draw
+        self._written: dict[Name, tuple[str | None, Whole]] = {}
+        self.queue: KeyQueue[Name] = KeyQueue()
+
+    def begin(self) -> None:
+        """Follow the stores, which have been filled: every instance that is there is asked for at once."""
+        self._watched.windows_instances.subscribe(self._instance_changed)
+        self._watched.nodes.subscribe(self._node_changed)
+        self._watched.secrets.subscribe(self._secret_changed)
+        self._settings.subscribe(self._settings_changed)
+
+    # --- which object concerns which key
+
+    def _instance_changed(self, name: Name, before: Whole | None, after: Whole | None) -> None:
+        if after is None:
+            self.queue.forget(name)
+            self._written.pop(name, None)
+            if before is not None:
+                self._tell_same_place(before)
+        elif before is None:
+            self.queue.add(name, Priority.CHECK if _is_settled(after) else Priority.CHANGE)
+        elif _wanted(before) != _wanted(after):
+            self.queue.add(name)
+            self._tell_same_place(before)
+
+    def _tell_same_place(self, before: Whole) -> None:
+        """Who had the same address is no longer in the way of the others."""
+        spec = before.value.get("spec") or {}
+        place = f"{spec.get('address', '')}".casefold() + f" {spec.get('port', 22)}"
+        for held in self._watched.windows_instances.snapshot().by("place", place):
+            self.queue.add((held.metadata.namespace, held.metadata.name))
+
+    def _node_changed(self, name: Name, before: Node | None, after: Node | None) -> None:
+        if _concern(before) == _concern(after):
+            return
+        instances_ = self._watched.windows_instances.snapshot()
+        found = instances_.by("node", name[1])
+        for node in (before, after):
+            for address in _addresses(node):
+                found += instances_.by("address", address)
+        for held in found:
+            self.queue.add((held.metadata.namespace, held.metadata.name), Priority.CHECK)
+
+    def _secret_changed(self, name: Name, before: Whole | None, after: Whole | None) -> None:
+        old, new = ((held.value.get("data") if held else None) for held in (before, after))
+        if old != new or (before is None) != (after is None):
+            for held in self._watched.windows_instances.snapshot().by("secret", name[1]):
+                self.queue.add((held.metadata.namespace, held.metadata.name))
+
+    def _settings_changed(self, clusters: frozenset[Cluster]) -> None:
+        instances_ = self._watched.windows_instances.snapshot()
+        for cluster in clusters:
+            for held in instances_.by("cluster", cluster_index(cluster)):
+                self.queue.add((held.metadata.namespace, held.metadata.name))
+
+    # --- one key
+
+    async def reconcile(self, key: Name, term: Term) -> Outcome:
+        """Bring one host to its settings and say so in its status. Raises ApiError where the status cannot be written."""
+        case = self._load(key)
+        if case is None or case.held.metadata.deletion_timestamp is not None:
+            return Outcome()
+        refused = _refusal(case)
+        if refused is not None:
+            await self._write(case, refused, {}, term)
+            return Outcome()
+        assert case.target is not None  # a case without one is refused
+        return await self._pass(case, case.target, term)
+
+    async def _pass(self, case: _Case, target: Target, term: Term) -> Outcome:
+        host_keys = _StatusKeys(case.held.metadata.name, case.live.get(_STATUS_FIELDS_OF_PEOPLE))
+        made = Settings(term.owner, None, self._pace.timeouts, self._pace.patience, term.permit)
+
+        def check(actual: HostState) -> None:
+            term.permit()
+            if (node := self._node(target.instance, actual.computer_name)) is not None and _is_managed_by_other(node):
+                raise ManagedByOther(_managed_message(node))
+
+        term.permit()
+        found = await one_pass(target, host_keys, made, check=check)
+        term.permit()
+        self._observe(found)
+        state = found.after or found.before
+        node = case.node or (self._node(target.instance, state.computer_name) if state else None)
+        name = target.instance.spec.node_name or (node.metadata.name if node else None)
+        verdicts = status.after_pass(target.egress, found) | {"NodeReady": status.node_ready(node, name)}
+        fields = {
+            "nodeName": name or (state.computer_name.lower() if state else None),
+            "hostKeyFingerprint": host_keys.recorded,
+            "osVersion": state.os_version if state else None,
+            "stateHash": _state_hash(state),
+            "lastChecked": status.timestamp(self._now()) if found.before is not None else None,
+        }
+        self._tell(case, target, found, verdicts, term)
+        await self._write(case, verdicts, fields, term)
+        if found.error is not None:
+            _log.warning("host not done", reason=status.reason_of(found.error), error=str(found.error))
+            return Outcome(failed=True)
+        _log.info("host done", result=found.result, channels=found.channels, seconds=round(found.seconds, 2))
+        # many hosts that were begun at once do not stay together
+        return Outcome(again=self._pace.check_interval * (0.9 + 0.2 * self._draw()))
+
+    def _load(self, key: Name) -> _Case | None:
+        """What the stores say, without a wait in between."""
+        snapshot = self._watched.windows_instances.snapshot()
+        held = snapshot.get(key[1], key[0])
+        if held is None:
+            return None
+        based, written = self._written.get(key, (None, held))
+        if based == held.metadata.resource_version:
+            held = written
+        else:
+            self._written.pop(key, None)
+        read = read_instance(held, self._watched.namespace)
+        errors = [finding for finding in read.findings if finding.severity == "error"]
+        found = next(iter(read.windows_instances), None)
+        live = held.value.get("status") or {}
+        if found is None:
+            return _Case(held, live, None, tuple(errors), None, None, None)
+        objects = self._watched.instance_objects(found)
+        errors += [one for one in instances.examine([found], objects) if one.severity == "error" and not _of_key(one)]
+        spec = found.spec
+        others = [
+            one.metadata.name
+            for one in snapshot.by("place", f"{spec.address.casefold()} {spec.port}")
+            if (one.metadata.creation_timestamp or "", one.metadata.name)
+            < (held.metadata.creation_timestamp or "", held.metadata.name)
+        ]
+        if spec.address and others:
+            message = f"WindowsInstance {others[0]} has the same address and port: one host is one WindowsInstance"
+            errors.append(found.place.error(("spec", "address"), message))
+        key_text = instances.private_key(found, objects)
+        egress = self._settings.of(found)
+        target = Target(found, egress, key_text) if egress is not None and key_text is not None else None
+        missing = None
+        if key_text is None:
+            missing = (
+                f"Secret {found.metadata.namespace}/{spec.key_secret.name} with the SSH key as `{instances.KEY}` is missing"
+            )
+        known_name = str(live.get("nodeName") or "")
+        return _Case(held, live, found, tuple(errors), target, missing, self._node(found, known_name))
+
+    def _node(self, instance: WindowsInstance, name: str) -> Node | None:
+        nodes = self._watched.nodes.snapshot()
+        if instance.spec.node_name:
+            return nodes.get(instance.spec.node_name)
+        if name and (node := nodes.get(name.lower())) is not None:
+            return node
+        return next(iter(nodes.by("address", instance.spec.address.casefold())), None)
+
+    # --- what people see
+
+    async def _write(self, case: _Case, verdicts: Verdicts, fields: dict[str, str | None], term: Term) -> None:
+        """Write the status where it says something new. An instance that is gone by now needs none."""
+        meta = case.held.metadata
+        if "NodeReady" not in verdicts:
+            verdicts = verdicts | {"NodeReady": status.node_ready(case.node, None)}
+        wanted = status.merged(case.live, verdicts, fields, meta.generation, self._now())
+        desired = {"metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}, "status": wanted}
+        if not differs(desired, case.held.value, "status"):
+            return
+        value = {"apiVersion": WINDOWS_INSTANCES.api_version, "kind": WINDOWS_INSTANCES.kind, **desired}
+        try:
+            answer = await term.client.server_side_apply(
+                WINDOWS_INSTANCES, value, meta.name, meta.namespace, subresource="status"
+            )
+        except (NotFound, Conflict) as error:
+            _log.info("status not written: the object is gone", error=str(error))
+            return
+        key = (meta.namespace, meta.name)
+        latest = self._watched.windows_instances.snapshot().get(meta.name, meta.namespace)
+        if latest is not None and latest.metadata.resource_version != answer.metadata.resource_version:
+            self._written[key] = (latest.metadata.resource_version, answer)
+
+    def _tell(self, case: _Case, target: Target, found: PassResult, verdicts: Verdicts, term: Term) -> None:
+        """Events: what was changed, and what is newly wrong."""
+        meta = case.held.metadata
+        regarding = Regarding(WINDOWS_INSTANCES.api_version, WINDOWS_INSTANCES.kind, meta.name, meta.namespace, meta.uid)
+        if found.error is None and found.plan:
+            reason = "Removed" if not target.egress.configured else "Applied"
+            term.recorder.normal(regarding, reason, status.summary(found.plan, found.restarted))
+        configured = verdicts["Configured"]
+        if configured.status == "False" and _reason(case.live, "Configured") != configured.reason:
+            term.recorder.warning(regarding, configured.reason, configured.message)
+
+
+class _StatusKeys:
+    """Host keys in the status of an instance: trusted on first use, and only the one that was recorded afterwards."""
+
+    def __init__(self, name: str, fingerprint: str | None) -> None:
+        self._name = name
+        self._fingerprint = fingerprint
+        self.recorded: str | None = None
+
+    def known(self, address: str, port: int) -> Sequence[KnownKey]:
+        """The one of the status."""
+        return (Fingerprint(self._fingerprint),) if self._fingerprint else ()
+
+    def record(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
+        """Keep it for the status."""
+        self.recorded = key.get_fingerprint()
+
+    def remedy(self, address: str, port: int) -> str:
+        """As HostKeys says."""
+        return f"clear status.hostKeyFingerprint of WindowsInstance {self._name}"
+
+
+def _refusal(case: _Case) -> Verdicts | None:
+    """Why the host is not connected to; None where it is."""
+    if case.instance is None or (case.errors and not case.instance.spec.paused):
+        return status.not_connected("InvalidSpec", "; ".join(f"{one.field}: {one.message}" for one in case.errors))
+    if case.instance.spec.paused:
+        return status.not_connected("Paused", "spec.paused is set: the host is not connected to", configured="Unknown")
+    if case.node is not None and _is_managed_by_other(case.node):
+        return status.not_connected("ManagedByOther", _managed_message(case.node))
+    if case.missing_key is not None:
+        return status.not_connected("KeyMissing", case.missing_key)
+    if case.target is None:
+        message = "the egress settings are not valid, and no valid ones are known: the host is left as it is"
+        # what was applied before the settings became invalid is still there
+        known = _reason(case.live, "ProxyApplied") not in (None, "NotChecked")
+        return {} if known else {"Configured": Verdict("Unknown", "SettingsInvalid", message)}
+    return None
+
+
+def _wanted(held: Whole) -> tuple[Any, ...]:
+    """What of an instance people write: its spec, its annotations, and the one field of its status that they clear."""
+    meta, live = held.metadata, held.value.get("status") or {}
+    cleared = not live.get(_STATUS_FIELDS_OF_PEOPLE) and _reason(live, "Reachable") == "HostKeyChanged"
+    return meta.uid, meta.generation, meta.annotations or {}, meta.deletion_timestamp, cleared
+
+
+def _is_settled(held: Whole) -> bool:
+    """Whether an instance was done, by whoever worked before: it is in no hurry."""
+    live = held.value.get("status") or {}
+    configured: dict[str, Any] = next((one for one in live.get("conditions") or () if one.get("type") == "Configured"), {})
+    return configured.get("status") == "True" and configured.get("observedGeneration") == held.metadata.generation
+
+
+def _reason(live: dict[str, Any], type_: str) -> str | None:
+    return next((one.get("reason") for one in live.get("conditions") or () if one.get("type") == type_), None)
+
+
+def _of_key(finding: Finding) -> bool:
+    """The key is judged apart: it has reasons of its own."""
+    return finding.field == "spec.keySecret.name" or finding.object.startswith("Secret/")
+
+
+def _concern(node: Node | None) -> tuple[Any, ...] | None:
+    """What of a Node concerns its instance; a heartbeat changes nothing of it."""
+    if node is None:
+        return None
+    ready = next((one for one in (node.status.conditions if node.status else None) or () if one.type == "Ready"), None)
+    return ready and (ready.status, ready.reason), _is_managed_by_other(node), tuple(_addresses(node))
+
+
+def _addresses(node: Node | None) -> list[str]:
+    listed = (node.status.addresses if node and node.status else None) or ()
+    return [one.address.casefold() for one in listed if one.address]
+
+
+def _is_managed_by_other(node: Node) -> bool:
+    annotations = node.metadata.annotations or {}
+    return MANAGED_BY_WMCO in annotations and annotations.get(ADOPT) != "true"
+
+
+def _managed_message(node: Node) -> str:
+    return (
+        f"Node {node.metadata.name} is managed by another operator (annotation {MANAGED_BY_WMCO}); "
+        f'annotate it with {ADOPT}: "true" to have it worked on'
+    )
+
+
+def _state_hash(state: HostState | None) -> str | None:
+    if state is None:
+        return None
+    try:
+        return ledger.read(state.registry).state_hash
+    except ledger.LedgerError:
+        return None

@@ -1,0 +1,56 @@
+"""The workers of a term: each takes a key, has it reconciled, and says how it went."""
+
+import asyncio
+from typing import Final, Protocol
+
+import structlog
+from structlog.contextvars import bound_contextvars
+
+from transom.controllers.term import Term
+from transom.controllers.windows import Outcome
+from transom.kube.errors import ApiError
+from transom.kube.lease import LeaseLost
+from transom.kube.queue import KeyQueue, QueueClosed
+from transom.kube.store import Name
+
+_log: Final = structlog.get_logger("transom.workers")
+
+
+class Controller(Protocol):
+    """What has keys to be worked on."""
+
+    queue: KeyQueue[Name]
+
+    async def reconcile(self, key: Name, term: Term) -> Outcome:
+        """Work on one key. What it raises costs this key alone, but for LeaseLost, which ends the term."""
+        ...
+
+
+async def work(controller: Controller, term: Term) -> None:
+    """One worker: until the queue is closed. Raises LeaseLost; a key that was not finished is in the queue again then."""
+    queue = controller.queue
+    while True:
+        try:
+            key = await queue.take()
+        except QueueClosed:
+            return
+        with bound_contextvars(key="/".join(part for part in key if part)):
+            await _one(controller, key, term)
+
+
+async def _one(controller: Controller, key: Name, term: Term) -> None:
+    queue = controller.queue
+    try:
+        outcome = await controller.reconcile(key, term)
+    except (LeaseLost, asyncio.CancelledError):
+        queue.add(key)
+        queue.done(key)
+        raise
+    except ApiError as error:
+        _log.warning("not done", error=str(error) or type(error).__name__)
+        queue.done(key, failed=True, at_least=error.retry_after)
+    except Exception:  # noqa: BLE001  # one key's trouble is its own
+        _log.exception("a fault of Transom itself; the other keys go on")
+        queue.done(key, failed=True)
+    else:
+        queue.done(key, failed=outcome.failed, again=outcome.again)

@@ -1,0 +1,1 @@
+"""What those who run the operator look at: health, metrics, logs."""
