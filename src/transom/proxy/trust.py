@@ -24,7 +24,7 @@ MAX_CERTIFICATE: Final = 64 << 10
 EXPIRES_SOON: Final = timedelta(days=30)
 
 # begins with a literal, which the engine searches for without looking at each line
-_MARKER = re.compile(r"-----(BEGIN|END) ([A-Z0-9][A-Z0-9 #]*)-----(?=[ \t\r]*(?:\n|\Z))")
+_MARKER = re.compile(r"-----(BEGIN|END) ([A-Z0-9][A-Z0-9 #]*)-----(?=[ \t]*(?:\n|\Z))")
 _UNREADABLE = "(name cannot be read)"
 
 
@@ -124,6 +124,9 @@ def parse_bundle(text: str | bytes) -> Bundle:
         if text[:1] == b"\x30" and b"-----BEGIN" not in text:
             return _refused("this is DER, not PEM: convert it with `openssl x509 -inform der -in FILE`")
         text = text.decode("utf-8", "replace")
+    text = text.removeprefix("\ufeff")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
     certificates: dict[Certificate, None] = {}
     problems: list[Problem] = []
     with warnings.catch_warnings():

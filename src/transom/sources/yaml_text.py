@@ -1,6 +1,7 @@
 """YAML and JSON text as plain values with the place of each: what PyYAML's C parser gives, held to limits.
 
-Scalars are resolved as Kubernetes' clients do (sigs.k8s.io/yaml: YAML 1.1 booleans, YAML 1.2 octal numbers, dates stay text).
+Scalars are resolved as Kubernetes' clients do (sigs.k8s.io/yaml: `yes` and `on` are booleans, `0o17` is a number, dates stay
+text), but that a lone `y` or `n` is a text.
 Nothing of the text is ever in an error: it may hold a password.
 """
 
@@ -25,8 +26,8 @@ MAX_ITEMS: Final = 9_999
 """Items of one list other than a `List` of objects."""
 
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
-_TRUE = frozenset(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"))
-_FALSE = frozenset(("n", "N", "no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE"))
+_TRUE = frozenset(("yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"))
+_FALSE = frozenset(("no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE"))
 _INTEGER = re.compile(r"[-+]?(0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9_]*|0)\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
 _SPECIAL_FLOATS = {".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf, ".nan": math.nan}
