@@ -8,6 +8,7 @@ import typer
 from transom.cli.apply import apply, diff
 from transom.cli.demo import demo
 from transom.cli.facts import facts
+from transom.cli.manifests import manifests
 from transom.cli.no_proxy import no_proxy
 from transom.cli.render import render
 from transom.cli.run import run as run_operator
@@ -45,6 +46,7 @@ app.command()(diff)
 app.command()(facts)
 app.command()(validate)
 app.command()(render)
+app.command()(manifests)
 app.command("run")(run_operator)
 app.add_typer(trust, name="trust")
 app.add_typer(no_proxy, name="no-proxy")

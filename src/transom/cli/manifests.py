@@ -1,0 +1,87 @@
+"""`transom manifests`: everything needed to install Transom, as YAML for `kubectl apply -f -`."""
+
+import enum
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from transom.cli.output import Format, fail, print_data
+
+NAMESPACE = "transom-system"
+
+
+class Part(enum.StrEnum):
+    """The value of `--part`."""
+
+    CRDS = "crds"
+    RBAC = "rbac"
+    OPERATOR = "operator"
+
+
+def manifests(
+    part: Annotated[
+        list[Part] | None, typer.Option("--part", help="Only this part; may be given again. Without it: everything.")
+    ] = None,
+    controllers: Annotated[
+        str, typer.Option(metavar="NAME,…", help="The controllers that run: the roles follow them.")
+    ] = "egress,windows",
+    namespace: Annotated[str, typer.Option(envvar="TRANSOM_NAMESPACE", help="Transom's own namespace.")] = NAMESPACE,
+    image: Annotated[
+        str | None, typer.Option(metavar="IMAGE", help="The image to run. [default: transom:VERSION]", show_default=False)
+    ] = None,
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.YAML,
+) -> None:
+    """Print what has to be in a cluster for Transom to run there: `transom manifests | kubectl apply -f -`."""
+    objects = _objects(frozenset(part or Part), _chosen(controllers), namespace, image)
+    if output is Format.JSON:
+        print_data({"apiVersion": "v1", "kind": "List", "items": objects}, output)
+    else:
+        import yaml
+
+        yaml.dump_all(objects, sys.stdout, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=110)
+
+
+def _objects(parts: frozenset[Part], controllers: tuple[str, ...], namespace: str, image: str | None) -> list[dict[str, Any]]:
+    from transom.manifests import workloads
+    from transom.manifests.roles import roles
+
+    objects: list[dict[str, Any]] = []
+    if parts & {Part.RBAC, Part.OPERATOR}:
+        objects.append(workloads.namespace(namespace))
+    if Part.CRDS in parts:
+        from transom.manifests.definitions import definitions
+
+        objects += definitions()
+    if Part.RBAC in parts:
+        objects += roles(namespace, controllers)
+    if Part.OPERATOR in parts:
+        objects += workloads.operator(namespace, image or _default_image(), controllers)
+    return objects
+
+
+def _chosen(controllers: str) -> tuple[str, ...]:
+    from transom.manifests.roles import CONTROLLERS
+
+    chosen = tuple(dict.fromkeys(name.strip() for name in controllers.split(",") if name.strip()))
+    unknown = [name for name in chosen if name not in CONTROLLERS]
+    if unknown or not chosen:
+        fail(f"--controllers: there is no {', '.join(unknown) or 'controller to run'}; there are {', '.join(CONTROLLERS)}")
+    return chosen
+
+
+def _default_image() -> str:
+    from importlib.metadata import version
+
+    return f"transom:{version('transom')}"
+
+
+def _dumper() -> Any:
+    """Dumps without anchors: `kubectl` reads them, people do not."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    return Dumper

@@ -1,0 +1,98 @@
+"""What runs: the Deployment of `transom run`, its Service for metrics, and its PodDisruptionBudget."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from transom.manifests.roles import LABELS, NAME
+
+PORT: Final = 8080
+_COMPONENT: Final = {**LABELS, "app.kubernetes.io/component": "operator"}
+_GRACE: Final = 30
+
+
+def namespace(name: str) -> dict[str, Any]:
+    """Transom's own namespace, in which nothing runs that needs more than the restricted Pod Security Standard allows."""
+    levels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {**LABELS, **levels}}}
+
+
+def operator(place: str, image: str, controllers: Iterable[str]) -> list[dict[str, Any]]:
+    """Deployment, Service and PodDisruptionBudget. Two replicas: one works, the other takes over within the lease."""
+    metadata = {"name": NAME, "namespace": place, "labels": _COMPONENT}
+    selector = {"matchLabels": _COMPONENT}
+    return [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": metadata,
+            "spec": {
+                "replicas": 2,
+                "selector": selector,
+                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+                "template": {"metadata": {"labels": _COMPONENT}, "spec": _pod(image, _arguments(place, controllers))},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": {
+                "selector": _COMPONENT,
+                "ports": [{"name": "metrics", "port": PORT, "targetPort": "http", "protocol": "TCP"}],
+            },
+        },
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": metadata,
+            "spec": {"maxUnavailable": 1, "selector": selector, "unhealthyPodEvictionPolicy": "AlwaysAllow"},
+        },
+    ]
+
+
+def _arguments(place: str, controllers: Iterable[str]) -> list[str]:
+    return ["run", f"--namespace={place}", f"--controllers={','.join(controllers)}", f"--bind-address=0.0.0.0:{PORT}"]
+
+
+def _pod(image: str, arguments: list[str]) -> dict[str, Any]:
+    # no runAsUser: OpenShift gives each namespace users of its own, elsewhere the image names one that is not root
+    restricted = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "privileged": False,
+        "readOnlyRootFilesystem": True,
+    }
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": _COMPONENT},
+    }
+    return {
+        "serviceAccountName": NAME,
+        "terminationGracePeriodSeconds": _GRACE,
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "topologySpreadConstraints": [spread],
+        "containers": [
+            {
+                "name": NAME,
+                "image": image,
+                "command": ["transom"],
+                "args": arguments,
+                "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
+                "livenessProbe": _probe("/healthz", 20),
+                "readinessProbe": _probe("/readyz", 5),
+                "startupProbe": _probe("/healthz", 2) | {"failureThreshold": 30},
+                "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "384Mi"}},
+                "securityContext": restricted,
+                "terminationMessagePolicy": "FallbackToLogsOnError",
+                "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  # the pod's own
+            }
+        ],
+        "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
+    }
+
+
+def _probe(path: str, period: int) -> dict[str, Any]:
+    return {"httpGet": {"path": path, "port": "http"}, "periodSeconds": period, "timeoutSeconds": 5}

@@ -1,0 +1,119 @@
+"""`transom manifests`: accepted by a real API server as it comes, and nothing in it needs more than the restricted standard."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import yaml
+from lab.control_plane import ControlPlane
+from lab.kubernetes import ControlPlaneError
+
+
+def transom(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "transom", "manifests", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def objects(*arguments: str) -> list[dict[str, Any]]:
+    done = transom(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+
+def kinds(*arguments: str) -> list[str]:
+    return [one["kind"] for one in objects(*arguments)]
+
+
+def test_what_is_needed_first_comes_first() -> None:
+    assert kinds() == [
+        "Namespace",
+        "CustomResourceDefinition",
+        "CustomResourceDefinition",
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "RoleBinding",
+        "Role",
+        "RoleBinding",
+        "Deployment",
+        "Service",
+        "PodDisruptionBudget",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "first", "last"),
+    [
+        ("crds", "CustomResourceDefinition", "CustomResourceDefinition"),
+        ("rbac", "Namespace", "RoleBinding"),
+        ("operator", "Namespace", "PodDisruptionBudget"),
+    ],
+)
+def test_one_part(part: str, first: str, last: str) -> None:
+    shown = kinds("--part", part)
+    assert (shown[0], shown[-1]) == (first, last)
+    assert len(shown) < len(kinds())
+
+
+def test_json_is_the_same_list() -> None:
+    done = transom("-o", "json")
+    assert json.loads(done.stdout)["items"] == objects()
+
+
+def test_the_roles_follow_the_controllers() -> None:
+    def verbs(controllers: str) -> set[tuple[str, str]]:
+        return {
+            (resource, verb)
+            for one in objects("--part", "rbac", "--controllers", controllers)
+            if one["kind"] in ("Role", "ClusterRole")
+            for rule in one["rules"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+
+    egress, windows, both = verbs("egress"), verbs("windows"), verbs("egress, windows")
+    assert egress | windows == both
+    assert egress - windows == {("configmaps", "patch"), ("egressproxies/status", "patch")}
+    assert windows - egress == {("windowsinstances/status", "patch")}
+    assert not {verb for _, verb in both} & {"*", "delete", "deletecollection", "impersonate", "escalate", "bind"}
+
+
+def test_everything_is_in_the_namespace_that_was_asked_for() -> None:
+    shown = objects("--namespace", "elsewhere", "--image", "registry.example/transom@sha256:0")
+    assert "transom-system" not in json.dumps(shown)
+    deployment = next(one for one in shown if one["kind"] == "Deployment")
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    assert container["image"] == "registry.example/transom@sha256:0"
+    assert container["args"][:2] == ["run", "--namespace=elsewhere"]
+
+
+@pytest.mark.parametrize("controllers", ["everything", "egress,nothing", "", ","])
+def test_a_controller_that_does_not_exist(controllers: str) -> None:
+    done = transom("--controllers", controllers)
+    assert done.returncode == 2
+    assert "there are egress, windows" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.lab
+def test_a_cluster_takes_it_as_it_comes_and_twice(control_plane: ControlPlane) -> None:
+    text = transom().stdout
+    try:
+        assert "created" in control_plane.kubectl("apply", "-f", "-", input=text)
+        again = control_plane.kubectl("apply", "-f", "-", input=text).splitlines()
+        # kubectl always patches a PodDisruptionBudget: its strategic merge replaces the spec as a whole
+        others = [line for line in again if not line.startswith("poddisruptionbudget")]
+        assert all(line.endswith(" unchanged") for line in others), others
+        deployment = next(one for one in objects() if one["kind"] == "Deployment")
+        template = deployment["spec"]["template"]
+        metadata = {**template["metadata"], "name": "from-template", "namespace": "transom-system"}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+        control_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
+        del pod["spec"]["containers"][0]["securityContext"]["capabilities"]
+        with pytest.raises(ControlPlaneError, match='violates PodSecurity "restricted'):
+            control_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
+    finally:
+        control_plane.kubectl("delete", "--ignore-not-found", "-f", "-", "--wait=false", input=text)
