@@ -7,7 +7,9 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+import asyncssh
 from lab.control_plane import ControlPlane
+
 from transom.controllers.operator import Operator, Options
 from transom.controllers.windows import Pace
 from transom.kube.backoff import Backoff
@@ -141,3 +143,6 @@ async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
         await connection.close()
 
 
+def fingerprint(cluster: Cluster, host: Host) -> str:
+    """Of the key that the host shows."""
+    return asyncssh.import_public_key(cluster.simulator.host_key(host)).get_fingerprint()

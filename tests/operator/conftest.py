@@ -1,9 +1,9 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-
 from lab.control_plane import ControlPlane
 from tests.operator.clusters import Cluster, admin
+
 from transom.kube.resources import EGRESS_PROXIES
 from transom.manifests.definitions import definitions
 from transom.simulator import Simulator

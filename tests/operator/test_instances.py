@@ -1,20 +1,210 @@
 """From objects in a real API server to hosts behind real SSH servers, and back into their status."""
 
+import asyncio
+
 import pytest
-from tests.operator.clusters import PROXY, Cluster, environment
-from tests.operator.bundles import ISSUING, ROOT_1, ROOT_2
+from tests.operator.bundles import ISSUING, ROOT_1, ROOT_2, SHA1_1, SHA1_2, roots
+from tests.operator.clusters import PASSWORD, PROXY, Cluster, environment, fingerprint, until
+
+from transom.kube.resources import CONFIG_MAPS, NODES, SECRETS, WINDOWS_INSTANCES
 
 pytestmark = pytest.mark.lab
+OTHER = "http://other.corp.example:3128"
 
 
-async def test_converges_a_host_and_says_so(cluster: Cluster) -> None:
+async def test_follows_what_people_write(cluster: Cluster) -> None:
+    """Install, edit, rotate, empty: the host has it each time, and status and events say so."""
     host = await cluster.simulator.add_host()
-    await cluster.bundle(ROOT_1)
+    before = host.registry
+    await cluster.bundle(ROOT_1 + ISSUING)
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, noProxy="example.com", trustedCA={"name": "corp-ca"})
     await cluster.instance("win-1", host)
     async with cluster.operator():
-        await cluster.until("win-1", ProxyApplied="True/Applied", TrustApplied="True/Applied", Configured="True")
-    print(await cluster.status("win-1"))
-    print(await cluster.events("win-1"))
-    print(cluster.control_plane.kubectl("get", "windowsinstances", "-n", cluster.namespace))
-    assert f"HTTPS_PROXY={PROXY}" in environment(host, "containerd")
+        await cluster.until(
+            "win-1", Reachable="True", Configured="True", ProxyApplied="True/Applied", TrustApplied="True/Applied"
+        )
+        assert f"HTTPS_PROXY={PROXY}" in environment(host, "containerd")
+        assert SHA1_1 in roots(host)
+        await cluster.proxy(httpProxy=OTHER, httpsProxy=OTHER, trustedCA={"name": "corp-ca"})
+        await until(lambda: f"HTTPS_PROXY={OTHER}" in environment(host, "kubelet"))
+        await cluster.bundle(ROOT_2)
+        await until(lambda: SHA1_2 in roots(host) and SHA1_1 not in roots(host))
+        await cluster.proxy()
+        await cluster.until("win-1", ProxyApplied="True/NotConfigured", TrustApplied="True/NotConfigured")
+        assert list(host.registry) == list(before)
+    reasons = [reason for type_, reason, _ in await cluster.events("win-1") if type_ == "Normal"]
+    assert reasons.count("Applied") >= 3
+    assert "Removed" in reasons
+    status = await cluster.status("win-1")
+    assert status["hostKeyFingerprint"] == fingerprint(cluster, host)
+    assert status["lastChecked"]
+    assert {one["observedGeneration"] for one in status["conditions"]} == {1}
+    table = await asyncio.to_thread(cluster.control_plane.kubectl, "get", "windowsinstances", "-n", cluster.namespace)
+    assert table.split()[:5] == ["NAME", "ADDRESS", "REACHABLE", "PROXYAPPLIED", "TRUSTAPPLIED"]
+
+
+async def test_an_invalid_edit_reaches_no_host(cluster: Cluster) -> None:
+    """Neither the edit nor what else is changed while it stands; the last valid settings hold, for new hosts too."""
+    host, late = await cluster.simulator.add_host(), await cluster.simulator.add_host()
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    await cluster.instance("win-1", host)
+    async with cluster.operator() as operator:
+        await cluster.until("win-1", ProxyApplied="True/Applied")
+        registry, connections = list(host.registry), host.traffic.connections
+        await cluster.proxy(httpProxy=OTHER, httpsProxy=OTHER, trustedCA={"name": "nobody-made-it"})
+        await until(lambda: not operator.settings.valid)
+        await cluster.instance("win-2", late)
+        await cluster.until("win-2", ProxyApplied="True/Applied")
+        assert f"HTTPS_PROXY={PROXY}" in environment(late, "containerd")
+        assert (list(host.registry), host.traffic.connections) == (registry, connections)
+        assert await cluster.conditions("win-1") == await cluster.conditions("win-2")
+        newest = operator.settings.newest
+        assert newest is not None
+        assert [finding.field for finding in newest.findings if finding.severity == "error"] == ["spec.trustedCA.name"]
+
+
+async def test_after_a_start_with_invalid_settings_hosts_are_left_alone(cluster: Cluster) -> None:
+    host = await cluster.simulator.add_host()
+    await cluster.proxy(httpProxy=PROXY, trustedCA={"name": "nobody-made-it"})
+    await cluster.instance("win-1", host)
+    async with cluster.operator():
+        await cluster.until("win-1", Configured="Unknown/SettingsInvalid")
+        assert host.traffic.connections == 0
+
+
+async def test_each_bad_instance_costs_itself_alone(cluster: Cluster) -> None:
+    good, paused, twin = [await cluster.simulator.add_host() for _ in range(3)]
+    down, other, keyless = [await cluster.simulator.add_host() for _ in range(3)]
+    down.cut_power()
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    await node(cluster, "win-other", {"windowsmachineconfig.openshift.io/version": "10.21"})
+    await cluster.instance("good", good)
+    await cluster.instance("paused", paused, paused=True)
+    await cluster.instance("keyless", keyless, keySecret={"name": "nobody-made-it"})
+    await cluster.instance("other", other, nodeName="win-other")
+    await cluster.instance("down", down)
+    await cluster.instance("twin", twin)
+    await asyncio.sleep(1.1)  # creation times have seconds
+    await cluster.instance("twin-again", twin)
+    await cluster.instance("no-address", None, address="10.0.0.300", username="Administrator")
+    async with cluster.operator():
+        await cluster.until("good", ProxyApplied="True/Applied")
+        await cluster.until("paused", Configured="Unknown/Paused")
+        await cluster.until("keyless", Configured="False/KeyMissing")
+        await cluster.until("other", Configured="False/ManagedByOther")
+        await cluster.until("down", Configured="False/Unreachable", Reachable="False/Unreachable", ProxyApplied="Unknown")
+        await cluster.until("twin", ProxyApplied="True/Applied")
+        await cluster.until("twin-again", Configured="False/InvalidSpec")
+        await cluster.until("no-address", Configured="False/InvalidSpec")
+        assert (paused.traffic.connections, other.traffic.connections) == (0, 0)
+        await cluster.merge(NODES, "win-other", {"metadata": {"annotations": {"transom.dev/adopt": "true"}}})
+        await cluster.merge(WINDOWS_INSTANCES, "paused", {"spec": {"paused": None}})
+        await cluster.delete(WINDOWS_INSTANCES, "twin")
+        key = cluster.simulator.client_key.export_private_key().decode()
+        await cluster.put(SECRETS, "nobody-made-it", stringData={"private-key.pem": key})
+        await down.boot()
+        for name in ("other", "paused", "keyless", "down", "twin-again"):
+            await cluster.until(name, Configured="True", ProxyApplied="True/Applied")
+    assert [event for event in await cluster.events("down") if event[1] == "Unreachable"]
+
+
+async def test_a_key_that_cannot_be_used(cluster: Cluster) -> None:
+    host = await cluster.simulator.add_host()
+    await cluster.put(SECRETS, "broken", stringData={"private-key.pem": "-----BEGIN PRIVATE KEY-----\nhunter2\n"})
+    await cluster.instance("win-1", host, keySecret={"name": "broken"})
+    async with cluster.operator():
+        await cluster.until("win-1", Configured="False/KeyInvalid", Reachable="Unknown/KeyInvalid")
+        assert host.traffic.connections == 0
+        assert "hunter2" not in str(await cluster.events("win-1"))
+        assert "hunter2" not in str(await cluster.status("win-1"))
+
+
+async def test_a_host_key_is_trusted_once(cluster: Cluster) -> None:
+    """Another key is refused until a person clears the recorded one."""
+    host = await cluster.simulator.add_host()
+    await cluster.instance("win-1", host)
+    async with cluster.operator():
+        await cluster.until("win-1", Configured="True")
+        recorded = (await cluster.status("win-1"))["hostKeyFingerprint"]
+        await cluster.merge(WINDOWS_INSTANCES, "win-1", {"status": {"hostKeyFingerprint": "SHA256:other"}}, "status")
+        await touch(cluster, "win-1")
+        await cluster.until("win-1", Configured="False/HostKeyChanged", Reachable="False/HostKeyChanged")
+        await cluster.merge(WINDOWS_INSTANCES, "win-1", {"status": {"hostKeyFingerprint": None}}, "status")
+        await cluster.until("win-1", Configured="True")
+        assert (await cluster.status("win-1"))["hostKeyFingerprint"] == recorded
+
+
+async def test_a_change_reaches_only_whom_it_concerns(cluster: Cluster) -> None:
+    """Heartbeats, nodes that join, other Secrets and ConfigMaps: no host is connected to for them."""
+    one, two = await cluster.simulator.add_host(), await cluster.simulator.add_host()
+    key = cluster.simulator.client_key.export_private_key().decode()
+    await cluster.put(SECRETS, "second", stringData={"private-key.pem": key})
+    await cluster.bundle(ROOT_1)
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, trustedCA={"name": "corp-ca"})
+    await cluster.instance("win-1", one, nodeName="win-1")
+    await cluster.instance("win-2", two, keySecret={"name": "second"})
+    await node(cluster, "win-1", {})
+    await heartbeat(cluster, "win-1", 59)
+    async with cluster.operator() as operator:
+        await cluster.until("win-1", TrustApplied="True/Applied", NodeReady="True/KubeletReady")
+        await cluster.until("win-2", TrustApplied="True/Applied")
+        await until(lambda: operator.windows.queue.working == 0)
+        seen = [host.traffic.connections for host in (one, two)]
+        for beat in range(20):
+            await heartbeat(cluster, "win-1", beat)
+            await node(cluster, f"joins-{beat}", {})
+        await cluster.bundle(ROOT_2, name="somebody-elses")
+        await cluster.put(SECRETS, "somebody-elses", stringData={"password": PASSWORD})
+        await cluster.put(
+            CONFIG_MAPS, "corp-ca", metadata={"name": "corp-ca", "labels": {"touched": "yes"}}, data={"ca-bundle.crt": ROOT_1}
+        )
+        await cluster.put(SECRETS, "second", stringData={"private-key.pem": key + "\n"})
+        await until(lambda: two.traffic.connections > seen[1])
+        await until(lambda: operator.windows.queue.working == 0 and not len(operator.windows.queue))
+        assert [host.traffic.connections for host in (one, two)] == [seen[0], seen[1] + 1]
+
+
+async def test_credentials_are_in_no_status_and_no_event(cluster: Cluster) -> None:
+    host = await cluster.simulator.add_host()
+    await cluster.put(SECRETS, "egress-credentials", stringData={"username": "alice", "password": PASSWORD})
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, credentialsSecret={"name": "egress-credentials"})
+    await cluster.instance("win-1", host)
+    async with cluster.operator():
+        await cluster.until("win-1", ProxyApplied="True/Applied")
+        assert any("hunter2" in item for item in environment(host, "containerd"))
+        await cluster.put(SECRETS, "egress-credentials", stringData={"username": "alice", "password": PASSWORD + "new"})
+        await until(lambda: any(item.rpartition("@")[0].endswith("xnew") for item in environment(host, "containerd")))
+        await cluster.until("win-1", Configured="True")
+    said = str(await cluster.status("win-1")) + str(await cluster.events("win-1"))
+    assert "hunter2" not in said
+    assert "alice" not in said
+
+
+async def test_scope_machine_waits_for_the_boot(cluster: Cluster) -> None:
+    host = await cluster.simulator.add_host()
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, windows={"environmentScope": "Machine"})
+    await cluster.instance("win-1", host)
+    async with cluster.operator():
+        await cluster.until("win-1", ProxyApplied="False/PendingBoot", RebootRequired="True/PendingBoot", Configured="True")
+        await host.boot()
+        await touch(cluster, "win-1")
+        await cluster.until("win-1", ProxyApplied="True/Applied", RebootRequired="False/NotRequired")
+
+
+async def touch(cluster: Cluster, name: str) -> None:
+    """Have a host looked at now."""
+    await cluster.merge(WINDOWS_INSTANCES, name, {"metadata": {"annotations": {"test/touched": "yes"}}})
+
+
+async def node(cluster: Cluster, name: str, annotations: dict[str, str]) -> None:
+    await cluster.put(NODES, name, metadata={"name": name, "annotations": annotations})
+
+
+async def heartbeat(cluster: Cluster, name: str, number: int) -> None:
+    condition = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "lastHeartbeatTime": f"2026-11-21T10:00:{number:02}Z",
+    }
+    await cluster.merge(NODES, name, {"status": {"conditions": [condition]}}, "status")

@@ -1,0 +1,73 @@
+"""`transom run` as a process of its own."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from types import TracebackType
+
+import aiohttp
+from tests.operator.clusters import Cluster
+
+
+class Program:
+    """One replica. Ended by SIGTERM at the end of the block, where it still runs."""
+
+    def __init__(self, cluster: Cluster, name: str = "one", kubeconfig: Path | None = None, **options: str) -> None:
+        self._directory = cluster.control_plane.directory
+        self._log = self._directory / f"{cluster.namespace}-{name}.log"
+        self.port = _free_port()
+        defaults = {"namespace": cluster.namespace, "bind-address": f"127.0.0.1:{self.port}", "log-level": "debug"}
+        flags = {"kubeconfig": str(kubeconfig or cluster.control_plane.kubeconfig), **defaults, **options}
+        self._command = [sys.executable, "-m", "transom", "run", *(f"--{flag}={value}" for flag, value in flags.items())]
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> "Program":
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, stdout=log, stderr=log, env={"PATH": os.defpath, "HOME": str(self._directory)}
+            )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.returncode is None:
+            self.signal(signal.SIGCONT)
+            await self.terminate()
+
+    @property
+    def process(self) -> asyncio.subprocess.Process:
+        assert self._process is not None
+        return self._process
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    async def terminate(self) -> int:
+        """SIGTERM; the exit code."""
+        self.signal(signal.SIGTERM)
+        async with asyncio.timeout(60):
+            return await self.process.wait()
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Code and text of an HTTP answer; 0 while nobody listens."""
+        async with aiohttp.ClientSession(trust_env=False) as session:
+            try:
+                async with session.get(f"http://127.0.0.1:{self.port}{path}") as response:
+                    return response.status, await response.text()
+            except aiohttp.ClientConnectionError:
+                return 0, ""
+
+
+def _free_port() -> int:
+
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
