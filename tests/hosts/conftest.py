@@ -17,12 +17,18 @@ def machine() -> Iterator[Machine]:
         yield machine
 
 
-@pytest.fixture(params=["simulator", pytest.param("wine", marks=pytest.mark.lab)])
+@pytest.fixture
+async def simulator() -> AsyncIterator[Simulator]:
+    async with Simulator() as simulator:
+        yield simulator
+
+
+@pytest.fixture(params=["simulated", pytest.param("wine", marks=pytest.mark.lab)])
 async def host(request: pytest.FixtureRequest) -> AsyncIterator[Host]:
-    if request.param == "simulator":
+    if request.param == "wine":
+        wine = WineHost(request.getfixturevalue("machine"))
+        await wine.restore()
+        yield wine
+    else:
         async with Simulator() as simulator:
             yield SimulatedHost(simulator, await simulator.add_host(services=SERVICES))
-        return
-    found = WineHost(request.getfixturevalue("machine"))
-    await found.restore()
-    yield found

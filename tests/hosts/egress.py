@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.hosts.machines import FIRST, SECOND, Host
+
 from transom.hosts.connection import Timeouts
 from transom.hosts.known_hosts import NoHostKeys
 from transom.hosts.owner import Owner

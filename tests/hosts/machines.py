@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 from lab.machine import Machine
 from lab.sshd.fault import Fault
 from lab.sshd.journal import traffic
+
 from transom.hosts.connection import Access
 from transom.proxy.secret import Secret
 from transom.windows.gathering import RESTARTS
@@ -57,8 +58,11 @@ class Host(Protocol):
     def fail(self, at: int, when: Literal["before", "after"] = "before", action: Literal["cut", "hang"] = "cut") -> None:
         """Let request `at` of the next connection go wrong; requests count from 1, channel opens and execs included."""
 
-    def cut_in_script(self, at: int) -> None:
-        """Cut the connection a little after request `at`, a script, began."""
+    def cut_in_restarts(self, at: int) -> None:
+        """Cut the connection while the restarts that request `at`, a script, has begun are going on."""
+
+    def sample(self, requests: Sequence[str]) -> Sequence[int]:
+        """Numbers of requests of a pass: all of them, or as many as there is time for on this host."""
 
     def came(self) -> bool:
         """Whether the fault has happened; it is taken back otherwise."""
@@ -126,8 +130,13 @@ class WineHost:
     def fail(self, at: int, when: Literal["before", "after"] = "before", action: Literal["cut", "hang"] = "cut") -> None:
         self._machine.ssh.arm(Fault(at, when, action))
 
-    def cut_in_script(self, at: int) -> None:
+    def cut_in_restarts(self, at: int) -> None:
         self._machine.ssh.arm(Fault(at, "during", "cut", 1.2))
+
+    def sample(self, requests: Sequence[str]) -> Sequence[int]:
+        # a pass takes seconds here; the simulated host stands for the others
+        scripts = {number for number, request in enumerate(requests, 1) if request.startswith(("exec", "rename"))}
+        return sorted(scripts)
 
     def came(self) -> bool:
         came = not self._machine.ssh.armed

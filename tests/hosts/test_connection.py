@@ -11,7 +11,7 @@ import pytest
 
 from transom.hosts.connection import Access, Timeouts, connect
 from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, HostKeyUnusable, KeyUnusable, Unreachable
-from transom.hosts.known_hosts import KnownHostsFile, line
+from transom.hosts.known_hosts import KnownHostsFile, NoHostKeys, line
 from transom.proxy.secret import Secret
 
 KEY = asyncssh.generate_private_key("ssh-ed25519")
@@ -109,7 +109,7 @@ async def test_a_key_that_cannot_be_used_is_said_without_showing_it(key: str, tm
 
 async def failing(address: str, port: int) -> HostError:
     with pytest.raises(Unreachable) as refused:
-        async with connect(Access(address, port, keys=(pem(),)), KnownHostsFile(Path("/nonexistent")), QUICK):
+        async with connect(Access(address, port, keys=(pem(),)), NoHostKeys(), QUICK):
             pass
     return refused.value
 

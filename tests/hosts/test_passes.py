@@ -4,6 +4,7 @@ import re
 
 from tests.hosts.egress import ALICE, BOB, PASSWORD, QUESTIONS, VALUE, apply, settings
 from tests.hosts.machines import FIRST, SECOND, Host
+
 from transom.hosts.errors import Held, Superseded
 from transom.hosts.known_hosts import NoHostKeys
 from transom.hosts.owner import Owner

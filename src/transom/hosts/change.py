@@ -19,6 +19,7 @@ from transom.windows.gathering import Questions
 from transom.windows.plan import Plan
 from transom.windows.state import HostState
 
+_RESULT_LIMIT = 32768
 _BEFORE_LEAVING = 30
 """Seconds that a script may still take when the pass is called off."""
 
@@ -61,13 +62,13 @@ async def carry_out(
         await directory.remove(name)
         raise
     ended = await _run(directory, name)
-    told = await directory.transport.read(remote(name, "result.txt"))
+    told = await directory.transport.read(remote(name, "result.txt"), _RESULT_LIMIT)
     result = _Result((told or b"").decode("ascii", "replace").splitlines())
     if told is None or not result.says("taken") or not result.says("begun"):
         await directory.remove(name)
         raise result.refusal(owner)
-    after = await collect(directory, ended, questions)
-    await directory.remove(name)
+    after = await collect(directory, ended, questions, current=name)
+    await directory.remove(name, ("change.cmd", "result.txt"))
     return Change(after, result.values("restarted"), result.trouble(plan, patience))
 
 

@@ -10,7 +10,7 @@ from transom.hosts.script import BASE, Found, Script
 from transom.hosts.transport import Transport
 
 SFTP_BASE = BASE.replace("\\", "/")
-_RENAMES, _BETWEEN_RENAMES = 10, 0.3
+_ATTEMPTS, _BETWEEN_ATTEMPTS = 10, 0.3
 _STALE = 3600
 """Seconds after which another owner's left-over is nobody's."""
 # g: gathered, p: a pass, t and v: a lock that was to be taken, or was taken away
@@ -45,7 +45,7 @@ class Directory:
 
     async def has(self, script: Script) -> bool:
         """Whether the script is there as it should be. Raises FileRefused for other content under its name."""
-        held = await self.transport.read(remote(script.name))
+        held = await self.transport.read(remote(script.name), len(script.content) + 1)
         if held is not None and held != script.content:
             raise FileRefused(
                 f"{local(script.name)} was changed by somebody; remove it, and see who can write to {BASE}",
@@ -65,13 +65,13 @@ class Directory:
 
     async def rename(self, old: str, new: str) -> None:
         """Give something its name, again and again for a while: a virus scanner may have it open. Raises FileRefused."""
-        for _ in range(_RENAMES - 1):
+        for _ in range(_ATTEMPTS - 1):
             try:
                 return await self.transport.rename(remote(old), remote(new))
             except FileRefused:
                 if await self.transport.modified(remote(new)) is not None:
                     raise
-                await asyncio.sleep(_BETWEEN_RENAMES)
+                await asyncio.sleep(_BETWEEN_ATTEMPTS)
         return await self.transport.rename(remote(old), remote(new))
 
     async def check_made(self) -> None:
@@ -82,17 +82,24 @@ class Directory:
         self.found = "found"
 
     async def remove(self, directory: str, files: Sequence[str] = ()) -> bool:
-        """Remove a temporary directory with the files that are known to be in it, or with all when none is named."""
-        names = files or await self.transport.names(remote(directory))
-        removals = [self.transport.remove(remote(directory, name)) for name in names]
-        answers = await asyncio.gather(
-            *removals, self.transport.remove_directory(remote(directory)), return_exceptions=bool(removals)
+        """Remove a temporary directory; `files` are those that should be all that is in it. Whether it is gone."""
+        if files and await self._remove(directory, files):
+            return True
+        return await self._remove(directory, await self.transport.names(remote(directory)))
+
+    async def _remove(self, directory: str, files: Sequence[str]) -> bool:
+        *removed, gone = await asyncio.gather(
+            *(self.transport.remove(remote(directory, name)) for name in files),
+            self.transport.remove_directory(remote(directory)),
+            return_exceptions=True,
         )
         # a file that a process has open stays, and its directory with it; the next pass finds them again
-        lost = [answer for answer in answers if isinstance(answer, BaseException) and not isinstance(answer, FileRefused)]
+        lost = [
+            answer for answer in (*removed, gone) if isinstance(answer, BaseException) and not isinstance(answer, FileRefused)
+        ]
         if lost:
             raise lost[0]
-        return answers[-1] is True
+        return gone is True
 
     async def tidy(self, left: Sequence[str], reference: str) -> None:
         """Remove what cut passes left: our own at once, another's after an hour by the clock of `reference`, which is ours."""
@@ -112,14 +119,18 @@ class Directory:
 
     async def dismantle(self) -> bool:
         """Remove everything of ours and the directory, unless somebody else is at work there. Whether it is gone."""
-        names = await self.transport.names(SFTP_BASE)
-        if any(not self._is_ours(name) for name in names):
-            return False
-        for name in names:
-            if _TEMPORARY.fullmatch(name):
+        for attempt in range(_ATTEMPTS):
+            # the last act of a job may still be going on
+            await asyncio.sleep(_BETWEEN_ATTEMPTS if attempt else 0)
+            names = await self.transport.names(SFTP_BASE)
+            if any(not self._is_ours(name) for name in names):
+                return False
+            for name in filter(_TEMPORARY.fullmatch, names):
                 await self.remove(name)
-        await asyncio.gather(*(self.transport.remove(remote(name)) for name in names if _KEPT.fullmatch(name)))
-        return await self.transport.remove_directory(SFTP_BASE)
+            await asyncio.gather(*(self.transport.remove(remote(name)) for name in names if _KEPT.fullmatch(name)))
+            if await self.transport.remove_directory(SFTP_BASE):
+                return True
+        return False
 
     def _is_ours(self, name: str) -> bool:
         owned = _TEMPORARY.fullmatch(name)

@@ -1,6 +1,7 @@
 """Read a host: put the script once, run it, fetch what it wrote."""
 
 import asyncio
+import re
 import secrets
 
 from transom.hosts import answers, script
@@ -13,7 +14,8 @@ from transom.windows.state import HostState
 
 _REFUSED = "transom-refused:"
 _LEFT = "transom-left: "
-_GATHERED = "transom-gather: "
+_GATHERED = re.compile(r"transom-gather: (g-[0-9a-f]{8}-[0-9]+) ([0-9]+)")
+_LIMIT = 64 * 2**20
 
 
 async def gather(directory: Directory, questions: Questions) -> HostState:
@@ -39,21 +41,27 @@ async def install(directory: Directory, questions: Questions) -> Script:
     return asked
 
 
-async def collect(directory: Directory, ended: Run, questions: Questions) -> HostState:
-    """What a script that gathered has left: fetched, and removed from the host. Raises HostError."""
+async def collect(directory: Directory, ended: Run, questions: Questions, *, current: str = "") -> HostState:
+    """What a script that gathered has left: fetched, and removed from the host. Raises HostError.
+
+    `current` is a directory of this pass that is still needed.
+    """
     if any(line.startswith(_REFUSED) for line in ended.lines):
         raise DirectoryNotOurs(
             f"{BASE} belongs to somebody who is neither SYSTEM nor Administrators; look who made it, and remove it"
         )
-    gathered = next((line.removeprefix(_GATHERED) for line in ended.lines if line.startswith(_GATHERED)), None)
-    if gathered is None:
+    told = next((found for found in map(_GATHERED.fullmatch, ended.lines) if found), None)
+    if told is None:
         raise ScriptFailed("the script that reads the host did not come to its end (is the disk full?)")
-    data = await directory.transport.read(remote(gathered, "gathered"))
+    name, size = told[1], int(told[2])
+    if size > _LIMIT:
+        raise ScriptFailed(f"the host's answers are larger than {_LIMIT} bytes; there is something wrong with its registry")
+    data = await directory.transport.read(remote(name, "gathered"), size)
     if data is None:
         raise ScriptFailed("the host's answers are not where its script said")
     left = [line.removeprefix(_LEFT) for line in ended.lines if line.startswith(_LEFT)]
-    others = [name for name in left if name != gathered]
+    others = [other for other in left if other not in (name, current)]
     if others:
-        await directory.tidy(others, gathered)
-    await directory.remove(gathered, ("gathered",))
+        await directory.tidy(others, name)
+    await directory.remove(name, ("gathered",))
     return answers.read(data, questions)

@@ -45,8 +45,8 @@ class Transport(Protocol):
         """Write a file that is not there yet, and see that it holds `data`. Raises FileRefused."""
         ...
 
-    async def read(self, path: str) -> bytes | None:
-        """A file's content; None where there is no such file. Raises FileRefused."""
+    async def read(self, path: str, size: int) -> bytes | None:
+        """The first `size` bytes of a file, or all that it has; None where there is no such file. Raises FileRefused."""
         ...
 
     async def modified(self, path: str) -> int | None:
@@ -79,7 +79,6 @@ class _File(Protocol):
 
     async def read(self, size: int, offset: int) -> bytes: ...
     async def write(self, data: bytes, offset: int) -> int: ...
-    async def stat(self) -> asyncssh.SFTPAttrs: ...
     async def close(self) -> None: ...
 
 
@@ -125,7 +124,7 @@ class SshTransport:
         if b"".join(held) != data:
             raise FileRefused(f"{path} does not hold what was written to it")
 
-    async def read(self, path: str) -> bytes | None:
+    async def read(self, path: str, size: int) -> bytes | None:
         """As Transport says."""
         sftp = await self._files()
         try:
@@ -135,14 +134,9 @@ class SshTransport:
         except asyncssh.SFTPError as error:
             raise _refused(error, path) from None
         file = cast(_File, opened)
-        first, attributes = await self._asked(asyncio.gather(file.read(_BLOCK, 0), file.stat()), path)
-        size = attributes.size or 0
-        rest = asyncio.gather(*(file.read(min(_BLOCK, size - start), start) for start in range(_BLOCK, size, _BLOCK)))
-        blocks, _ = await self._asked(asyncio.gather(rest, file.close()), path)
-        data = b"".join([first, *blocks])
-        if len(data) != size:
-            raise FileRefused(f"{path} has {size} bytes, and {len(data)} of them could be read")
-        return data
+        reads = asyncio.gather(*(file.read(min(_BLOCK, size - start), start) for start in range(0, size, _BLOCK)))
+        blocks, _ = await self._asked(asyncio.gather(reads, file.close()), path)
+        return b"".join(blocks)
 
     async def modified(self, path: str) -> int | None:
         """As Transport says."""

@@ -24,7 +24,7 @@ copy /y /b %PARTS% gathered >nul
 if not exist gathered exit /b 1
 del /q "%BASE%\%NAME%\*.reg" "%BASE%\%NAME%\*.txt" "%BASE%\%NAME%\*.err"
 for /d %%d in (%BASE%\g-* %BASE%\p-* %BASE%\t-* %BASE%\v-*) do echo transom-left: %%~nxd
-echo transom-gather: %NAME%
+for %%f in (gathered) do echo transom-gather: %NAME% %%~zf
 exit /b 0
 
 :refused
