@@ -1,7 +1,7 @@
 """Runs real clients on cases and records which of them ask the proxy.
 
-`measure(cases)` starts this file again in a network namespace that holds nothing but the loopback interface. There every case has
-a recorder of its own on 127.0.0.1: a client that connects to it uses the proxy; one that does not, bypasses it.
+`measure(cases)` starts this file again in a network namespace that holds nothing but the loopback interface. There every case
+has a recorder of its own on 127.0.0.1: a client that connects to it uses the proxy; one that does not, bypasses it.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ from urllib.parse import quote
 
 PROBES = Path(__file__).parent / "probes"
 _ANSWER = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-_CLEAN = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
+_CLEAN = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "LC_ALL": "C.UTF-8"}
 
 Case = dict[str, str]
 """`no_proxy` (the list), `variable` (where it stands: no_proxy, NO_PROXY or both) and `url`."""
@@ -39,7 +39,7 @@ def measure(cases: Sequence[Case], names: Sequence[str] = ()) -> dict[str, list[
         subprocess.run(["go", "build", "-o", go, PROBES / "probe.go"], check=True, env=environment)
         Path(folder, "cases.json").write_text(json.dumps(list(cases)))
         command = [*unshare, sys.executable, __file__, folder, *names]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env={**os.environ, **_CLEAN})
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env={**os.environ, **_CLEAN, "HOME": folder})
     return json.loads(done.stdout)
 
 

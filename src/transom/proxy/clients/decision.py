@@ -159,7 +159,7 @@ def _implicit_hit(implicit: Implicit, subject: Subject) -> bool:
     if subject.address is not None:
         address = subject.address
         return any(contains(_network(text), address) for text in implicit.networks)
-    name = subject.text.lower() if implicit.lower else subject.text
+    name = subject.text.lower() if implicit.lower else subject.written
     return name in implicit.names or any(name.endswith("." + parent) for parent in implicit.below)
 
 

@@ -38,7 +38,7 @@ def read_environment(client: Client, environment: Mapping[str, str], scheme: str
         if variables.cgi is Cgi.UPPER_IGNORED_CGI_READ and scheme == "http":
             names = (*names, "CGI_HTTP_PROXY")
     name, value = _first(environment, names, variables.empty, hidden, any_case=variables.any_case)
-    if not value and variables.every:
+    if not value and variables.every and not (value == "" and variables.empty is Empty.OFF):
         name, value = _first(environment, variables.every, variables.empty, hidden, any_case=variables.any_case)
     _, no_proxy = _first(environment, variables.no, variables.empty_list or variables.empty, set(), any_case=variables.any_case)
     fails = _broken_proxy(environment, variables) if variables.schemeless is Schemeless.FAILS else None
@@ -60,7 +60,7 @@ def _first(
         wanted = {name.lower() for name in names}
         candidates = [name for name in environment if name.lower() in wanted and name not in hidden and name not in names]
     for name in candidates:
-        if environment[name] or empty is Empty.NONE:
+        if environment[name] or empty is not Empty.NOT_SET:
             return name, environment[name]
     return (names[0] if names else ""), None
 

@@ -20,8 +20,13 @@ import msgspec
 from transom.proxy.clients.catalog import CLIENTS, NODE_CLIENTS
 from transom.proxy.clients.decision import decide
 from transom.proxy.clients.meaning import Meaning, read_meaning
+from transom.proxy.clients.profile import Source
 
-NO_PROXY_CLIENTS = tuple(name for name, client in CLIENTS.items() if client.language == "NO_PROXY" and client.passes)
+NO_PROXY_CLIENTS = tuple(
+    name
+    for name, client in CLIENTS.items()
+    if client.language == "NO_PROXY" and client.passes and client.source is Source.ENVIRONMENT
+)
 """The clients that read NO_PROXY at all."""
 
 _FILLER = "filler.invalid"
@@ -57,7 +62,7 @@ def lint(items: Sequence[str] | str, clients: Sequence[str] = NODE_CLIENTS) -> l
     Raises `KeyError` for a client that has no profile. Clients that do not read NO_PROXY have no opinion.
     """
     texts = items.split(",") if isinstance(items, str) else list(items)
-    judged = tuple(name for name in clients if CLIENTS[name].language == "NO_PROXY" and CLIENTS[name].passes)
+    judged = tuple(name for name in clients if CLIENTS[name].name in NO_PROXY_CLIENTS)
     if not any(text.strip() for text in texts):
         return []
     present = {text.strip() for text in texts}
@@ -102,7 +107,9 @@ def _assess(text: str, companions: tuple[str, ...], judged: tuple[str, ...], *, 
     working = [name for name in judged if name not in fails]
     ignores = tuple(name for name in working if meaning.wanted and not any(seen[name][url] for url in meaning.wanted))
     partial = tuple(name for name in working if name not in ignores and not all(seen[name][url] for url in meaning.wanted))
-    over = tuple(name for name in working if any(seen[name][url] for url in meaning.outside))
+    over = tuple(
+        name for name in working if any(seen[name][url] for url in meaning.outside if not _bypasses(name, url, _FILLER))
+    )
     useless = False
     if not meaning.wanted and item:
         ignores = tuple(working)
@@ -110,7 +117,7 @@ def _assess(text: str, companions: tuple[str, ...], judged: tuple[str, ...], *, 
     if not (fails or ignores or partial or over):
         return ()
     misses = sum(not seen[name][url] for name in judged for url in meaning.wanted) + len(over) + len(fails) + useless
-    instead = _choose(item, value, meaning, companions, judged, misses, before, after)
+    instead = _choose(value, meaning, companions, judged, misses, before, after)
     verdicts: list[Verdict] = []
     if fails:
         reason = _fails(fails[0], urls, value)
@@ -122,7 +129,7 @@ def _assess(text: str, companions: tuple[str, ...], judged: tuple[str, ...], *, 
         missing = next(url for url in meaning.wanted if not seen[partial[0]][url])
         verdicts.append(Verdict(partial, f"it does not cover all that it means: {missing} goes through the proxy", instead))
     if over:
-        extra = next(url for url in meaning.outside if seen[over[0]][url])
+        extra = _grown(over[0], meaning, value)
         verdicts.append(Verdict(over, f"it covers more than it means: {extra} bypasses the proxy", instead))
     return tuple(verdicts)
 
@@ -141,6 +148,11 @@ def _bypasses(name: str, url: str, value: str) -> bool | None:
     return decide(CLIENTS[name], url, value).bypass
 
 
+def _grown(name: str, meaning: Meaning, value: str) -> str | None:
+    """The first URL that is not meant and bypasses the proxy because of the list."""
+    return next((url for url in meaning.outside if _bypasses(name, url, value) and not _bypasses(name, url, _FILLER)), None)
+
+
 def _fails(name: str, urls: tuple[str, ...], value: str) -> str:
     for url in urls:
         decision = decide(CLIENTS[name], url, value)
@@ -150,7 +162,6 @@ def _fails(name: str, urls: tuple[str, ...], value: str) -> str:
 
 
 def _choose(
-    item: str,
     value: str,
     meaning: Meaning,
     companions: tuple[str, ...],
@@ -163,13 +174,13 @@ def _choose(
     best: str | None = None
     for form in meaning.forms:
         text = ",".join(form)
-        if text == item:
-            continue
         whole = ",".join(filter(None, (before.rstrip(","), text, after.lstrip(","), *companions)))
+        if whole == value:
+            continue
         left = 0
         for name in judged:
             left += sum(not _bypasses(name, url, whole) for url in meaning.wanted)
-            left += any(_bypasses(name, url, whole) for url in meaning.outside)
+            left += _grown(name, meaning, whole) is not None
         if left < misses and _is_safe(meaning, value, whole):
             best, misses = text, left
     return best

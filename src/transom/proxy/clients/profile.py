@@ -165,6 +165,7 @@ class Empty(enum.Enum):
 
     NOT_SET = "not set: the next variable is read"
     NONE = "set to nothing: no other variable is read"
+    OFF = "set to nothing: no other variable is read, and no proxy used"
 
 
 class Cgi(enum.Enum):

@@ -72,7 +72,15 @@ ROWS = (
         nodes=BOTH,
         note="Windows ships curl.exe 8.",
     ),
-    Client("git", "git 2.39 (libcurl 7.88)", "curl", "git http.c: libcurl decides", (_CURL_7,), _CURL_VARIABLES, nodes=BOTH),
+    Client(
+        "git",
+        "git 2.39 (libcurl 7.88)",
+        "curl",
+        "git http.c get_curl_handle: a variable that is empty counts; libcurl decides the rest",
+        (_CURL_7,),
+        replace(_CURL_VARIABLES, empty=Empty.OFF),
+        nodes=BOTH,
+    ),
     Client(
         "wget",
         "GNU Wget 1.21",

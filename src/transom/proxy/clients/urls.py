@@ -124,6 +124,8 @@ class Subject(msgspec.Struct, frozen=True):
     port: int
     """The port that is connected to."""
     written_port: int | None
+    written: str
+    """The host as written."""
 
 
 class UnreadableHostError(ValueError):
@@ -167,7 +169,7 @@ def read_host(url: Url, reading: HostReading) -> Subject:
     if reading.userinfo and url.userinfo:
         text = f"{url.userinfo}@{text}"
         address = None
-    return Subject(url.scheme, text, address, url.effective_port, url.port)
+    return Subject(url.scheme, text, address, url.effective_port, url.port, url.bare_host)
 
 
 def drop_dots(text: str, dots: TrailingDots) -> str:
