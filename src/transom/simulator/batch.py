@@ -14,6 +14,7 @@ COMPARISONS = ("EQU", "NEQ", "LSS", "LEQ", "GTR", "GEQ")
 _DELIMITERS = " \t,;="
 _SPECIAL = re.compile(r'["^&|<>()\n]')
 _FOR = re.compile(r"for[ \t]+(?:/(?P<kind>[dlrf])[ \t]+)?", re.IGNORECASE)
+_REDIRECTION = re.compile(r"([0-9])?(>>|>|<)(&[0-9])?[ \t,;=]*")
 _VARIABLE = re.compile(r"%([^\s])[ \t,;=]+in[ \t,;=]*\(", re.IGNORECASE)
 _WORD = re.compile(r"[^\s,;=()&|<>\"]+")
 
@@ -192,14 +193,17 @@ class _Parser:
 
     def statement(self, depth: int) -> Node | None:
         self.skip(_DELIMITERS + "@")
+        leading = self.redirections()
         if self.looking_at("("):
-            return self.block(depth)
+            return self.block(depth, leading)
         if self.looking_at(":"):
             end = self.text.find("\n", self.at)
             self.at = len(self.text) if end < 0 else end
             return None
         word = _WORD.match(self.text, self.at)
         name = word[0].casefold() if word else ""
+        if leading:
+            return self.command(depth, leading)
         if name == "if" or name.startswith("if/"):
             self.at += 2
             return self.condition(depth)
@@ -209,9 +213,9 @@ class _Parser:
             end = self.text.find("\n", self.at)
             self.at = len(self.text) if end < 0 else end
             return None
-        return self.command(depth)
+        return self.command(depth, leading)
 
-    def block(self, depth: int) -> Node:
+    def block(self, depth: int, leading: list[Redirection]) -> Node:
         self.at += 1
         inside = self.sequence(depth + 1)
         self.skip(_DELIMITERS + "\n")
@@ -220,20 +224,24 @@ class _Parser:
                 raise Incomplete
             raise BatchSyntaxError(f"{self.rest_word()} was unexpected at this time.")
         self.at += 1
-        redirections: list[Redirection] = []
+        redirections = leading + self.redirections()
+        statements = (inside,) if inside is not None else ()
+        return Block(statements, tuple(redirections))
+
+    def redirections(self) -> list[Redirection]:
+        """The redirections at the place, in front of a command or behind a block."""
+        found: list[Redirection] = []
         while True:
             self.skip(" \t")
             redirection = self.redirection(self.at)
             if redirection is None:
-                break
-            redirections.append(redirection)
-        statements = (inside,) if inside is not None else ()
-        return Block(statements, tuple(redirections))
+                return found
+            found.append(redirection)
 
-    def command(self, depth: int) -> Node | None:
+    def command(self, depth: int, leading: list[Redirection]) -> Node | None:
         text, start = self.text, self.at
         pieces: list[str] = []
-        redirections: list[Redirection] = []
+        redirections = list(leading)
         while self.at < len(text):
             special = _SPECIAL.search(text, self.at)
             stop = special.start() if special else len(text)
@@ -273,7 +281,7 @@ class _Parser:
 
     def redirection(self, at: int) -> Redirection | None:
         """A redirection at the place, if there is one."""
-        found = re.compile(r"([0-9])?(>>|>|<)(&[0-9])?[ \t,;=]*").match(self.text, at)
+        found = _REDIRECTION.match(self.text, at)
         if found is None:
             return None
         self.at = found.end()

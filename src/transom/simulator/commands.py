@@ -270,9 +270,8 @@ def _change_directory(shell: "Shell", rest: str) -> int:
     if not path:
         shell.write(shell.cwd + "\r\n")
         return 0
-    full = shell.path(path)
     try:
-        shell.change_directory(full.rstrip("\\") if len(full) > 3 else full)
+        shell.change_directory(shell.path(path))
     except FileError as failure:
         raise FileError(3) if failure.code == 2 else failure from None
     return 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from transom.simulator import batch, commands, expansion
 from transom.simulator.batch import BatchSyntaxError, Block, Chain, Command, For, If, Incomplete, Redirection
 from transom.simulator.expansion import Variables
-from transom.simulator.filesystem import Directory, File, FileError
+from transom.simulator.filesystem import Directory, File, FileError, parts
 from transom.simulator.processes import Invocation, Job
 from transom.simulator.streams import NUL, Appended, Buffer, Sink, Streams
 
@@ -84,7 +84,7 @@ class Shell:
         found.holds += 1
         if self._directory is not None:
             self._directory.holds -= 1
-        self._directory, self.cwd = found, path
+        self._directory, self.cwd = found, "C:\\" + "\\".join(parts(path))
 
     def path(self, text: str) -> str:
         """A path of a command line in full, without its quotes."""
@@ -347,7 +347,7 @@ class Shell:
 
     # --- commands
 
-    async def _command(self, text: str) -> int:
+    async def _command(self, text: str, *, called: bool = False) -> int:
         text = self._late(text).lstrip(" \t,;=@")
         name = _NAME.match(text)
         word = name[1].casefold() if name else ""
@@ -367,7 +367,7 @@ class Shell:
                 return self._locals(word, text[8:])
         builtin = commands.COMMANDS.get(word)
         if builtin is None:
-            return await self.external(text)
+            return await self.external(text, called=called)
         try:
             code = builtin(self, text[len(word) :])
         except FileError as failure:
@@ -407,7 +407,7 @@ class Shell:
         arguments = self.frame.arguments if self.frame else None
         text = expansion.percent(rest, self.lookup, arguments, self.host.files, self.cwd).lstrip(" \t,;=")
         if not text.startswith(":"):
-            return await self._command(text) if _NAME.match(text) else await self.external(text, called=True)
+            return await self._command(text, called=True)
         words = _ARGUMENT.findall(text)
         if self.frame is None:
             self.error("Invalid attempt to call batch label outside of batch script.")
@@ -442,7 +442,7 @@ class Shell:
         if found is None:
             return 0
         name, rest = found[1].replace('"', ""), text[found.end() :]
-        node, place = self._program(name)
+        node, place = self.program(name)
         if node is None:
             return self._unknown(name)
         if place.casefold().endswith((".cmd", ".bat")):
@@ -458,7 +458,8 @@ class Shell:
             self.errorlevel = 1
         return self.errorlevel
 
-    def _program(self, name: str) -> tuple[File | None, str]:
+    def program(self, name: str) -> tuple[File | None, str]:
+        """The file that a command's name means, and its path; None and the name where there is none."""
         if any(letter in name for letter in "\\/:"):
             places = [self.path(name)]
         else:

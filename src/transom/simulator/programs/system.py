@@ -17,12 +17,20 @@ async def cmd(call: Invocation) -> int:
         call.error("cmd.exe without /c is not simulated.\n")
         return 1
     shell = Shell(call.host, call.variables.copy(), call.cwd, call.streams, call.job)
-    return await shell.run(_unquoted(found[1].strip()))
+    line = found[1].strip()
+    return await shell.run(line if _names_program(shell, line) else _unquoted(line))
+
+
+def _names_program(shell: Shell, line: str) -> bool:
+    # cmd /?: quotes stay where there are just two, with a blank and nothing special between them, that name a program
+    _, _, rest = line.partition('"')
+    inside, _, behind = rest.partition('"')
+    plain = '"' not in behind and not re.search(r"[&<>()@^|]", line)
+    return plain and line.startswith('"') and " " in inside and shell.program(inside)[0] is not None
 
 
 def _unquoted(line: str) -> str:
-    # cmd /?: the first and the last quote go, unless there are just two and nothing special is between them
-    if not line.startswith('"') or (line.count('"') == 2 and not re.search(r"[&<>()@^|]", line)):
+    if not line.startswith('"'):
         return line
     last = line.rfind('"')
     return line[1:last] + line[last + 1 :]
