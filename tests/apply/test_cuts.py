@@ -1,0 +1,70 @@
+"""A connection cut at each request of a pass in turn, with all that Transom sets: the next pass converges, removal is exact."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from tests.apply.conftest import SERVICES
+from tests.apply.test_apply import OWN, seen
+from tests.apply.windows import SETTINGS, Desk, Simulated, difference
+
+from transom.controllers.hosts import Target, converging
+from transom.controllers.report import HostReport
+from transom.hosts.known_hosts import NoHostKeys
+from transom.hosts.owner import Owner
+from transom.hosts.passes import Settings
+from transom.simulator import Fault, Simulator
+from transom.sources.directory import load
+from transom.sources.examination import examine
+from transom.windows.gathering import LEDGER
+from transom.windows.instance import private_key
+
+
+def target(desk: Desk) -> Target:
+    objects = load([str(desk.manifests)])
+    egress = examine(objects, datetime.now(UTC)).settings.of(objects.windows_instances[0])
+    assert egress is not None
+    return Target(objects.windows_instances[0], egress, private_key(objects.windows_instances[0], objects))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("cut", ["apply", "removal"])
+async def test_cut_at_every_request(tmp_path: Path, when: Literal["before", "after"], cut: str) -> None:
+    work = converging(NoHostKeys(), Settings(Owner("tests", "cuts")), dry_run=False)
+    async with Simulator() as simulator:
+        windows = Simulated(simulator, await simulator.add_host("win", services=SERVICES))
+        desk = Desk(tmp_path / "desk", windows)
+        await windows.edit(OWN)
+        before = await seen(windows)
+        scope = {"windows": {"environmentScope": "Both"}}
+        desk.write({**SETTINGS, **scope})
+        wanted = target(desk)
+        desk.write(scope)
+        nothing = target(desk)
+
+        async def done(what: Target) -> HostReport:
+            report = await work(what)
+            assert report.error is None, report
+            return report
+
+        at, came = 0, True
+        while came:
+            at += 1
+            if cut == "removal":
+                await done(wanted)
+            windows.host.faults.arm(Fault(at, when, "cut"))
+            await work(wanted if cut == "apply" else nothing)
+            came = windows.host.faults.ordered is None
+            windows.host.faults.disarm()
+            await windows.host.background.finished()
+            if cut == "apply":
+                await done(wanted)
+                assert (await done(wanted)).result == "unchanged"
+            await done(nothing)
+            assert difference(before, await seen(windows)) == [], at
+            assert not len(await windows.registry(LEDGER)), at
+            assert "Transom" not in windows.files(), at
+            assert [service.state.name for service in map(windows.host.services.get, SERVICES)] == ["RUNNING"] * 2, at
+        assert at > 30
+        assert windows.host.unknown == []

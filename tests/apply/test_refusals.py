@@ -1,0 +1,99 @@
+"""Input that is wrong never reaches a host; a command that is stopped leaves no host half done."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.apply.test_apply import seen
+from tests.apply.windows import PEM, SERVICES, SETTINGS, Desk, Simulated, difference
+
+from transom.windows.gathering import LEDGER
+
+Objects = list[dict[str, Any]]
+
+
+def spoil(desk: Desk, how: Callable[[Objects], object]) -> None:
+    file = desk.manifests / "all.yaml"
+    objects: Objects = list(yaml.safe_load_all(file.read_text("utf-8")))
+    how(objects)
+    file.write_text(yaml.safe_dump_all(objects, allow_unicode=True), "utf-8")
+
+
+def of(objects: Objects, kind: str) -> dict[str, Any]:
+    return next(each for each in objects if each["kind"] == kind)
+
+
+CASES: dict[str, tuple[Callable[[Objects], object], str, str]] = {
+    "an unknown field": (lambda o: of(o, "EgressProxy")["spec"].update(htpProxy="x"), "EgressProxy/cluster", "spec.htpProxy"),
+    "a missing Secret": (
+        lambda o: of(o, "EgressProxy")["spec"].update(credentialsSecret={"name": "nowhere"}),
+        "EgressProxy/cluster",
+        "spec.credentialsSecret.name",
+    ),
+    "a missing key": (lambda o: of(o, "Secret")["stringData"].pop("password"), "Secret/transom-system/", "data.password"),
+    "a damaged certificate": (
+        lambda o: of(o, "ConfigMap")["data"].update({"ca-bundle.crt": PEM[0].replace("MII", "M!!", 1)}),
+        "ConfigMap/transom-system/corp-ca",
+        "data[ca-bundle.crt]",
+    ),
+    "an address that is none": (
+        lambda o: of(o, "WindowsInstance")["spec"].update(address="no host"),
+        "WindowsInstance/transom-system/win-1",
+        "spec.address",
+    ),
+    "a NUL": (lambda o: of(o, "EgressProxy")["spec"].update(noProxy="a\0b"), "EgressProxy/cluster", "spec.noProxy"),
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=list(CASES))
+@pytest.mark.parametrize("command", ["apply", "diff"])
+async def test_invalid_input_is_named_and_no_host_is_touched(
+    simulated: Simulated, tmp_path: Path, case: str, command: str
+) -> None:
+    how, named, field = CASES[case]
+    desk = Desk(tmp_path / "desk", simulated)
+    desk.write(SETTINGS)
+    spoil(desk, how)
+    answer = await desk.transom(command, "-f", str(desk.manifests))
+    assert answer.code == 2
+    assert all(part in answer.err for part in ("all.yaml", named, field)), answer.err
+    assert "Traceback" not in answer.err
+    assert "hunter2" not in answer.out + answer.err
+    assert simulated.host.traffic.connections == 0
+
+
+async def test_a_manifest_that_does_not_parse(simulated: Simulated, tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "desk", simulated)
+    desk.write(SETTINGS)
+    (desk.manifests / "broken.yaml").write_text("kind: [hunter2\n")
+    answer = await desk.apply()
+    assert answer.code == 2
+    assert "broken.yaml" in answer.err
+    assert "hunter2" not in answer.out + answer.err
+    assert simulated.host.traffic.connections == 0
+
+
+async def test_ctrl_c_during_a_change_finishes_or_leaves_the_host(simulated: Simulated, tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "desk", simulated)
+    before = await seen(simulated)
+    for moment in ("gather", "change.cmd"):
+        desk.write(SETTINGS)
+        process = await desk.start("apply", "-f", str(desk.manifests))
+        while not any(moment in command for command in simulated.commands()):
+            await asyncio.sleep(0.002)
+        process.send_signal(signal.SIGINT)
+        _, err = await process.communicate()
+        assert process.returncode == 130
+        assert b"Traceback" not in err
+        assert [service.state.name for service in map(simulated.host.services.get, SERVICES)] == ["RUNNING"] * 2
+        (again,) = (await desk.apply()).hosts
+        assert again["error"] is None
+        desk.write({})
+        assert (await desk.apply()).code == 0
+        assert difference(before, await seen(simulated)) == []
+        assert not len(await simulated.registry(LEDGER))
+        simulated.host.traffic.clear()
