@@ -2,10 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from transom.simulator import batch, commands, expansion
+from transom.simulator import batch, commands, conditions, expansion, loops
 from transom.simulator.batch import BatchSyntaxError, Block, Chain, Command, For, If, Incomplete, Redirection
 from transom.simulator.expansion import Variables
 from transom.simulator.filesystem import Directory, File, FileError, parts
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
 _NAME = re.compile(r'([A-Za-z]+)(?=[\s,;=./:\\+\["(]|$)')
 _ARGUMENT = re.compile(r'(?:"[^"]*"?|[^\s,;="])+')
 _PROGRAM = re.compile(r'[\s,;=]*((?:"[^"]*"?|[^\s,;="/])+)')
-_LOOP_OPTION = re.compile(
-    r"(eol|skip|delims|tokens|usebackq)(?:=(.*?))?(?=\s+(?:eol|skip|delims|tokens|usebackq)\b|$)", re.IGNORECASE
-)
 _STATEMENTS_PER_TURN = 64
 
 
@@ -119,7 +115,7 @@ class Shell:
 
     async def _frame(self, frame: Frame) -> None:
         outer, self.frame = self.frame, frame
-        loops, self.loops = self.loops, {}
+        around, self.loops = self.loops, {}
         try:
             await self._lines(frame)
         except _Return:
@@ -128,7 +124,7 @@ class Shell:
             if frame.saved:
                 self.variables, cwd, self.delayed = frame.saved[0]
                 self.change_directory(cwd)
-            self.frame, self.loops = outer, loops
+            self.frame, self.loops = outer, around
 
     async def _lines(self, frame: Frame) -> None:
         lines = frame.script.lines
@@ -189,7 +185,7 @@ class Shell:
                     code = await self._run(statement)
                 return code
             case If():
-                if self._holds(node):
+                if conditions.holds(self, node):
                     return await self._run(node.then)
                 return await self._run(node.otherwise) if node.otherwise is not None else 0
             case Chain():
@@ -200,13 +196,13 @@ class Shell:
     async def _chain(self, node: Chain) -> int:
         if node.operator == "|":
             between = Buffer()
-            await self._child(node.left, Streams(between, self.streams.err, self.streams.input))
-            self.errorlevel = await self._child(node.right, Streams(self.streams.out, self.streams.err, bytes(between.data)))
+            await self.child(node.left, Streams(between, self.streams.err, self.streams.input))
+            self.errorlevel = await self.child(node.right, Streams(self.streams.out, self.streams.err, bytes(between.data)))
             return self.errorlevel
         code = await self._run(node.left)
         return await self._run(node.right) if (code == 0) == (node.operator == "&&") else code
 
-    async def _child(self, node: batch.Node, streams: Streams) -> int:
+    async def child(self, node: batch.Node, streams: Streams) -> int:
         """Carries out a statement in a process of its own, as pipes and `for /f` do."""
         child = Shell(self.host, self.variables.copy(), self.cwd, streams, self.job)
         child.frame, child.loops, child.delayed, child.errorlevel = self.frame, dict(self.loops), self.delayed, self.errorlevel
@@ -242,7 +238,7 @@ class Shell:
         sinks: dict[int, Sink] = {1: self.streams.out, 2: self.streams.err}
         data = self.streams.input
         for redirection in redirections:
-            target = self._late(redirection.target).replace('"', "")
+            target = self.late(redirection.target).replace('"', "")
             if redirection.mode == "&":
                 sinks[redirection.handle] = sinks.get(int(target), NUL)
             elif redirection.mode == "<":
@@ -255,100 +251,27 @@ class Shell:
                 opened.append(sink)
         return Streams(sinks[1], sinks[2], data)
 
-    def _late(self, text: str) -> str:
+    def late(self, text: str) -> str:
         """A text of the tree with the loops' variables and, where enabled, `!x!`."""
         if self.loops and "%" in text:
             text = expansion.loop(text, self.loops, self.host.files, self.cwd)
         return expansion.delayed(text, self.lookup) if self.delayed else text
 
-    def _holds(self, node: If) -> bool:
-        left, right = self._late(node.left), self._late(node.right)
-        match node.test:
-            case "exist":
-                holds = self._exists(right)
-            case "defined":
-                holds = self.lookup(right) is not None
-            case "errorlevel":
-                holds = self.errorlevel >= (commands.number(right) or 0)
-            case "==":
-                holds = left.casefold() == right.casefold() if node.ignore_case else left == right
-            case _:
-                holds = commands.compare(node.test, left, right, ignore_case=node.ignore_case)
-        return holds != node.negated
-
-    def _exists(self, text: str) -> bool:
-        path = self.path(text)
-        try:
-            found = self.host.files.matching(path.rstrip("\\"))
-        except FileError:
-            return False
-        return bool(found) and (not path.endswith("\\") or isinstance(found[0][1], Directory))
-
-    # --- loops
-
     async def _for(self, node: For) -> int:
         outer = self.loops
         code = 0
         try:
-            async for values in self._rounds(node):
+            async for values in loops.rounds(self, node):
                 self.loops = outer | values
                 code = await self._run(node.body)
         finally:
             self.loops = outer
         return code
 
-    async def _rounds(self, node: For):  # type: ignore[no-untyped-def]  # an async generator of dicts
-        items = self._late(node.items)
-        match node.kind:
-            case "f":
-                for values in await self._texts(node, items):
-                    yield values
-            case "l":
-                start, step, end = (commands.number(part) or 0 for part in re.split(r"[\s,;=]+", items.strip()))
-                while (start <= end) if step >= 0 else (start >= end):
-                    yield {node.variable: str(start)}
-                    start += step
-            case "" | "d":
-                for item in _ARGUMENT.findall(items):
-                    for found in self._named(item, directories=node.kind == "d"):
-                        yield {node.variable: found}
-            case _:
-                raise BatchSyntaxError(f"for /{node.kind} is not simulated.")
-
-    def _named(self, item: str, *, directories: bool) -> list[str]:
-        if "*" not in item and "?" not in item:
-            return [item]
-        plain = item.replace('"', "")
-        head = plain[: max(plain.rfind("\\"), plain.rfind("/"), plain.rfind(":")) + 1]
-        found = self.host.files.matching(self.path(item))
-        return [head + node.name for _, node in found if isinstance(node, Directory) == directories]
-
-    async def _texts(self, node: For, items: str) -> list[dict[str, str]]:
-        options = {found[1].casefold(): found[2] or "" for found in _LOOP_OPTION.finditer(self._late(node.options))}
-        back, source = "usebackq" in options, items.strip()
-        text_quote, command_quote = ("'", "`") if back else ('"', "'")
-        if source[:1] == command_quote and source[-1:] == command_quote:
-            output = Buffer()
-            command = batch.parse(source[1:-1])
-            if command is not None:
-                await self._child(command, Streams(output, self.streams.err))
-            lines = output.data.decode("cp437").split("\n")
-        elif source[:1] == text_quote and source[-1:] == text_quote:
-            lines = [source[1:-1]]
-        else:
-            lines = []
-            for name in _ARGUMENT.findall(source):
-                try:
-                    lines += self.host.files.read(self.path(name)).decode("cp437").split("\n")
-                except FileError:
-                    self.error(f"The system cannot find the file {name.replace(chr(34), '')}.")
-        skip = commands.number(options.get("skip", "")) or 0
-        return list(_split(lines[skip:], options, node.variable))
-
     # --- commands
 
     async def _command(self, text: str, *, called: bool = False) -> int:
-        text = self._late(text).lstrip(" \t,;=@")
+        text = self.late(text).lstrip(" \t,;=@")
         name = _NAME.match(text)
         word = name[1].casefold() if name else ""
         match word:
@@ -384,7 +307,7 @@ class Shell:
         words = rest.split()
         inner = bool(words) and words[0].casefold() == "/b"
         if words[inner:]:
-            self.errorlevel = commands.number(words[inner]) or 0
+            self.errorlevel = conditions.number(words[inner]) or 0
         raise _Return if inner else _Exit
 
     def _locals(self, word: str, rest: str) -> int:
@@ -480,34 +403,3 @@ class Shell:
             self.error(f"'{name}' is not recognized as an internal or external command,\r\noperable program or batch file.")
             self.errorlevel = 9009
         return self.errorlevel
-
-
-def _split(lines: list[str], options: Mapping[str, str], variable: str) -> Iterator[dict[str, str]]:
-    """The tokens of lines, as `for /f` takes them: delimiters side by side count as one, empty lines not at all."""
-    delimiters = options.get("delims", " \t")
-    end_of_line = options.get("eol", ";")[:1]
-    wanted, rest = _tokens(options.get("tokens", "1"))
-    pieces = re.compile(f"[^{re.escape(delimiters)}]+") if delimiters else re.compile(".+", re.DOTALL)
-    for raw in lines:
-        line = raw.removesuffix("\r")
-        found = list(pieces.finditer(line))
-        if not line or (end_of_line and line.startswith(end_of_line)):
-            continue
-        last = max(wanted, default=0)
-        texts = [found[number - 1][0] if number <= len(found) else "" for number in wanted]
-        if rest:
-            texts.append(line[found[last].start() :] if last < len(found) else "")
-        if not any(texts):
-            continue
-        yield {chr(ord(variable) + offset): text for offset, text in enumerate(texts)}
-
-
-def _tokens(text: str) -> tuple[list[int], bool]:
-    """`1,3-5,*` as numbers, and whether what is left over is wanted too."""
-    rest = text.endswith("*")
-    wanted: set[int] = set()
-    for part in text.removesuffix("*").split(","):
-        first, dash, last = part.strip().partition("-")
-        if first:
-            wanted.update(range(int(first), int(last if dash else first) + 1))
-    return sorted(wanted), rest
