@@ -214,7 +214,7 @@ def main(folder: str, names: Iterable[str]) -> None:
     cases = json.loads(Path(folder, "cases.json").read_text())
     known = clients(folder)
     wanted = {short: known[short] for short in names or known}
-    with ThreadPoolExecutor(max_workers=2) as pool:
+    with ThreadPoolExecutor(max_workers=3) as pool:
         started = {
             profile: pool.submit(_record, cases, run)
             for short, (profile, run) in wanted.items()

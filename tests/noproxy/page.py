@@ -185,6 +185,8 @@ def _splitting_notes(splitting: Splitting) -> list[str]:
         notes.append("all blanks dropped first")
     if splitting.blank_ends_list:
         notes.append("a blank inside an item ends the list")
+    if splitting.empty_covers_root:
+        notes.append("an empty item covers hosts with a dot at the end")
     if splitting.empty_covers_all:
         notes.append("an empty item covers every host")
     return notes

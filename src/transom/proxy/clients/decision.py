@@ -251,5 +251,5 @@ def _match_name(item: Item, text: str) -> str | None:
     if item.covers is Covers.SUFFIX:
         return f"{text} ends with {core}" if text.endswith(core) else None
     if item.covers in (Covers.TREE, Covers.BELOW) and text.endswith("." + core):
-        return f"{text} is below {core}"
+        return f"{text} is below {core or 'the root'}"
     return None

@@ -56,7 +56,7 @@ def split(splitting: Splitting, value: str) -> list[tuple[str, str | None]]:
         if blank is not None:
             found.append((text[: blank.start()], None))
             break
-        if text:
+        if text or (splitting.empty_covers_root and value):
             found.append((text, None))
     return found
 
@@ -68,6 +68,8 @@ def _read_cached(walk: Pass, text: str, port: str | None) -> Item:
 
 def _read_item(walk: Pass, text: str, port_text: str | None) -> Item:
     if not text:
+        if walk.splitting.empty_covers_root:
+            return Item(text, whole=".", covers=Covers.TREE)
         return Item(text, everything=walk.splitting.empty_covers_all)
     if text == "*" and walk.star in (Star.ITEM, Star.ITEM_OR_PORT, Star.ITEM_FOR_NAMES):
         return Item(text, everything=True, names_only=walk.star is Star.ITEM_FOR_NAMES)

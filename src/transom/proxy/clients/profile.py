@@ -126,6 +126,8 @@ class Splitting(msgspec.Struct, frozen=True):
     """Characters dropped everywhere before."""
     blank_ends_list: bool = False
     """What follows a blank inside an item is lost, to the end of the value."""
+    empty_covers_root: bool = False
+    """An empty item matches hosts with a dot at the end."""
     empty_covers_all: bool = False
     """An empty item, other than at the end, matches every host."""
 

@@ -88,7 +88,7 @@ ROWS = (
         "wget src/host.c sufmatch, src/utils.c sepstring, src/retr.c getproxy",
         (
             Pass(
-                splitting=Splitting(separator=r",\s*", trim=""),
+                splitting=Splitting(separator=r",\s*", trim="", empty_covers_root=True),
                 host=HostReading(idn=Idn.ASCII),
                 star=Star.NEVER,
             ),
