@@ -142,7 +142,27 @@ def _java(cases: Sequence[Case], recorder: Recorder) -> None:
 
 def _node_http(cases: Sequence[Case], recorder: Recorder) -> None:
     lines = [json.dumps([variables(case, port), case["url"]]) for case, port in zip(cases, recorder.ports, strict=True)]
-    subprocess.run([node(), PROBES / "probe.mjs", "http"], input="\n".join(lines).encode(), env=_CLEAN, check=True)
+    command = [node(), PROBES / "probe.mjs", "http"]
+    subprocess.run(command, input="\n".join(lines).encode(), stdout=subprocess.DEVNULL, env=_CLEAN, check=True)
+
+
+def _node_fetch(cases: Sequence[Case], recorder: Recorder) -> None:
+    """All cases share one proxy, which fetch reads at its start; so each is waited for before the next."""
+    proxy = f"http://127.0.0.1:{recorder.ports[0]}"
+    environment = {**_CLEAN, "NODE_USE_ENV_PROXY": "1", "http_proxy": proxy, "https_proxy": proxy}
+    asked: set[int] = set()
+    command = [node(), PROBES / "probe.mjs", "fetch"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as child:
+        for index, case in enumerate(cases):
+            recorder.asked.clear()
+            child.stdin.write(json.dumps([variables(case, recorder.ports[0]), case["url"]]).encode() + b"\n")
+            child.stdin.flush()
+            if child.stdout.readline() != b"done\n":
+                raise RuntimeError(f"Node ended at case {index}")
+            if recorder.asked:
+                asked.add(index)
+        child.stdin.close()
+    recorder.asked = asked
 
 
 def node() -> str:
@@ -167,7 +187,6 @@ def go_client() -> str:
 
 def clients(folder: str) -> dict[str, tuple[str, Callable[[Sequence[Case], Recorder], None]]]:
     """By a short name: the profile's name, and how the client is run."""
-    nodejs = node()
     return {
         "curl": (
             "curl" if version("curl", "--version") < (8, 9) else "libcurl-8",
@@ -182,10 +201,7 @@ def clients(folder: str) -> dict[str, tuple[str, Callable[[Sequence[Case], Recor
         "urllib": ("urllib", _python(lambda url: urllib.request.build_opener().open(url, timeout=5))),
         "requests": ("requests", _python(_fetch_requests)),
         "node-http": ("node24-http", _node_http),
-        "node-fetch": (
-            "node24-fetch",
-            _each(lambda case: [nodejs, f"{PROBES}/probe.mjs", "fetch", case["url"]], NODE_USE_ENV_PROXY="1"),
-        ),
+        "node-fetch": ("node24-fetch", _node_fetch),
         "java": ("java-nonproxyhosts", _java),
     }
 
