@@ -26,10 +26,13 @@ def differs(desired: Mapping[str, Any], live: Mapping[str, Any] | None, subresou
     """Whether applying `desired` would change `live`, as field manager `transom` (of that subresource)."""
     if live is None:
         return True
-    if not _holds(_wanted(desired), live):
+    wanted = _wanted(desired)
+    if not _holds(wanted, live):
         return True
     owned = _owned(live, subresource)
-    return owned is None or any(not _present(path, desired) for path in _leaves(owned))
+    if owned is None:
+        return bool(wanted)
+    return any(not _present(path, desired) for path in _leaves(owned))
 
 
 async def apply(
@@ -72,7 +75,11 @@ def _holds(wanted: Any, live: Any) -> bool:
     if isinstance(wanted, Mapping):
         if not wanted:
             return live is not None
-        return isinstance(live, Mapping) and all(key in live and _holds(value, live[key]) for key, value in wanted.items())
+        return isinstance(live, Mapping) and all(
+            # Go leaves out what is empty (omitempty), in the kinds that are built in
+            _holds(value, live[key]) if key in live else value in ("", [], {})
+            for key, value in wanted.items()
+        )
     if isinstance(wanted, list | tuple):
         if not isinstance(live, list):
             return False

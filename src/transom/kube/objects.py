@@ -4,7 +4,8 @@ What is not declared is skipped while the JSON is decoded, which costs neither t
 as `null`, so every field may be None.
 """
 
-from typing import Any, Protocol, TypeVar
+import hashlib
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 
@@ -59,6 +60,52 @@ class Whole(msgspec.Struct, frozen=True):
 
     metadata: ObjectMeta
     value: dict[str, Any]
+
+    @classmethod
+    def from_json(cls, data: bytes | msgspec.Raw) -> "Whole":
+        """Decode an object. Raises msgspec.ValidationError where its metadata does not fit."""
+        value = msgspec.json.decode(data, type=dict[str, Any])
+        return cls(msgspec.convert(value.get("metadata") or {}, ObjectMeta), value)
+
+
+class ManagedFields(Projected, frozen=True):
+    """One entry of `metadata.managedFields`."""
+
+    manager: str | None = None
+    operation: str | None = None
+    fields: dict[str, Any] | None = msgspec.field(default=None, name="fieldsV1")
+
+
+class _ManagedMeta(ObjectMeta, frozen=True):
+    managed_fields: list[ManagedFields] | None = None
+
+
+class _ConfigMap(Projected, frozen=True):
+    metadata: _ManagedMeta = _ManagedMeta()
+    data: dict[str, str] | None = None
+
+
+class BundleHolder(msgspec.Struct, frozen=True):
+    """A ConfigMap that may hold the trust bundle: of a text of 200 kB its hash alone is kept."""
+
+    metadata: ObjectMeta
+    sha256: str | None
+    """Of the value at `ca-bundle.crt`, in lower-case hex; None where there is none."""
+    ours: bool
+    """Whether the key was applied by Transom."""
+
+    KEY: ClassVar[str] = "ca-bundle.crt"
+    MANAGER: ClassVar[str] = "transom"
+
+    @classmethod
+    def from_json(cls, data: bytes | msgspec.Raw) -> "BundleHolder":
+        """Decode a ConfigMap. Raises msgspec.ValidationError."""
+        read = msgspec.json.decode(data, type=_ConfigMap)
+        text = (read.data or {}).get(cls.KEY)
+        mine = [one.fields or {} for one in read.metadata.managed_fields or () if one.manager == cls.MANAGER]
+        meta = {field: getattr(read.metadata, field) for field in ObjectMeta.__struct_fields__}
+        digest = hashlib.sha256(text.encode()).hexdigest() if text is not None else None
+        return cls(ObjectMeta(**meta), digest, any(f"f:{cls.KEY}" in fields.get("f:data", {}) for fields in mine))
 
 
 class NodeAddress(Projected, frozen=True):

@@ -7,12 +7,15 @@ from typing import Any, Final, Generic
 
 import msgspec
 
-from transom.kube.objects import LeaseObject, Metadata, Node, ObjectMeta, T, Whole
+from transom.kube.objects import BundleHolder, LeaseObject, Metadata, Node, T, Whole
 
 
 @dataclass(frozen=True)
 class Resource(Generic[T]):
-    """One kind in one version. `type` is what an object is read into: a projected struct, or `Whole`."""
+    """One kind in one version.
+
+    `type` is what an object is read into: a projected struct, or a class that reads by itself, with a class method `from_json`.
+    """
 
     group: str
     version: str
@@ -42,24 +45,15 @@ class Resource(Generic[T]):
 
 @functools.cache
 def _decoder(type_: Any) -> Callable[[bytes | msgspec.Raw], Any]:
-    if type_ is Whole:
-        return _whole
-    return msgspec.json.Decoder(type_).decode
-
-
-_decode_value: Final = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-def _whole(data: bytes | msgspec.Raw) -> Whole:
-    value = _decode_value(data)
-    return Whole(msgspec.convert(value.get("metadata") or {}, ObjectMeta), value)
+    own: Callable[[bytes | msgspec.Raw], Any] | None = getattr(type_, "from_json", None)
+    return own or msgspec.json.Decoder(type_).decode
 
 
 NODES: Final = Resource("", "v1", "Node", "nodes", False, Node)
 NAMESPACES: Final = Resource("", "v1", "Namespace", "namespaces", False, Metadata)
 SECRETS: Final = Resource("", "v1", "Secret", "secrets", True, Whole)
 CONFIG_MAPS: Final = Resource("", "v1", "ConfigMap", "configmaps", True, Whole)
-CONFIG_MAPS_METADATA: Final = Resource("", "v1", "ConfigMap", "configmaps", True, Metadata)
+BUNDLE_HOLDERS: Final = Resource("", "v1", "ConfigMap", "configmaps", True, BundleHolder)
 EVENTS: Final = Resource("", "v1", "Event", "events", True, Metadata)
 LEASES: Final = Resource("coordination.k8s.io", "v1", "Lease", "leases", True, LeaseObject)
 SERVICE_CIDRS: Final = Resource("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", False, Whole)

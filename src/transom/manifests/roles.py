@@ -51,6 +51,8 @@ def _cluster_rules(namespace: str, chosen: frozenset[str]) -> Iterator[Rule]:
     yield rule("", ["configmaps"], [*_FOLLOW, "patch"] if "egress" in chosen else _FOLLOW)
     yield rule("", ["nodes"], _FOLLOW)
     yield rule("", ["namespaces"], ["get"], [namespace])
+    # an EgressProxy that went with its definition is an accident, one that was deleted is a wish
+    yield rule("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"], ["egressproxies.transom.dev"])
     if "egress" in chosen:
         yield rule("transom.dev", ["egressproxies/status"], ["patch"])
 
