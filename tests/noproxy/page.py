@@ -3,9 +3,10 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from noproxy import corpus
+from tests.noproxy import corpus
+
 from transom.proxy.clients import CLIENTS, Client, decide
 from transom.proxy.clients.profile import Addresses, Cgi, Cidr, Glob, Items, Names, Pass, Schemeless, Source, Splitting
 

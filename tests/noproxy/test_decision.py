@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.noproxy.strategies import related
 
-from noproxy.strategies import related
 from transom.proxy.clients import CLIENTS, decide
 from transom.proxy.clients.urls import parse_url
 

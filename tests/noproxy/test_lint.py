@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.noproxy.strategies import ITEMS, related
 
-from noproxy.strategies import ITEMS, related
 from transom.proxy.clients import CLIENTS, NODE_CLIENTS, decide, lint
 from transom.proxy.clients.lint import NO_PROXY_CLIENTS
 from transom.proxy.clients.meaning import read_meaning

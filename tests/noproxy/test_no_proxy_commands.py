@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from tests.noproxy import corpus
 from typer.testing import CliRunner
 
-from noproxy import corpus
 from transom.cli.no_proxy import no_proxy
 
 run = CliRunner().invoke

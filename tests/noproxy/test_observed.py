@@ -1,6 +1,6 @@
 """The profiles predict what was measured, and the page in the docs says how well."""
 
-from noproxy import corpus, page
+from tests.noproxy import corpus, page
 
 
 def test_predicts_the_measured_cases(record_property):

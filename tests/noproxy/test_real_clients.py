@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.noproxy import measuring
+from tests.noproxy.strategies import related
 
-from noproxy import measuring
-from noproxy.strategies import related
 from transom.proxy.clients import CLIENTS, decide
 from transom.proxy.clients.urls import parse_url
 

@@ -2,8 +2,8 @@
 
 import pytest
 from hypothesis import given, settings
+from tests.noproxy.strategies import ITEMS, urls
 
-from noproxy.strategies import ITEMS, urls
 from transom.proxy.clients import CLIENTS, decide, translate
 
 READERS = {"nonProxyHosts": "java-nonproxyhosts", "ProxyOverride": "wininet", "chromium": "chromium-bypass-rules"}
