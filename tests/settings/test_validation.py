@@ -26,6 +26,9 @@ NAMED = [
     secret("egress-credentials", stringData={"username": "user", "password": PASSWORD}),
     secret("no-password", stringData={"username": "user"}),
     secret("not-base64", data={"username": base64.b64encode(b"user").decode(), "password": "hunter2?"}),
+    secret("line-break", stringData={"username": "user", "password": PASSWORD + "\n"}),
+    secret("binary", data={"username": base64.b64encode(b"user").decode(), "password": base64.b64encode(b"\xff\xfe").decode()}),
+    secret("no-user", stringData={"username": "", "password": PASSWORD}),
     config_map("corp-ca", {"ca-bundle.crt": certificate("Root")}),
     config_map("no-key", {"ca.crt": certificate("Root")}),
     config_map("no-certificate", {"ca-bundle.crt": "# nothing here\n"}),
@@ -47,6 +50,8 @@ def rows() -> list[Any]:
         spec = row.get("spec")
         if "proxied" in row:
             spec = {"httpProxy": "http://proxy.example:3128", "noProxy": row["proxied"]}
+        if "long" in row:
+            spec = {row["long"]: f"http://p.x/{'x' * 8_192}"}
         if spec is not None:
             params.append(pytest.param(egress_proxy(spec), row["expect"], id=row["row"]))
         if row.get("both") or "openshift" in row:

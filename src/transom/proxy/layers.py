@@ -5,11 +5,12 @@ from collections.abc import Iterable
 import msgspec
 
 from transom.proxy.no_proxy import split
-from transom.proxy.objects import AppReference, Cluster, EgressProxy, EgressProxySpec, Proxy, SettingsObjects
+from transom.proxy.objects import AppReference, Cluster, Consumer, EgressProxy, EgressProxySpec, Proxy, SettingsObjects
 from transom.proxy.secret import Secret
 
 BASE = "cluster"
 """The name of the base."""
+ALL_CONSUMERS: tuple[Consumer, ...] = ("Nodes", "Apps", "Pods")
 OPENSHIFT_CONFIG = "openshift-config"
 OPENSHIFT_MANAGED = "openshift-config-managed"
 OPENSHIFT_BUNDLE = "trusted-ca-bundle"
@@ -41,6 +42,7 @@ class Layered(msgspec.Struct, frozen=True):
     merged: str | None = None
     rollout: str = "Manual"
     propagate: bool = False
+    consumers: tuple[Consumer, ...] = ALL_CONSUMERS
     apps: tuple[AppReference, ...] = ()
     layers: tuple[Layer, ...] = ()
 
@@ -139,5 +141,6 @@ def _layered(layers: Iterable[Layer], own: EgressProxy | None) -> Layered:
         made,
         rollout=next((spec.rollout for spec in reversed(specs) if spec.rollout), "Manual"),
         propagate=next((spec.propagate for spec in reversed(specs) if spec.propagate is not None), False),
+        consumers=next((spec.consumers for spec in reversed(specs) if spec.consumers is not None), ALL_CONSUMERS),
         apps=tuple(dict.fromkeys(app for spec in specs for app in spec.apps)),
     )

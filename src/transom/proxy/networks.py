@@ -1,12 +1,12 @@
 """The networks of the cluster that the settings live in, from whatever object knows them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from transom.proxy.finding import Finding, Place
+from transom.proxy.finding import Finding, Path, Place
 from transom.proxy.merging import host_of, is_known
 from transom.proxy.names import NAME
 from transom.proxy.no_proxy import is_cidr, is_ip, split, suggestion
-from transom.proxy.objects import Networks, SettingsObjects
+from transom.proxy.objects import Cluster, Networks, SettingsObjects
 
 
 def of_own_cluster(objects: SettingsObjects, override: Networks | None, server: str | None = None) -> Networks:
@@ -17,23 +17,27 @@ def of_own_cluster(objects: SettingsObjects, override: Networks | None, server: 
     """
     given = override or Networks()
     kubeadm, infrastructure, openshift = objects.kubeadm_config, objects.infrastructure, objects.network
-    services = tuple(dict.fromkeys(cidr for item in objects.service_cidrs for cidr in item.cidrs))
+    services = _cidrs(dict.fromkeys(cidr for item in objects.service_cidrs for cidr in item.cidrs))
     return Networks(
         given.dns_domain or (kubeadm.dns_domain if kubeadm else None),
-        given.machine_network or (infrastructure.machine_networks if infrastructure else ()),
+        given.machine_network or _cidrs(infrastructure.machine_networks if infrastructure else ()),
         given.service_network
-        or (openshift.service_network if openshift else ())
+        or _cidrs(openshift.service_network if openshift else ())
         or tuple(dict.fromkeys((*_subnets(kubeadm.service_subnet if kubeadm else None), *services))),
         given.pod_network
-        or (openshift.cluster_network if openshift else ())
+        or _cidrs(openshift.cluster_network if openshift else ())
         or _subnets(kubeadm.pod_subnet if kubeadm else None),
         given.internal_api_host or _api_host(objects, server),
         given.platform or (infrastructure.platform if infrastructure else None),
     )
 
 
+def _cidrs(items: Iterable[str]) -> tuple[str, ...]:
+    return tuple(item for item in items if is_cidr(item))
+
+
 def _subnets(text: str | None) -> tuple[str, ...]:
-    return tuple(item for item in split(text or "") if is_cidr(item))
+    return _cidrs(split(text or ""))
 
 
 def _api_host(objects: SettingsObjects, server: str | None) -> str | None:
@@ -43,6 +47,43 @@ def _api_host(objects: SettingsObjects, server: str | None) -> str | None:
         server,
     )
     return next((host for url in urls if url and (host := host_of(url))), None)
+
+
+def examine_sources(objects: SettingsObjects, override: Networks | None) -> Iterator[Finding]:
+    """What the cluster's own objects say that is not taken; nothing of what `override` decides."""
+    given = override or Networks()
+    infrastructure, openshift, kubeadm = objects.infrastructure, objects.network, objects.kubeadm_config
+    if infrastructure and infrastructure.platform and not given.platform and not is_known(infrastructure.platform.type):
+        path: Path = ("status", "platformStatus", "type")
+        yield infrastructure.place.warning(path, "is not a platform that is known here: nothing of it is added to NO_PROXY")
+    lists: list[tuple[Place, Path, Iterable[str], bool]] = []
+    if infrastructure:
+        path = ("status", "platformStatus", "machineNetworks")
+        lists.append((infrastructure.place, path, infrastructure.machine_networks, bool(given.machine_network)))
+    if openshift:
+        lists.append((openshift.place, ("status", "serviceNetwork"), openshift.service_network, bool(given.service_network)))
+        lists.append((openshift.place, ("status", "clusterNetwork"), openshift.cluster_network, bool(given.pod_network)))
+    if kubeadm:
+        path = ("data", "ClusterConfiguration")
+        lists.append((kubeadm.place, path, split(kubeadm.service_subnet or ""), bool(given.service_network)))
+        lists.append((kubeadm.place, path, split(kubeadm.pod_subnet or ""), bool(given.pod_network)))
+    lists += [(item.place, ("spec", "cidrs"), item.cidrs, bool(given.service_network)) for item in objects.service_cidrs]
+    for place, path, items, overridden in lists:
+        if not overridden and any(not is_cidr(item) for item in items):
+            yield place.warning(path, "has a network that is not a CIDR: it is left out of NO_PROXY")
+
+
+def examine_cluster(cluster: Cluster) -> Iterator[Finding]:
+    """What is wrong with the networks and the endpoint of a Cluster API cluster."""
+    for what, cidrs in (("services", cluster.services), ("pods", cluster.pods)):
+        for index, cidr in enumerate(cidrs):
+            if not is_cidr(cidr):
+                yield cluster.place.error(("spec", "clusterNetwork", what, "cidrBlocks", index), "is not a CIDR")
+    domain, host = cluster.service_domain, cluster.endpoint_host
+    if domain is not None and not NAME.match(domain):
+        yield cluster.place.error(("spec", "clusterNetwork", "serviceDomain"), "must be a DNS domain, such as cluster.local")
+    if host is not None and not (is_ip(host) or NAME.match(host.lower())):
+        yield cluster.place.error(("spec", "controlPlaneEndpoint", "host"), "must be a DNS name or an IP address")
 
 
 def examine(networks: Networks, place: Place) -> Iterator[Finding]:

@@ -173,11 +173,12 @@ class Proxy(Base, frozen=True):
 
 
 class SecretObject(Base, frozen=True):
-    """A Kubernetes Secret. A value that is not base64 or not UTF-8 is None."""
+    """A Kubernetes Secret. A value that is not text is None; `faulty` are keys of which a finding speaks already."""
 
     metadata: Meta
     place: Place
     data: dict[str, Secret | None] = {}
+    faulty: frozenset[str] = frozenset()
 
 
 class ConfigMap(Base, frozen=True):

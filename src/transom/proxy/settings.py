@@ -8,14 +8,12 @@ import msgspec
 
 from transom.proxy import layers, merging, networks, no_proxy, url, validation
 from transom.proxy.finding import Finding
-from transom.proxy.layers import Layer, Layered
+from transom.proxy.layers import ALL_CONSUMERS, Layer, Layered
 from transom.proxy.objects import AppReference, Cluster, Consumer, Networks, SettingsObjects, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.trust import Certificate, parse_bundle
 
 __all__ = ["Consumer", "Effective", "Egress", "WindowsSettings", "effective"]
-
-ALL_CONSUMERS: tuple[Consumer, ...] = ("Nodes", "Apps", "Pods")
 
 
 class Egress(msgspec.Struct, frozen=True):
@@ -88,7 +86,8 @@ def effective(objects: SettingsObjects, now: datetime, server: str | None = None
     own = layers.of_own_cluster(objects)
     merged = _merge_own(own, known)
     builder = _Builder(objects, broken)
-    own_found = list(_own_findings(own, known, merged)) if builder.sound(own) else []
+    findings += networks.examine_sources(objects, base.spec.networks if base else None)
+    own_found = list(_own_findings(own, merged)) if builder.sound(own) else []
     findings += own_found
     egress = (
         None
@@ -129,7 +128,7 @@ def _merge_workload(layered: Layered, cluster: Cluster) -> str:
     return merging.of_workload_cluster(cluster, layered.items)
 
 
-def _own_findings(layered: Layered, known: Networks, merged: merging.Merged) -> Iterator[Finding]:
+def _own_findings(layered: Layered, merged: merging.Merged) -> Iterator[Finding]:
     if not layered.layers:
         return
     place = layered.layers[0].source.place
@@ -137,16 +136,13 @@ def _own_findings(layered: Layered, known: Networks, merged: merging.Merged) -> 
     for field in merged.unknown:
         message = f"the cluster's {field} is not known and is left out of NO_PROXY: set spec.networks.{field} of the base"
         yield place.warning(("spec", "networks", field), message)
-    if merged.text and known.platform and not merging.is_known(known.platform.type) and layered.merged is None:
-        yield place.warning(
-            ("spec", "networks", "platform", "type"), "the platform is not known here: it adds nothing to NO_PROXY"
-        )
 
 
 def _cluster_findings(layered: Layered, cluster: Cluster, text: str) -> Iterator[Finding]:
     if not layered.layers:
         return
     name = cluster.place.object
+    yield from networks.examine_cluster(cluster)
     last = next((layer for layer in reversed(layered.layers) if layer.items), layered.layers[-1])
     if layered.items and not (layered.http_proxy or layered.https_proxy) and last.source.metadata.name != layers.BASE:
         message = f"stands without a proxy for {name}: no layer that holds for it sets spec.httpProxy or spec.httpsProxy"
@@ -206,7 +202,7 @@ class _Builder:
             (spec.windows if spec else None) or WindowsSettings(),
             tuple(endpoint.reveal() for endpoint in endpoints or ()),
             (spec.readiness_policy if spec else None) or "Gate",
-            (spec.consumers if spec else None) or ALL_CONSUMERS,
+            layered.consumers,
             layered.rollout,
             layered.propagate,
             layered.apps,

@@ -15,6 +15,9 @@ from transom.proxy.url import InvalidURL, parse
 
 BUNDLE_KEY: Final = "ca-bundle.crt"
 _SERVICE_NAME_LENGTH: Final = 256
+_LONGEST_URL: Final = 8_192
+_LONGEST_CREDENTIAL: Final = 2_048
+"""Characters; Windows holds 32,767 in a variable, and an escape takes up to 12 for one."""
 _BASE_ALONE: Final = {
     "networks": "networks",
     "windows": "windows",
@@ -51,6 +54,9 @@ def _urls(layer: Layer, place: Place) -> Iterator[Finding]:
     ):
         if not value:
             continue
+        if len(value.reveal()) > _LONGEST_URL:
+            yield place.error(("spec", field), f"has more than {_LONGEST_URL:,} characters", REDACTED)
+            continue
         for fault in proxy_url.examine(value.reveal(), schemes):
             yield place.error(("spec", field), fault, REDACTED)
         if layer.credentials and proxy_url.has_userinfo(value.reveal()):
@@ -74,10 +80,23 @@ def _credentials(reference: tuple[str, str], place: Place, objects: SettingsObje
 
 
 def _credential(secret: SecretObject, key: str, place: Place) -> Iterator[Finding]:
+    path: Path = ("data", key)
+    if key in secret.faulty:
+        return
     if key not in secret.data:
-        yield secret.place.error(("data", key), f"the key is missing; {place.object} needs it")
-    elif key == "username" and secret.data[key] == Secret(""):
-        yield secret.place.error(("data", key), f"is empty; {place.object} needs it")
+        yield secret.place.error(path, f"the key is missing; {place.object} needs it")
+        return
+    held = secret.data[key]
+    if held is None:
+        yield secret.place.error(path, f"is not text in UTF-8; {place.object} needs it")
+    elif key == "username" and not held:
+        yield secret.place.error(path, f"is empty; {place.object} needs it")
+    elif len(held.reveal()) > _LONGEST_CREDENTIAL:
+        yield secret.place.error(path, f"has more than {_LONGEST_CREDENTIAL:,} characters")
+    elif held.reveal().endswith("\n"):
+        yield secret.place.warning(
+            path, "ends with a line break, which becomes a part of it: was it made with `echo` without -n?"
+        )
 
 
 def _trust(reference: tuple[str, str], place: Place, objects: SettingsObjects, now: datetime) -> Iterator[Finding]:

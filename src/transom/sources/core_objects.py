@@ -37,26 +37,40 @@ def texts(value: Any, path: Path, decoder: Decoder) -> tuple[str, ...]:
 def secret(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> SecretObject:
     """A Secret: `data` decoded, `stringData` over it."""
     data: dict[str, Secret | None] = {}
-    for field, decode in (("data", _decoded), ("stringData", lambda held: held)):
+    faulty: set[str] = set()
+    for field in ("data", "stringData"):
         entries = value.get(field)
         if entries is not None and not isinstance(entries, dict):
             findings.append(place.error((field,), "must be a mapping of names to texts"))
             continue
         for key, held in (entries or {}).items():
-            decoded = decode(held) if isinstance(held, str) else None
-            data[key] = None if decoded is None else Secret(decoded)
+            fault = None
             if not isinstance(held, str):
-                findings.append(place.error((field, shown_secret_key(key)), "must be a text: put it in quotes"))
-            elif decoded is None:
-                message = "must be base64 of UTF-8 text; `stringData` takes the text itself"
-                findings.append(place.error((field, shown_secret_key(key)), message))
-    return SecretObject(meta, place, data)
+                data[key], fault = None, "must be a text: put it in quotes"
+            elif field == "stringData":
+                data[key] = Secret(held)
+            elif (raw := _decoded(held)) is None:
+                data[key], fault = None, "must be base64; `stringData` takes the text itself"
+            else:
+                data[key] = _text_of(raw)
+            if fault:
+                faulty.add(key)
+                findings.append(place.error((field, shown_secret_key(key)), fault))
+    return SecretObject(meta, place, data, frozenset(faulty))
 
 
-def _decoded(held: str) -> str | None:
+def _decoded(held: str) -> bytes | None:
     try:
-        return binascii.a2b_base64("".join(held.split()), strict_mode=True).decode()
+        return binascii.a2b_base64("".join(held.split()), strict_mode=True)
     except ValueError:
+        return None
+
+
+def _text_of(raw: bytes) -> Secret | None:
+    """The value as text; None for what is binary, such as a key store, which nobody here reads."""
+    try:
+        return Secret(raw.decode())
+    except UnicodeDecodeError:
         return None
 
 

@@ -59,8 +59,8 @@ class WindowsInstance(Base, frozen=True):
 
 
 def private_key(instance: WindowsInstance, objects: SettingsObjects) -> Secret | None:
-    """The text of the key that opens the host, None where Secret or key is missing."""
-    secret = objects.secret(instance.metadata.namespace or objects.namespace, instance.spec.key_secret.name)
+    """The text of the key that opens the host, from a Secret in Transom's namespace; None where Secret or key is missing."""
+    secret = objects.secret(objects.namespace, instance.spec.key_secret.name)
     return secret.data.get(KEY) if secret else None
 
 
@@ -98,14 +98,14 @@ def _examine(instance: WindowsInstance, objects: SettingsObjects) -> Iterator[Fi
 
 
 def _examine_key(instance: WindowsInstance, objects: SettingsObjects) -> Iterator[Finding]:
-    namespace, name = instance.metadata.namespace or objects.namespace, instance.spec.key_secret.name
+    namespace, name = objects.namespace, instance.spec.key_secret.name
     path: Path = ("spec", "keySecret", "name")
     secret = objects.secret(namespace, name)
     if secret is None:
         yield instance.place.error(path, f"there is no Secret {namespace}/{name}; it holds the SSH key as `{KEY}`")
     elif KEY not in secret.data:
         yield secret.place.error(("data", KEY), f"the key is missing; {instance.place.object} is to be reached with it")
-    elif (key := secret.data[KEY]) is not None and "PRIVATE KEY-----" not in key.reveal():
+    elif KEY not in secret.faulty and ((key := secret.data[KEY]) is None or "PRIVATE KEY-----" not in key.reveal()):
         yield secret.place.error(("data", KEY), "this is not a private key in PEM or OpenSSH form")
 
 
