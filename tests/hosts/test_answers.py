@@ -3,6 +3,7 @@
 import pytest
 
 from transom.hosts import answers
+from transom.hosts.answers import Answers
 from transom.hosts.errors import ScriptFailed, Unreadable
 from transom.windows import reg
 from transom.windows.gathering import BOOT, ENVIRONMENT, LEDGER, SERVICES, STORES, Questions
@@ -42,7 +43,7 @@ LEDGERLESS = ("ledger.err", MISSING)
 
 
 def read(questions: Questions, *entries: tuple[str, bytes | None], **also: tuple[str, ...]) -> HostState:
-    return answers.read(gathered(LEDGERLESS, *entries, **{"missing": ("ledger",), **also}), questions)
+    return Answers.of(gathered(LEDGERLESS, *entries, **{"missing": ("ledger",), **also})).state(questions)
 
 
 def test_nothing_there() -> None:
@@ -56,7 +57,7 @@ def test_everything() -> None:
     dependants = (
         rf"{SERVICES}\kubelet".encode() + b"\r\n    DependOnService    REG_MULTI_SZ    containerd\\0Tcpip\r\n\r\nfertig\r\n"
     )
-    state = answers.read(
+    state = Answers.of(
         gathered(
             ("ledger.reg", export(LEDGER, Version="1")),
             ("environment.reg", export(ENVIRONMENT, HTTP_PROXY="http://hunter2")),
@@ -68,9 +69,8 @@ def test_everything() -> None:
             ("service-0.reg", export(SERVICES + r"\ContainerD", ImagePath="x") + b""),
             ("service-1.txt", NO_SERVICE),
             absent=("service-1",),
-        ),
-        questions,
-    )
+        )
+    ).state(questions)
     assert state.services == (Service("ContainerD", ServiceState.RUNNING),)
     assert state.boot == 31
     assert state.dependencies == {"kubelet": ("containerd", "Tcpip")}
@@ -141,7 +141,7 @@ def test_what_cannot_be_read_is_said(
 )
 def test_an_incomplete_file_is_never_used(data: bytes) -> None:
     with pytest.raises(ScriptFailed):
-        answers.read(data, Questions())
+        Answers.of(data).state(Questions())
 
 
 def test_a_question_without_answer_is_no_missing_key() -> None:

@@ -1,6 +1,7 @@
 """What a gather script wrote, as a HostState."""
 
 import re
+from typing import Self
 
 import msgspec
 
@@ -17,12 +18,65 @@ _NO_SUCH_SERVICE = re.compile(rb"(?<![0-9])1060(?![0-9])")
 _AFTER_COLON = re.compile(rb":[ \t]*([0-9]+)")
 
 
-class _Answers(msgspec.Struct, frozen=True):
+class Answers(msgspec.Struct, frozen=True):
     """The files that the script made, by name, and the names of questions without an answer."""
 
     parts: dict[str, bytes]
     missing: frozenset[str]
     absent: frozenset[str]
+
+    @classmethod
+    def of(cls, data: bytes) -> Self:
+        """The parts of a gathered file. Raises ScriptFailed."""
+        sizes: list[tuple[str, int]] = []
+        unanswered: dict[str, set[str]] = {"missing": set(), "absent": set()}
+        position = 0
+        ended = False
+        while not ended and (entry := _ENTRY.match(data, position)):
+            position = entry.end()
+            if entry[1] is None:
+                ended = True
+                continue
+            kind, name = entry[1].decode(), entry[2].decode()
+            if kind == "part":
+                sizes.append((name, int(entry[3] or 0)))
+            else:
+                unanswered[kind].add(name)
+        parts = {}
+        for name, size in sizes:
+            parts[name] = data[position : position + size]
+            position += size
+        if not ended or position != len(data):
+            raise ScriptFailed("what the host gathered is not complete (is its disk full?)")
+        return cls(parts, frozenset(unanswered["missing"]), frozenset(unanswered["absent"]))
+
+    def state(self, questions: Questions) -> HostState:
+        """The state that a gather of `questions` found. Raises Unreadable, ScriptFailed."""
+        registry = self.export("ledger", LEDGER) or Registry()
+        if questions.environment:
+            environment = self.export("environment", ENVIRONMENT)
+            if environment is None:
+                raise Unreadable(f"{ENVIRONMENT} cannot be read")
+            registry = registry.merged(environment)
+        for number, path in enumerate(questions.stores):
+            registry = registry.merged(_listed(self.text(f"store-{number}", path), path))
+        for number, path in enumerate(questions.keys):
+            registry = registry.merged(self.export(f"key-{number}", path) or Registry())
+        services = []
+        for number, name in enumerate(questions.services):
+            state = _service_state(self, f"service-{number}", name)
+            if state is None:
+                continue
+            path = rf"{SERVICES}\{name}"
+            exported = self.export(f"service-{number}", path)
+            key = exported.key(path) if exported else None
+            if exported is None or key is None:
+                raise Unreadable(f"{path} cannot be read, and the service is there")
+            registry = registry.merged(exported)
+            services.append(Service(key.path.rsplit("\\", 1)[1], state))
+        boot = query.number(self.text("boot", BOOT) or b"", "BootId") if questions.boot else None
+        dependencies = query.dependencies(self.parts.get("dependants.txt", b""), SERVICES) if questions.dependants else None
+        return HostState(registry, tuple(services), boot, dependencies)
 
     def export(self, name: str, path: str) -> Registry | None:
         """The keys of an export; None where the key is not there. Raises Unreadable."""
@@ -49,36 +103,6 @@ class _Answers(msgspec.Struct, frozen=True):
             raise Unreadable(f"{path} cannot be read: access is denied. The user must be an administrator with access to it")
 
 
-def read(data: bytes, questions: Questions) -> HostState:
-    """The state that a gather of `questions` found. Raises Unreadable, ScriptFailed."""
-    answers = _split(data)
-    registry = answers.export("ledger", LEDGER) or Registry()
-    if questions.environment:
-        environment = answers.export("environment", ENVIRONMENT)
-        if environment is None:
-            raise Unreadable(f"{ENVIRONMENT} cannot be read")
-        registry = registry.merged(environment)
-    for number, path in enumerate(questions.stores):
-        registry = registry.merged(_listed(answers.text(f"store-{number}", path), path))
-    for number, path in enumerate(questions.keys):
-        registry = registry.merged(answers.export(f"key-{number}", path) or Registry())
-    services = []
-    for number, name in enumerate(questions.services):
-        state = _service_state(answers, f"service-{number}", name)
-        if state is None:
-            continue
-        path = rf"{SERVICES}\{name}"
-        exported = answers.export(f"service-{number}", path)
-        key = exported.key(path) if exported else None
-        if exported is None or key is None:
-            raise Unreadable(f"{path} cannot be read, and the service is there")
-        registry = registry.merged(exported)
-        services.append(Service(key.path.rsplit("\\", 1)[1], state))
-    boot = query.number(answers.text("boot", BOOT) or b"", "BootId") if questions.boot else None
-    dependencies = query.dependencies(answers.parts.get("dependants.txt", b""), SERVICES) if questions.dependants else None
-    return HostState(registry, tuple(services), boot, dependencies)
-
-
 def merged(first: HostState, second: HostState) -> HostState:
     """Both; where both know a thing, what the second says."""
     again = {service.name.casefold() for service in second.services}
@@ -91,37 +115,13 @@ def merged(first: HostState, second: HostState) -> HostState:
     )
 
 
-def _split(data: bytes) -> _Answers:
-    sizes: list[tuple[str, int]] = []
-    unanswered: dict[str, set[str]] = {"missing": set(), "absent": set()}
-    position = 0
-    ended = False
-    while not ended and (entry := _ENTRY.match(data, position)):
-        position = entry.end()
-        if entry[1] is None:
-            ended = True
-            continue
-        kind, name = entry[1].decode(), entry[2].decode()
-        if kind == "part":
-            sizes.append((name, int(entry[3] or 0)))
-        else:
-            unanswered[kind].add(name)
-    parts = {}
-    for name, size in sizes:
-        parts[name] = data[position : position + size]
-        position += size
-    if not ended or position != len(data):
-        raise ScriptFailed("what the host gathered is not complete")
-    return _Answers(parts, frozenset(unanswered["missing"]), frozenset(unanswered["absent"]))
-
-
 def _listed(text: bytes | None, path: str) -> Registry:
     if text is None:
         return Registry()
     return Registry([Key(path, None), *(Key(rf"{path}\{name}", None) for name in query.subkeys(text, path))])
 
 
-def _service_state(answers: _Answers, part: str, name: str) -> ServiceState | None:
+def _service_state(answers: Answers, part: str, name: str) -> ServiceState | None:
     """None where there is no such service: Windows says 1060, Wine prints nothing."""
     text = answers.parts.get(f"{part}.txt", b"")
     if part in answers.absent:

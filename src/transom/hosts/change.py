@@ -62,22 +62,21 @@ async def carry_out(
         await directory.remove(name)
         raise
     ended = await _run(directory, name)
-    told = await directory.transport.read(remote(name, "result.txt"), _RESULT_LIMIT)
-    result = _Result((told or b"").decode("ascii", "replace").splitlines())
-    if told is None or not result.says("taken") or not result.says("begun"):
+    if not ended.succeeded:
+        told = await directory.transport.read(remote(name, "result.txt"), _RESULT_LIMIT)
         await directory.remove(name)
-        raise result.refusal(owner)
-    after = await collect(directory, ended, questions, current=name)
-    await directory.remove(name, ("change.cmd", "result.txt"))
-    return Change(after, result.values("restarted"), result.trouble(plan, patience))
+        raise _Result(told or b"").refusal(owner)
+    found = await collect(directory, ended, "change.cmd")
+    result = _Result(found.parts.get("result.txt", b""))
+    return Change(found.state(questions), result.values("restarted"), result.trouble(plan, patience))
 
 
 async def _put(directory: Directory, name: str, files: Sequence[Script]) -> None:
     """All files or none: they get their directory's name when every one of them is complete."""
     transport, temporary = directory.transport, f"{name}.tmp"
-    if not await transport.make_directory(remote(temporary)):
-        raise FileRefused(f"{local(temporary)} cannot be made (is the disk full?)")
     try:
+        if not await transport.make_directory(remote(temporary)):
+            raise FileRefused(f"{local(temporary)} cannot be made (is the disk full?)")
         await asyncio.gather(*(transport.create(remote(temporary, file.name), file.content) for file in files))
         await directory.rename(temporary, name)
     except (FileRefused, asyncio.CancelledError):
@@ -102,8 +101,8 @@ async def _run(directory: Directory, name: str) -> Run:
 class _Result:
     """The lines of `result.txt`: a word each, and what it is about."""
 
-    def __init__(self, lines: Sequence[str]) -> None:
-        self._lines = [line.strip() for line in lines]
+    def __init__(self, text: bytes) -> None:
+        self._lines = [line.strip() for line in text.decode("ascii", "replace").splitlines()]
 
     def says(self, word: str) -> bool:
         return word in self._lines

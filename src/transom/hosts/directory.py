@@ -16,6 +16,7 @@ _STALE = 3600
 # g: gathered, p: a pass, t and v: a lock that was to be taken, or was taken away
 _TEMPORARY = re.compile(r"[gptv]-([0-9a-f]{8})-[0-9a-f]+(?:\.tmp)?")
 _KEPT = re.compile(r"gather-[0-9a-f]{12}\.cmd(?:\.[0-9a-f]+)?|generation")
+_LOCK = re.compile("lock")
 
 
 def remote(*names: str) -> str:
@@ -35,6 +36,8 @@ class Directory:
         self.transport, self.owner = transport, owner
         self._alone = alone
         """Whether no other process of this owner is at work on the host: what it left is then nobody's."""
+        self._seen: set[str] = set()
+        """The scripts that this pass has compared."""
         self.found: Found = "found"
         """`made` until the directory, made by this pass, was closed to others."""
 
@@ -44,12 +47,16 @@ class Directory:
             self.found = "made"
 
     async def has(self, script: Script) -> bool:
-        """Whether the script is there as it should be. Raises FileRefused for other content under its name."""
+        """Whether the script is there as it should be; looked at once in a pass. Raises FileRefused for other content."""
+        if script.name in self._seen:
+            return True
         held = await self.transport.read(remote(script.name), len(script.content) + 1)
         if held is not None and held != script.content:
             raise FileRefused(
                 f"{local(script.name)} was changed by somebody; remove it, and see who can write to {BASE}",
             )
+        if held is not None:
+            self._seen.add(script.name)
         return held is not None
 
     async def install(self, script: Script, suffix: str) -> None:
@@ -76,8 +83,10 @@ class Directory:
 
     async def check_made(self) -> None:
         """After a directory that we made was closed: nobody may have put anything into it before. Raises DirectoryNotOurs."""
-        foreign = [name for name in await self.transport.names(SFTP_BASE) if not self._is_ours(name)]
-        if foreign:
+        # another owner's first pass at this very moment is no stranger
+        known = (_TEMPORARY, _KEPT, _LOCK)
+        names = await self.transport.names(SFTP_BASE)
+        if not all(any(pattern.fullmatch(name) for pattern in known) for name in names):
             raise DirectoryNotOurs(f"{BASE} holds things that Transom did not put there; look who made it, and remove it")
         self.found = "found"
 

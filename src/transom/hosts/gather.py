@@ -4,7 +4,8 @@ import asyncio
 import re
 import secrets
 
-from transom.hosts import answers, script
+from transom.hosts import script
+from transom.hosts.answers import Answers
 from transom.hosts.directory import Directory, local, remote
 from transom.hosts.errors import DirectoryNotOurs, ScriptFailed
 from transom.hosts.script import BASE, Script
@@ -14,7 +15,7 @@ from transom.windows.state import HostState
 
 _REFUSED = "transom-refused:"
 _LEFT = "transom-left: "
-_GATHERED = re.compile(r"transom-gather: (g-[0-9a-f]{8}-[0-9]+) ([0-9]+)")
+_GATHERED = re.compile(r"transom-gather: ([gp]-[0-9a-f]{8}-[0-9a-f]+) ([0-9]+)")
 _LIMIT = 64 * 2**20
 
 
@@ -30,7 +31,7 @@ async def gather(directory: Directory, questions: Questions) -> HostState:
     ended = await transport.run(local(asked.name))
     if made:
         await asyncio.gather(directory.check_made(), transport.remove(remote(asked.name)))
-    return await collect(directory, ended, questions)
+    return (await collect(directory, ended)).state(questions)
 
 
 async def install(directory: Directory, questions: Questions) -> Script:
@@ -41,11 +42,8 @@ async def install(directory: Directory, questions: Questions) -> Script:
     return asked
 
 
-async def collect(directory: Directory, ended: Run, questions: Questions, *, current: str = "") -> HostState:
-    """What a script that gathered has left: fetched, and removed from the host. Raises HostError.
-
-    `current` is a directory of this pass that is still needed.
-    """
+async def collect(directory: Directory, ended: Run, *scripts: str) -> Answers:
+    """What a script that gathered has left: fetched, and removed from the host with `scripts`. Raises HostError."""
     if any(line.startswith(_REFUSED) for line in ended.lines):
         raise DirectoryNotOurs(
             f"{BASE} belongs to somebody who is neither SYSTEM nor Administrators; look who made it, and remove it"
@@ -60,8 +58,8 @@ async def collect(directory: Directory, ended: Run, questions: Questions, *, cur
     if data is None:
         raise ScriptFailed("the host's answers are not where its script said")
     left = [line.removeprefix(_LEFT) for line in ended.lines if line.startswith(_LEFT)]
-    others = [other for other in left if other not in (name, current)]
+    others = [other for other in left if other != name]
     if others:
         await directory.tidy(others, name)
-    await directory.remove(name, ("gathered",))
-    return answers.read(data, questions)
+    await directory.remove(name, ("gathered", *scripts))
+    return Answers.of(data)

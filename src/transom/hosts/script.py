@@ -57,8 +57,8 @@ class Patience(msgspec.Struct, frozen=True):
         return self.services.get(name.casefold(), self.start)
 
     def total(self, plan: Plan) -> int:
-        """Seconds that the restarts of a plan may take together."""
-        return 60 + sum(map(self.stopping, plan.stop)) + sum(map(self.starting, plan.start))
+        """Seconds that the restarts of a plan may take together; looking costs time as well as waiting."""
+        return 60 + 2 * (sum(map(self.stopping, plan.stop)) + sum(map(self.starting, plan.start)))
 
 
 def command(path: str) -> str:

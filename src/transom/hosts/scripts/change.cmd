@@ -107,7 +107,8 @@ goto follow
 :gather
 if defined OVER exit /b 1
 if exist "%HERE%\restarts.txt" type "%HERE%\restarts.txt" >>"%RESULT%"
-if not exist "%LOCK%\%PASS%" del /q "%HERE%\boot.txt" "%HERE%\job-started" "%HERE%\job.cmd" "%HERE%\restarts.txt" "%HERE%\state.txt" 2>nul
+if not exist "%LOCK%\%PASS%" del /q "%HERE%\job-started" "%HERE%\job.cmd" 2>nul
+set "TRANSOM_PASS=%PASS%"
 call "%BASE%\@GATHER@"
 exit /b 0
 

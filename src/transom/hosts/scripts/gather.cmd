@@ -7,6 +7,9 @@ set "REG=%SystemRoot%\System32\reg.exe"
 set "ICACLS=%SystemRoot%\System32\icacls.exe"
 set "POWERSHELL=%SystemRoot%\System32\WindowsPowerShell\v1.0\powershell.exe"
 set "TRIES=0"
+rem A script that calls this one has a directory already, and its result comes along.
+set "NAME=%TRANSOM_PASS%"
+if defined NAME goto claimed
 :claim
 set /a TRIES+=1
 if %TRIES% GTR 20 exit /b 1
@@ -14,8 +17,10 @@ set "NAME=g-@TAG@-%RANDOM%%RANDOM%"
 call :zero
 mkdir "%BASE%\%NAME%" 2>nul
 if errorlevel 1 goto claim
+:claimed
 cd /d "%BASE%\%NAME%"
 set "PARTS=index.txt"
+if exist result.txt call :part result.txt
 call :export ledger "@LEDGER@"
 @SECURE@
 @QUESTIONS@
@@ -37,6 +42,7 @@ exit /b 0
 
 :export
 "%REG%" export "%~2" %1.reg /y /reg:64 >nul 2>%1.err
+if errorlevel 1 goto missing
 if not exist %1.reg goto missing
 call :part %1.reg
 exit /b 0

@@ -1,0 +1,166 @@
+"""Passes on simulated hosts beside bare asyncssh loops, in one run: `python -m benchmarks.hosts [--hosts 1000]`.
+
+The hosts are in a process of their own; CPU is that of the client's process alone.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import asyncssh
+
+from transom.hosts import script
+from transom.hosts.connection import Access
+from transom.hosts.directory import remote
+from transom.hosts.fleet import side_by_side
+from transom.hosts.known_hosts import NoHostKeys
+from transom.hosts.owner import Owner
+from transom.hosts.passes import PassResult, Settings, converge
+from transom.proxy.secret import Secret
+from transom.simulator import Simulator
+from transom.windows.gathering import LEDGER, RESTARTS, SERVICES, STORES, Questions
+from transom.windows.plan import Plan
+from transom.windows.registry import SetValue, binary, multi_sz, sz
+from transom.windows.state import HostState
+
+OWNER = Owner("bench@bench", "pid 1")
+SERVICE = "containerd"
+ENVIRONMENT = rf"{SERVICES}\{SERVICE}"
+QUESTIONS = Questions(services=(SERVICE, "kubelet"), stores=(rf"{STORES}\ROOT\Certificates", rf"{STORES}\CA\Certificates"))
+CERTIFICATES = 5
+AT_ONCE = 32
+ROUNDS = 30
+
+
+async def serve(count: int) -> None:
+    async with Simulator() as simulator:
+        for _ in range(count):
+            await simulator.add_host(services={SERVICE: (), "kubelet": (SERVICE,)})
+        key = simulator.client_key.export_private_key().decode()
+        sys.stdout.write(json.dumps({"key": key, "ports": [host.port for host in simulator.hosts]}) + "\n")
+        sys.stdout.flush()
+        await asyncio.to_thread(sys.stdin.read)
+
+
+def planner(value: str) -> Callable[[HostState], Plan]:
+    wanted = multi_sz([f"HTTPS_PROXY={value}", f"HTTP_PROXY={value}", "NO_PROXY=.svc,.cluster.local,10.0.0.0/8"])
+
+    def plan(state: HostState) -> Plan:
+        notes = state.registry.key(RESTARTS)
+        if state.registry.value(ENVIRONMENT, "Environment") == wanted and not (notes and notes.values):
+            return Plan()
+        certificates = [
+            SetValue(rf"{STORES}\ROOT\Certificates\{number:040X}", "Blob", binary(bytes(1200)))
+            for number in range(CERTIFICATES)
+        ]
+        ledger = [SetValue(LEDGER, f"Entry{number}", sz("x" * 100)) for number in range(10)]
+        owed = [SetValue(RESTARTS, name, sz("running")) for name in (SERVICE, "kubelet")]
+        edits = (*ledger, *owed, SetValue(ENVIRONMENT, "Environment", wanted), *certificates)
+        return Plan(edits=edits, stop=("kubelet", SERVICE), start=(SERVICE, "kubelet"))
+
+    return plan
+
+
+async def transom(access: Access, value: str) -> PassResult:
+    result = await converge(access, NoHostKeys(), Settings(OWNER), QUESTIONS, planner=planner(value), missing=lambda _: None)
+    if result.error is not None:
+        raise result.error
+    return result
+
+
+def bare_connection(access: Access, key: asyncssh.SSHKey) -> asyncssh.SSHClientConnection:
+    return asyncssh.connect(access.address, access.port, username=access.username, client_keys=[key], known_hosts=None)
+
+
+async def bare_gather(access: Access, key: asyncssh.SSHKey) -> int:
+    """The same script, and the same file fetched."""
+    async with bare_connection(access, key) as connection:
+        ended = await connection.run(rf"cmd.exe /d /c {script.BASE}\{script.gather(QUESTIONS, OWNER).name}", check=True)
+        directory = str(ended.stdout).split("transom-gather: ")[1].split()[0]
+        async with connection.start_sftp_client() as sftp:
+            async with sftp.open(remote(directory, "gathered"), "rb") as file:
+                data = await file.read()
+            await sftp.remove(remote(directory, "gathered"))
+            await sftp.rmdir(remote(directory))
+    return len(data)
+
+
+async def bare_change(access: Access, key: asyncssh.SSHKey) -> None:
+    """Two commands, and a file of 8 kB."""
+    async with bare_connection(access, key) as connection:
+        await connection.run("cmd.exe /d /c hostname.exe")
+        await connection.run("cmd.exe /d /c hostname.exe")
+        async with connection.start_sftp_client() as sftp, sftp.open("C:/ProgramData/bench.txt", "wb") as file:
+            await file.write(bytes(8000))
+
+
+async def over_all(accesses: list[Access], work: Callable[[Access], Awaitable[object]]) -> tuple[float, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    async for _ in side_by_side(accesses, work, AT_ONCE):
+        pass
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+async def timed(work: Callable[[], Awaitable[object]]) -> float:
+    begun = time.perf_counter()
+    await work()
+    return time.perf_counter() - begun
+
+
+async def measure(ports: list[int], pem: str) -> None:
+    key = asyncssh.import_private_key(pem)
+    accesses = [Access("127.0.0.1", port, keys=(Secret(pem),)) for port in ports]
+    one = accesses[0]
+    await transom(one, "http://proxy:3128")
+    fetched = await bare_gather(one, key)
+    ours, bare = [], []
+    for _ in range(ROUNDS):
+        ours.append(await timed(lambda: transom(one, "http://proxy:3128")))
+        bare.append(await timed(lambda: bare_gather(one, key)))
+    mine, reference = statistics.median(ours), statistics.median(bare)
+    print(
+        f"nothing to do, one host, median of {ROUNDS}: {mine * 1000:.1f} ms; bare {reference * 1000:.1f} ms; ratio {mine / reference:.2f}"
+    )
+    print(f"fetched: {fetched} bytes")
+    reference_wall, reference_cpu = await over_all(accesses, lambda access: bare_change(access, key))
+    for label, value in (
+        ("first apply", "http://proxy:3128"),
+        ("proxy change", "http://other:3128"),
+        ("nothing to do", "http://other:3128"),
+    ):
+        wall, cpu = await over_all(accesses, lambda access, value=value: transom(access, value))
+        print(
+            f"{label}, {len(accesses)} hosts: CPU {cpu:.1f} s, {wall:.1f} s; bare CPU {reference_cpu:.1f} s, {reference_wall:.1f} s; "
+            f"CPU ratio {cpu / reference_cpu:.2f}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--hosts", type=int, default=1000)
+    parser.add_argument("--serve", action="store_true")
+    chosen = parser.parse_args()
+    if chosen.serve:
+        asyncio.run(serve(chosen.hosts))
+        return
+    command = [sys.executable, "-m", "benchmarks.hosts", "--serve", "--hosts", str(chosen.hosts)]
+    server = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent.parent
+    )
+    try:
+        assert server.stdout
+        told = json.loads(server.stdout.readline())
+        asyncio.run(measure(told["ports"], told["key"]))
+    finally:
+        server.terminate()
+        server.wait()
+
+
+if __name__ == "__main__":
+    main()
