@@ -5,6 +5,7 @@ import base64
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncssh
@@ -99,9 +100,9 @@ class Cluster:
     @contextlib.asynccontextmanager
     async def operator(self, client: Client | None = None, **options: Any) -> AsyncIterator[Operator]:
         """An operator in this process; a fault of its own fails the test."""
-        pace = options.pop("pace", Pace())
+        pace, now = options.pop("pace", Pace()), options.pop("now", lambda: datetime.now(UTC))
         made = Options(namespace=self.namespace, pace=pace, reflector=QUICK, workers=8, **options)
-        operator = Operator(client or self.client, made)
+        operator = Operator(client or self.client, made, now=now)
         stop = asyncio.Event()
         running = asyncio.create_task(operator.run(stop))
         try:

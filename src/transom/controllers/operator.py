@@ -7,11 +7,13 @@ import re
 import secrets
 import socket
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 import structlog
 
+from transom.controllers.egress import EgressController
 from transom.controllers.settings import CurrentSettings
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched
@@ -49,15 +51,22 @@ class Options(msgspec.Struct, frozen=True):
 class Operator:
     """One process. `run` works until it is told to stop."""
 
-    def __init__(self, client: Client, options: Options, observe: Callable[[PassResult], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        options: Options,
+        observe: Callable[[PassResult], None] = lambda _: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self._client = client
         self._options = options
         self._host_name = _OTHER.sub("-", socket.gethostname()) or "transom"
         self.identity = f"{self._host_name}_{secrets.token_hex(4)}"
         self.watched = Watched(client, options.namespace, options.reflector)
-        self.settings = CurrentSettings(self.watched, client.connection.server)
-        self.windows = WindowsController(self.watched, self.settings, pace=options.pace, observe=observe)
-        self.election = LeaseElection(client, options.namespace, self.identity, terms=options.terms)
+        self.settings = CurrentSettings(self.watched, client.connection.server, now)
+        self.egress = EgressController(self.watched, self.settings, now=now)
+        self.windows = WindowsController(self.watched, self.settings, pace=options.pace, observe=observe, now=now)
+        self.election = LeaseElection(client, options.namespace, self.identity, terms=options.terms, now=now)
         self._owner = Owner("transom-operator", self._host_name)
         self.dropped_events = 0
         self.working = False
@@ -66,17 +75,17 @@ class Operator:
     @property
     def controllers(self) -> Sequence[Controller]:
         """Those that were asked for."""
-        named: dict[str, Controller] = {"windows": self.windows}
+        named: dict[str, Controller] = {"egress": self.egress, "windows": self.windows}
         return [controller for name, controller in named.items() if name in self._options.controllers]
 
     @property
     def ready(self) -> bool:
         """Whether everything has been read that decisions are made from. A standby is ready, too."""
-        return self.watched.synced
+        return self.settings.begun.is_set()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; then what was begun is ended in order, and the lease is given back."""
-        following = asyncio.ensure_future(self.watched.run())
+        following = asyncio.ensure_future(self._follow())
         working = asyncio.ensure_future(self._lead())
         stopping = asyncio.ensure_future(stop.wait())
         tasks = (following, working, stopping)
@@ -99,12 +108,16 @@ class Operator:
         if self.working:
             await asyncio.wait((working,), timeout=DRAIN)
 
+    async def _follow(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.watched.run())
+            group.create_task(self.settings.run())
+
     async def _lead(self) -> None:
-        await self.watched.wait_synced()
+        await self.settings.begun.wait()
         self._owner = await self._who()
-        self.settings.begin()
-        if "windows" in self._options.controllers:
-            self.windows.begin()
+        for controller in self.controllers:
+            controller.begin()
         _log.info("ready", instances=len(self.watched.windows_instances), nodes=len(self.watched.nodes))
         if self._options.leader_elect:
             await self.election.run(self._serve_term)

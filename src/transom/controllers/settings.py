@@ -8,6 +8,7 @@ from typing import Final
 import structlog
 
 from transom.controllers.watched import Watched
+from transom.kube.errors import ApiError
 from transom.proxy.objects import Networks
 from transom.proxy.settings import Effective, Egress, Instance, effective
 
@@ -17,6 +18,7 @@ Cluster = tuple[str, str] | None
 Listener = Callable[[frozenset[Cluster]], None]
 SETTLE: Final = 0.2
 """Seconds that changes are collected for: what `kubectl apply` sends as several objects is one change."""
+_AGAIN: Final = 2.0
 
 
 class CurrentSettings:
@@ -33,19 +35,54 @@ class CurrentSettings:
         self._now = now
         self._valid: dict[Cluster, Egress] = {}
         self._listeners: list[Listener] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._update_listeners: list[Callable[[], None]] = []
+        self._dirty = asyncio.Event()
+        self._had_any = False
         self.newest: Effective | None = None
-        """What the objects say now, valid or not; None before `begin`."""
+        """What the objects say now, valid or not; None before `run` has read them."""
+        self.begun = asyncio.Event()
+        """Set once the settings of the beginning are known."""
         self._held = Effective(None, {}, Networks(), ())
 
-    def begin(self) -> None:
-        """Read the stores, which have been filled, and follow them from now on."""
+    async def run(self) -> None:
+        """Follow the stores, until cancelled, from when all of them have been filled."""
+        await self._watched.wait_synced()
         self.update()
-        self._watched.on_settings(self._soon)
+        self._watched.on_settings(self._dirty.set)
+        self.begun.set()
+        while True:
+            await self._dirty.wait()
+            await asyncio.sleep(SETTLE)
+            self._dirty.clear()
+            try:
+                accident = await self._lost_by_accident()
+            except ApiError as error:
+                _log.warning("cannot tell why there is no EgressProxy any more", error=str(error))
+                self._dirty.set()
+                await asyncio.sleep(_AGAIN)
+                continue
+            if not accident:
+                self.update()
+
+    async def _lost_by_accident(self) -> bool:
+        """Whether the last EgressProxy went with its definition: nobody said then that there is to be no proxy."""
+        any_there = len(self._watched.egress_proxies) > 0
+        if any_there or not self._had_any:
+            self._had_any = any_there
+            return False
+        if await self._watched.settings_definition_stands():
+            self._had_any = False
+            return False
+        _log.warning("the definition of EgressProxy was removed: the last settings are kept until there is one again")
+        return True
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` with the clusters whose settings changed."""
         self._listeners.append(listener)
+
+    def on_update(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever everything was computed anew, whether it became something else or not."""
+        self._update_listeners.append(listener)
 
     def of(self, instance: Instance) -> Egress | None:
         """The last valid settings of a host; None where there have not been any since the start."""
@@ -64,10 +101,9 @@ class CurrentSettings:
 
     def update(self) -> None:
         """Compute everything anew, and tell who is concerned."""
-        self._timer = None
         if not self._watched.settings_known:
-            # the definition of EgressProxy is gone: this is an accident, not the wish to have no proxy
             return
+        self._had_any = self._had_any or len(self._watched.egress_proxies) > 0
         objects = self._watched.objects()
         newest = effective(objects, self._now(), self._server)
         newest = Effective(newest.own, newest.clusters, newest.networks, (*objects.findings, *newest.findings))
@@ -89,7 +125,5 @@ class CurrentSettings:
             _log.info("settings changed", clusters=len(changed))
             for listener in self._listeners:
                 listener(frozenset(changed))
-
-    def _soon(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(SETTLE, self.update)
+        for told in self._update_listeners:
+            told()

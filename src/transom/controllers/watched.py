@@ -5,10 +5,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from transom.kube.client import Client
-from transom.kube.objects import Node, T, Whole
+from transom.kube.errors import NotFound
+from transom.kube.objects import BundleHolder, Node, T, Whole
 from transom.kube.reflector import PACE, Pace, Reflector
 from transom.kube.resources import (
+    BUNDLE_HOLDERS,
     CONFIG_MAPS,
+    DEFINITIONS,
     EGRESS_PROXIES,
     NODES,
     OPENSHIFT_INFRASTRUCTURES,
@@ -20,6 +23,7 @@ from transom.kube.resources import (
     Resource,
 )
 from transom.kube.store import IndexFunction, Store
+from transom.proxy.injection import LABEL, OPENSHIFT_LABEL
 from transom.proxy.objects import SettingsObjects
 from transom.sources.objects import ObjectReader, Objects
 from transom.windows.instance import WindowsInstance
@@ -51,6 +55,9 @@ class Watched:
         for resource in (OPENSHIFT_PROXIES, OPENSHIFT_NETWORKS, OPENSHIFT_INFRASTRUCTURES, SERVICE_CIDRS):
             self._watch_settings(resource)
         self.clusters = self._watch_settings(CLUSTERS)
+        self.bundle_holders: list[Store[BundleHolder]] = [
+            self._watch(BUNDLE_HOLDERS, labels=label) for label in (LABEL, OPENSHIFT_LABEL)
+        ]
 
     async def run(self) -> None:
         """Follow the server until cancelled."""
@@ -72,6 +79,19 @@ class Watched:
     def settings_known(self) -> bool:
         """Whether the server has the kind EgressProxy: without it nobody can say that there is no proxy."""
         return self.reflectors[self._egress_proxies_reflector].present
+
+    @property
+    def openshift_proxy(self) -> bool:
+        """Whether OpenShift's `Proxy/cluster` is there: it is the base of the settings then."""
+        return any(resource is OPENSHIFT_PROXIES and store.snapshot().get("cluster") for resource, store in self._settings)
+
+    async def settings_definition_stands(self) -> bool:
+        """Whether the kind EgressProxy is there to stay, as the server says now. Raises ApiError."""
+        try:
+            found = await self._client.get(DEFINITIONS, f"{EGRESS_PROXIES.plural}.{EGRESS_PROXIES.group}")
+        except NotFound:
+            return False
+        return found.metadata.deletion_timestamp is None
 
     def on_settings(self, changed: Callable[[], None]) -> None:
         """Call `changed` after each change of an object that settings are made of."""
@@ -104,10 +124,12 @@ class Watched:
         namespace: str | None = None,
         fields: str = "",
         *,
+        labels: str = "",
         indexes: dict[str, IndexFunction[T]] | None = None,
     ) -> Store[T]:
         store: Store[T] = Store(indexes)
-        reflector = Reflector(self._client, resource, store, namespace=namespace, fields=fields, pace=self._pace)
+        pace = self._pace
+        reflector = Reflector(self._client, resource, store, namespace=namespace, labels=labels, fields=fields, pace=pace)
         self.reflectors.append(reflector)
         self.kinds.append(resource.kind)
         return store

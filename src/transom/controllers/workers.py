@@ -21,6 +21,10 @@ class Controller(Protocol):
 
     queue: KeyQueue[Name]
 
+    def begin(self) -> None:
+        """Follow the stores, which have been filled, and ask for what is there."""
+        ...
+
     async def reconcile(self, key: Name, term: Term) -> Outcome:
         """Work on one key. What it raises costs this key alone, but for LeaseLost, which ends the term."""
         ...

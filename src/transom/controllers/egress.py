@@ -1,0 +1,249 @@
+"""The settings' own objects: the status of each EgressProxy, and the ConfigMaps that ask for the trust bundle."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from transom.controllers import egress_status
+from transom.controllers.settings import Cluster, CurrentSettings
+from transom.controllers.status import Verdict, Verdicts
+from transom.controllers.term import Term
+from transom.controllers.watched import Watched
+from transom.controllers.windows import Outcome
+from transom.kube.apply import differs
+from transom.kube.errors import Conflict, NotFound
+from transom.kube.events import Regarding
+from transom.kube.objects import BundleHolder, Whole
+from transom.kube.queue import KeyQueue, Priority
+from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES
+from transom.kube.store import Name, name_of
+from transom.proxy.injection import LABEL, OPENSHIFT_LABEL, trust_text
+from transom.proxy.layers import BASE
+from transom.proxy.settings import Egress
+from transom.readiness import Answer, failures, probe
+
+_log: Final = structlog.get_logger("transom.egress")
+SYSTEM_CA_FILE: Final = "/etc/ssl/certs/ca-certificates.crt"
+CHECK: Final = 300.0
+"""Seconds between two tries of the endpoints while they answer."""
+CHECK_FAILED: Final = 30.0
+"""The same while one does not."""
+_SWEEP: Final[Name] = (None, "")
+
+
+class EgressController:
+    """Keys are names: of an EgressProxy (without a namespace), or of a ConfigMap (with one)."""
+
+    def __init__(
+        self,
+        watched: Watched,
+        settings: CurrentSettings,
+        *,
+        system_ca_file: str = SYSTEM_CA_FILE,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._watched = watched
+        self._settings = settings
+        self._system_ca_file = system_ca_file
+        self._now = now
+        self._probed: dict[Name, tuple[Egress, float, list[Answer]]] = {}
+        self._released: dict[Name, str] = {}
+        self._texts: tuple[Egress | None, dict[bool, tuple[str, str]]] = (None, {})
+        self.queue: KeyQueue[Name] = KeyQueue()
+
+    def begin(self) -> None:
+        """Follow the stores, which have been filled."""
+        self._settings.on_update(self._settings_updated)
+        self._settings.subscribe(self._settings_changed)
+        for store in self._watched.bundle_holders:
+            store.subscribe(self._holder_changed)
+        self._settings_updated()
+        self.queue.add(_SWEEP, Priority.CHECK)
+
+    # --- which object concerns which key
+
+    def _settings_updated(self) -> None:
+        for held in self._watched.egress_proxies.snapshot():
+            self.queue.add((None, held.metadata.name))
+
+    def _settings_changed(self, clusters: frozenset[Cluster]) -> None:
+        if None in clusters:
+            for store in self._watched.bundle_holders:
+                for name in store.snapshot().names():
+                    self.queue.add(name)
+
+    def _holder_changed(self, name: Name, before: BundleHolder | None, after: BundleHolder | None) -> None:
+        if after is None and before is not None and before.ours and before.metadata.uid:
+            # the label went, or the whole object: it is our key that has to go, if it is there
+            self._released[name] = before.metadata.uid
+        elif after is not None:
+            self._released.pop(name, None)
+        if after is None or before is None or _shape(before) != _shape(after):
+            self.queue.add(name)
+
+    # --- one key
+
+    async def reconcile(self, key: Name, term: Term) -> Outcome:
+        """Bring one status, or one ConfigMap, up to date. Raises ApiError."""
+        if key == _SWEEP:
+            await self._sweep(term)
+            return Outcome()
+        if key[0] is not None:
+            return await self._inject(key, term)
+        held = self._watched.egress_proxies.snapshot().get(key[1])
+        if held is None or self._settings.newest is None:
+            self._probed.pop(key, None)
+            return Outcome()
+        return await self._report(held, term)
+
+    async def _report(self, held: Whole, term: Term) -> Outcome:
+        newest = self._settings.newest
+        assert newest is not None  # asked before
+        name, own = held.metadata.name, self._settings.own
+        spec = held.value.get("spec") or {}
+        superseded = self._watched.openshift_proxy
+        found = egress_status.concerning(name, spec, self._watched.namespace, newest.findings)
+        verdicts = egress_status.validity(name, spec, found, superseded=superseded)
+        fields: dict[str, Any] = {}
+        again: float | None = None
+        if name == BASE and own is not None:
+            if not superseded:
+                fields = egress_status.effective_fields(own)
+            answers = await self._answers((None, name), own)
+            verdicts["Ready"] = egress_status.readiness(answers)
+            if answers:
+                again = CHECK_FAILED if failures(answers) else CHECK
+        await self._write(held, verdicts, fields, term)
+        return Outcome(again=again)
+
+    async def _answers(self, key: Name, own: Egress) -> list[Answer]:
+        """What the endpoints of the settings that hold said, asked again only when it is time."""
+        if not own.readiness_endpoints:
+            return []
+        time = asyncio.get_running_loop().time()
+        probed = self._probed.get(key)
+        if probed is not None and probed[0] == own:
+            _, when, answers = probed
+            if time - when < (CHECK_FAILED if failures(answers) else CHECK) - 1:
+                return answers
+        answers = await probe(own)
+        self._probed[key] = (own, time, answers)
+        return answers
+
+    async def _write(self, held: Whole, verdicts: Verdicts, fields: Mapping[str, Any], term: Term) -> None:
+        meta, live = held.metadata, held.value.get("status") or {}
+        wanted = egress_status.merged(live, verdicts, fields, meta.generation, self._now())
+        desired = {"metadata": {"name": meta.name, "uid": meta.uid}, "status": wanted}
+        if not differs(desired, held.value, "status"):
+            return
+        value = {"apiVersion": EGRESS_PROXIES.api_version, "kind": EGRESS_PROXIES.kind, **desired}
+        try:
+            await term.client.server_side_apply(EGRESS_PROXIES, value, meta.name, subresource="status")
+        except (NotFound, Conflict) as error:
+            _log.info("status not written: the object is gone", error=str(error))
+            return
+        self._tell(held, live, verdicts, term)
+
+    def _tell(self, held: Whole, live: Mapping[str, Any], verdicts: Verdicts, term: Term) -> None:
+        """Events: what became wrong, or right again. Told after the status is written, so once."""
+        meta = held.metadata
+        regarding = Regarding(EGRESS_PROXIES.api_version, EGRESS_PROXIES.kind, meta.name, None, meta.uid)
+        before = {one.get("type"): one for one in live.get("conditions") or ()}
+        for type_, bad in (("Valid", "InvalidSettings"), ("Ready", "EndpointFailed")):
+            verdict = verdicts.get(type_)
+            if verdict is None:
+                continue
+            was = before.get(type_) or {}
+            if verdict.status == "False" and (was.get("status") != "False" or was.get("message") != verdict.message):
+                term.recorder.warning(regarding, bad, verdict.message)
+            elif verdict.status == "True" and was.get("status") == "False":
+                term.recorder.normal(regarding, type_, verdict.message)
+        self._tell_superseded(regarding, before, verdicts.get("Superseded"), term)
+
+    def _tell_superseded(
+        self, regarding: Regarding, before: Mapping[Any, Mapping[str, Any]], verdict: Verdict | None, term: Term
+    ) -> None:
+        if verdict and verdict.status == "True" and (before.get("Superseded") or {}).get("status") != "True":
+            term.recorder.warning(regarding, verdict.reason, verdict.message)
+
+    # --- ConfigMaps that ask for the bundle
+
+    async def _inject(self, key: Name, term: Term) -> Outcome:
+        own = self._settings.own
+        if own is None:
+            # there have been no valid settings since the start: what is there stays
+            return Outcome()
+        holder = next(
+            (found for store in self._watched.bundle_holders if (found := store.snapshot().get(key[1], key[0]))), None
+        )
+        bundle_only = self._asked(holder)
+        uid = holder.metadata.uid if holder else self._released.get(key)
+        if bundle_only is None or not own.trust:
+            if uid is not None and (holder is None or holder.ours):
+                await self._apply(key, uid, None, term)
+            self._released.pop(key, None)
+            return Outcome()
+        try:
+            text, digest = self._text(bundle_only=bundle_only, own=own)
+        except OSError as error:
+            _log.error("the system's CAs cannot be read", file=self._system_ca_file, error=error.strerror)  # said in full
+            return Outcome(failed=True)
+        if holder is not None and (holder.sha256 != digest or not holder.ours):
+            await self._apply(key, uid, text, term)
+        return Outcome()
+
+    async def _sweep(self, term: Term) -> None:
+        """Find the ConfigMaps that lost their label while nobody was looking."""
+        listing = await term.client.list_objects(BUNDLE_HOLDERS)
+        labelled = {name for store in self._watched.bundle_holders for name in store.snapshot().names()}
+        for holder in listing.items:
+            name = name_of(holder)
+            if holder.ours and name not in labelled and holder.metadata.uid:
+                self._released[name] = holder.metadata.uid
+                self.queue.add(name)
+
+    def _asked(self, holder: BundleHolder | None) -> bool | None:
+        """Whether the bundle alone is asked for; None where nothing is."""
+        labels = (holder.metadata.labels or {}) if holder else {}
+        if labels.get(LABEL) in ("true", "bundle-only"):
+            return labels[LABEL] == "bundle-only"
+        if labels.get(OPENSHIFT_LABEL) == "true" and not self._watched.openshift_proxy:
+            return False
+        return None
+
+    def _text(self, *, bundle_only: bool, own: Egress) -> tuple[str, str]:
+        """What a ConfigMap gets, and its SHA-256; made once for all of them."""
+        if self._texts[0] is not own:
+            self._texts = (own, {})
+        made = self._texts[1]
+        if bundle_only not in made:
+            system = "" if bundle_only else Path(self._system_ca_file).read_text()
+            text = trust_text(own.trust, system)
+            made[bundle_only] = text, hashlib.sha256(text.encode()).hexdigest()
+        return made[bundle_only]
+
+    async def _apply(self, key: Name, uid: str | None, text: str | None, term: Term) -> None:
+        """Apply our key, or, without a text, nothing: the server then takes the key out, and leaves the others."""
+        value: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": key[1], "namespace": key[0], "uid": uid},
+        }
+        if text is not None:
+            value["data"] = {BundleHolder.KEY: text}
+        try:
+            await term.client.server_side_apply(BUNDLE_HOLDERS, value, key[1], key[0])
+        except (NotFound, Conflict) as error:
+            _log.info("ConfigMap is gone", error=str(error))
+        else:
+            _log.info("trust bundle written" if text is not None else "trust bundle taken out")
+
+
+def _shape(holder: BundleHolder) -> tuple[Any, ...]:
+    labels = holder.metadata.labels or {}
+    return holder.metadata.uid, holder.sha256, holder.ours, labels.get(LABEL), labels.get(OPENSHIFT_LABEL)

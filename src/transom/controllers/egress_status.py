@@ -1,0 +1,132 @@
+"""The status of an EgressProxy: what is wrong with it, and what of it holds. Pure."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from transom.controllers.status import Verdict, Verdicts, timestamp
+from transom.proxy.finding import Finding
+from transom.proxy.layers import BASE
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.proxy.trust import pem
+from transom.proxy.url import parse
+from transom.readiness import Answer
+
+TYPES: Final = ("Valid", "TrustBundleValid", "Ready", "Superseded")
+"""Those that the egress controller speaks of; others in a status stay as they are."""
+_SHOWN: Final = 3
+_MAX_MESSAGE: Final = 4096
+
+
+def concerning(name: str, spec: Mapping[str, Any], namespace: str, findings: Iterable[Finding]) -> list[Finding]:
+    """The findings about an EgressProxy, and about the Secret and the ConfigMap that it names."""
+    objects = {f"EgressProxy/{name}"}
+    for kind, field in (("Secret", "credentialsSecret"), ("ConfigMap", "trustedCA")):
+        reference = spec.get(field)
+        if isinstance(reference, Mapping) and reference.get("name"):
+            objects.add(f"{kind}/{namespace}/{reference['name']}")
+    return [finding for finding in findings if finding.object in objects]
+
+
+def validity(name: str, spec: Mapping[str, Any], findings: Sequence[Finding], *, superseded: bool) -> Verdicts:
+    """What can be said without asking anybody."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    of_trust = [one for one in errors if one.object.startswith("ConfigMap/") or one.field.startswith("spec.trustedCA")]
+    verdicts = {
+        "Valid": Verdict("False", "Invalid", _told(name, errors))
+        if errors
+        else Verdict("True", "Valid", _with_warnings("the settings are valid", name, findings)),
+    }
+    if not spec.get("trustedCA"):
+        verdicts["TrustBundleValid"] = Verdict("True", "NotConfigured", "spec.trustedCA is not set")
+    elif of_trust:
+        verdicts["TrustBundleValid"] = Verdict("False", "Invalid", _told(name, of_trust))
+    else:
+        verdicts["TrustBundleValid"] = Verdict("True", "Valid", "every certificate can be read")
+    if name == BASE:
+        verdicts["Superseded"] = (
+            Verdict("True", "OpenShiftProxy", "Proxy/cluster of config.openshift.io is the base; this object adds to it")
+            if superseded
+            else Verdict("False", "NotSuperseded", "this object is the base")
+        )
+    return verdicts
+
+
+def readiness(answers: Sequence[Answer]) -> Verdict:
+    """What the endpoints said."""
+    if not answers:
+        return Verdict("True", "NotConfigured", "spec.readinessEndpoints is not set")
+    failed = [
+        f"spec.readinessEndpoints[{index}]: {parse(answer.endpoint).redacted} through the proxy, 3 tries: {answer.failure}"
+        for index, answer in enumerate(answers)
+        if answer.failure
+    ]
+    if failed:
+        return Verdict("False", "EndpointFailed", "; ".join(failed))
+    return Verdict("True", "EndpointsAnswer", f"{len(answers)} of {len(answers)} answer through the proxy")
+
+
+def effective_fields(egress: Egress) -> dict[str, Any]:
+    """The settings that hold, as they may be shown."""
+    fields: dict[str, Any] = {
+        "httpProxy": _redacted(egress.http_proxy),
+        "httpsProxy": _redacted(egress.https_proxy),
+        "noProxy": egress.no_proxy,
+    }
+    if egress.trust:
+        fields["trustBundle"] = {
+            "sha256": hashlib.sha256(pem(egress.trust).encode()).hexdigest(),
+            "certificates": len(egress.trust),
+            "earliestExpiry": timestamp(min(one.not_after for one in egress.trust)),
+        }
+    return {name: value for name, value in fields.items() if value}
+
+
+def merged(
+    live: Mapping[str, Any], verdicts: Verdicts, fields: Mapping[str, Any], generation: int | None, now: datetime
+) -> dict[str, Any]:
+    """The whole status: conditions that nobody spoke of stay as they are, and a time is new where a status is another."""
+    held = {one.get("type"): one for one in live.get("conditions") or ()}
+    conditions = []
+    for type_ in dict.fromkeys((*TYPES, *held)):
+        before, verdict = held.get(type_), verdicts.get(str(type_))
+        if verdict is None:
+            if before is not None:
+                conditions.append(dict(before))
+            continue
+        same = before is not None and before.get("status") == verdict.status
+        condition = {
+            "type": type_,
+            "status": verdict.status,
+            "reason": verdict.reason,
+            "message": verdict.message[:_MAX_MESSAGE],
+            "lastTransitionTime": before["lastTransitionTime"] if same and before else timestamp(now),
+        }
+        if generation is not None:
+            condition["observedGeneration"] = generation
+        conditions.append(condition)
+    status = {**fields, "conditions": conditions}
+    return status | ({"observedGeneration": generation} if generation is not None else {})
+
+
+def _told(name: str, findings: Sequence[Finding]) -> str:
+    told = [_one(name, finding) for finding in findings[:_SHOWN]]
+    rest = len(findings) - len(told)
+    return "; ".join(told) + (f"; and {rest} more" if rest else "")
+
+
+def _one(name: str, finding: Finding) -> str:
+    """A finding as a sentence that begins with its field."""
+    where = finding.field if finding.object == f"EgressProxy/{name}" else f"{finding.field} of {finding.object}"
+    return f"{where}: {finding.message}"
+
+
+def _with_warnings(text: str, name: str, findings: Sequence[Finding]) -> str:
+    warnings = [finding for finding in findings if finding.severity == "warning"]
+    return f"{text}; warning: {_told(name, warnings)}" if warnings else text
+
+
+def _redacted(url: Secret | None) -> str:
+    return parse(url.reveal()).redacted if url else ""
