@@ -82,3 +82,14 @@ def test_a_cluster_without_a_proxy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("defect", ["http://", "http:p.x"])
 def test_the_operators_known_defects_are_not_copied(defect: str, tmp_path: Path) -> None:
     assert run("validate", "-f", write(tmp_path, openshift_proxy({"httpProxy": defect}))).code == 2
+
+
+def test_every_field(tmp_path: Path) -> None:
+    files = [str(EXAMPLES / "every-field.yaml"), write(tmp_path, config_map("corp-ca", {"ca-bundle.crt": certificate("Corp")}))]
+    ran = run("validate", "-o", "json", *(part for file in files for part in ("-f", file)))
+    assert (ran.code, ran.json) == (0, [])
+    own = examine(load(files), NOW).settings.own
+    assert own is not None
+    assert own.https_proxy is not None
+    assert own.https_proxy.reveal() == "http://user:hunter2%25@proxy.corp.example:3128"
+    assert (own.readiness_policy, own.windows.restart, own.consumers) == ("Gate", "Rolling", ("Nodes", "Apps", "Pods"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from transom.proxy import proxy_url
+from transom.proxy import no_proxy, proxy_url
 from transom.proxy.url import URL, InvalidURL, parse
 
 pytestmark = pytest.mark.lab
@@ -101,14 +101,84 @@ def drawn() -> list[str]:
     return list(urls)
 
 
+ADDRESSES = (
+    "10.0.0.1",
+    "10.0.0.256",
+    "010.0.0.1",
+    "10.0.0",
+    "2001:db8::1",
+    "::",
+    "::ffff:10.0.0.1",
+    "fe80::1%eth0",
+    "1::2::3",
+    "",
+)
+ADDRESSES += (
+    "10.0.0.1.",
+    "0x0a.0.0.1",
+    "1:2:3:4:5:6:7:8",
+    "1:2:3:4:5:6:7::",
+    "::1.2.3",
+    "12345::",
+    "[::1]",
+    "١.1.1.1",
+    "0.0.0.0",
+)
+LENGTHS = (
+    "",
+    "/",
+    "/0",
+    "/8",
+    "/08",
+    "/32",
+    "/33",
+    "/128",
+    "/129",
+    "/-1",
+    "/+8",
+    "/8x",
+    "/٨",
+    "/255.0.0.0",
+    "/8/8",
+    "/1000000000",
+)
+
+
+def items() -> list[str]:
+    """Addresses and CIDRs: each with each, and each with a character put in somewhere."""
+    choose = random.Random(20261121)
+    drawn = dict.fromkeys(address + length for address in ADDRESSES for length in LENGTHS)
+    while len(drawn) < DRAWN:
+        item = choose.choice(ADDRESSES) + choose.choice(LENGTHS)
+        at = choose.randrange(len(item) + 1)
+        drawn.setdefault(item[:at] + choose.choice("0123456789abf:./%- ") + item[at + choose.randrange(2) :])
+    return list(drawn)
+
+
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[str, Any]]]:
-    program = tmp_path_factory.mktemp("go") / "proxyurl"
-    subprocess.run(["go", "build", "-o", str(program), "."], cwd=Path(__file__).parent / "go", check=True)
-    urls = drawn()
-    lines = "".join(json.dumps({"url": url}) + "\n" for url in urls)
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    built = tmp_path_factory.mktemp("go") / "proxyurl"
+    subprocess.run(["go", "build", "-o", str(built), "."], cwd=Path(__file__).parent / "go", check=True)
+    return built
+
+
+def asked(program: Path, questions: list[dict[str, str]]) -> list[Any]:
+    lines = "".join(json.dumps(question) + "\n" for question in questions)
     result = subprocess.run([str(program)], input=lines, capture_output=True, text=True, check=True)
-    return list(zip(urls, map(json.loads, result.stdout.splitlines()), strict=True))
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def answers(program: Path) -> list[tuple[str, dict[str, Any]]]:
+    urls = drawn()
+    return list(zip(urls, asked(program, [{"url": url} for url in urls]), strict=True))
+
+
+def test_addresses_and_cidrs(program: Path) -> None:
+    texts = items()
+    said = asked(program, [{"item": item} for item in texts])
+    ours = [{"ip": no_proxy.is_ip(item), "cidr": no_proxy.is_cidr(item)} for item in texts]
+    assert [(text, mine, gos) for text, mine, gos in zip(texts, ours, said, strict=True) if mine != gos] == []
 
 
 def ours(url: URL) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import pickle
 import tempfile
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -29,6 +30,8 @@ COMMANDS = (
     ("no-proxy", "merge", "-o", "json", "-f", "{}"),
     ("render", "-f", "{}"),
     ("render", "-o", "json", "-f", "{}"),
+    ("diff", "-f", "{}"),
+    ("apply", "-o", "json", "-f", "{}"),
     ("trust", "inspect", "{}/manifests.yaml"),
     ("trust", "inspect", "-o", "json", "{}/manifests.yaml"),
 )
@@ -36,6 +39,14 @@ HIDDEN = Secret("hunter2")
 # each half has letters that no message has side by side
 HALVES = st.text(st.sampled_from("QZXJKVW983hunter2%^&!\"\\é@:/#?,; '[]{}<>|`~$*\n\t\0*-_."), min_size=6, max_size=14)
 PASSWORDS = st.tuples(HALVES, HALVES).map(lambda halves: f"QX9{halves[0]}hunter2{halves[1]}ZJ8")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What the commands keep between runs is not to be the person's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 def forms(password: str) -> set[str]:
@@ -110,7 +121,11 @@ def manifests(draw: st.DrawFn) -> tuple[str, str]:
     ]
     bundle = draw(st.sampled_from([key, certificate("Root") + key, password, f"-----BEGIN CERTIFICATE-----\n{password}\n"]))
     objects.append(config_map("ca", {"ca-bundle.crt": bundle}))
-    host = {"address": draw(st.sampled_from(["win-1.x", proxy])), "username": draw(st.sampled_from(["Administrator", "a\nb"]))}
+    host = {
+        "port": 1,
+        "address": draw(st.sampled_from(["127.0.0.1", proxy])),
+        "username": draw(st.sampled_from(["Administrator", "a\nb"])),
+    }
     meta = {"name": "win-1", "labels": {"transom.dev/inject-trusted-cabundle": "true"}}
     objects.append({"apiVersion": "transom.dev/v1alpha1", "kind": "WindowsInstance", "metadata": meta, "spec": host})
     style = draw(st.sampled_from(["plain", "flow", "json"]))

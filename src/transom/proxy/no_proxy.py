@@ -18,7 +18,7 @@ MAX_LENGTH: Final = 30_000
 Variables")."""
 ALL: Final = "*"
 
-_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _DOMAIN = re.compile(rf"\.?{_LABEL}(\.{_LABEL})*\.?\Z")
 _LIKE_ADDRESS = re.compile(r"\.?[0-9.]+\Z")
 _BLANKS: Final = " \t\r\n\v\f\x85\xa0"
@@ -41,10 +41,10 @@ def join(items: Iterable[str]) -> str:
 def is_cidr(text: str) -> bool:
     """Whether Go's net.ParseCIDR takes it: an address, a slash and a decimal length; host bits may be set."""
     address, slash, length = text.partition("/")
-    if not slash or not length.isascii() or not length.isdigit() or (len(length) > 1 and length[0] == "0"):
+    if not slash or not length.isascii() or not length.isdigit():
         return False
     version = _ip_version(address)
-    return version is not None and int(length) <= (32 if version == 4 else 128)
+    return version is not None and int(length[-6:]) <= (32 if version == 4 else 128) and not length[:-6].strip("0")
 
 
 def is_ip(text: str) -> bool:

@@ -1,10 +1,12 @@
 // Command proxyurl reads JSON lines {"url": …} and says of each what Go makes of it: net/url.ParseRequestURI, and
 // golang.org/x/net/http/httpproxy, which is what kubelet, containerd and most programs in a cluster read proxy URLs with.
+// Of lines {"item": …} it says whether net.ParseIP and net.ParseCIDR take them.
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"net"
 	"net/url"
 	"os"
 
@@ -44,12 +46,20 @@ func main() {
 	out := json.NewEncoder(os.Stdout)
 	for lines.Scan() {
 		var line struct {
-			URL string `json:"url"`
+			URL  string  `json:"url"`
+			Item *string `json:"item"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 			panic(err)
 		}
 		var a answer
+		if line.Item != nil {
+			_, _, err := net.ParseCIDR(*line.Item)
+			if err := out.Encode(map[string]bool{"ip": net.ParseIP(*line.Item) != nil, "cidr": err == nil}); err != nil {
+				panic(err)
+			}
+			continue
+		}
 		if u, err := url.ParseRequestURI(line.URL); err == nil {
 			a.Parsed = taken(u)
 		}
