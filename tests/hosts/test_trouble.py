@@ -53,13 +53,14 @@ async def test_a_key_without_permission_is_said(host: SimulatedHost, key: str) -
     assert (await apply(host, VALUE + "0")).error is None
 
 
-async def test_a_service_that_does_not_stop_is_named_and_the_others_run(host: SimulatedHost) -> None:
+async def test_a_service_that_does_not_stop_is_named_and_the_others_run(simulator: Simulator) -> None:
+    host = SimulatedHost(simulator, await simulator.add_host(services={FIRST: (), SECOND: ()}))
     service = host.simulated.services.get(FIRST)
     service.stops = False
     stuck = await apply(host, VALUE, settings(stop=3))
     assert isinstance(stuck.error, RestartsFailed)
     assert f"{FIRST} did not stop within 3 s" in str(stuck.error)
-    assert await host.state(SECOND) == "RUNNING"
+    assert (await host.state(SECOND), stuck.restarted) == ("RUNNING", (SECOND,))
     assert "lock" not in host.files()
     service.stops = True
     host.simulated.services.kill(FIRST)

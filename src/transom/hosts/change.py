@@ -20,6 +20,7 @@ from transom.windows.plan import Plan
 from transom.windows.state import HostState
 
 _RESULT_LIMIT = 32768
+_UNFINISHED = "the restarts have not ended; they go on by themselves, and the next pass looks at them again"
 _BEFORE_LEAVING = 30
 """Seconds that a script may still take when the pass is called off."""
 
@@ -63,9 +64,12 @@ async def carry_out(
         raise
     ended = await _run(directory, name)
     if not ended.succeeded:
-        told = await directory.transport.read(remote(name, "result.txt"), _RESULT_LIMIT)
+        told = _Result(await directory.transport.read(remote(name, "result.txt"), _RESULT_LIMIT) or b"")
+        if told.says("unfinished"):
+            # the job still reads its script
+            raise RestartsFailed(_UNFINISHED)
         await directory.remove(name)
-        raise _Result(told or b"").refusal(owner)
+        raise told.refusal(owner)
     found = await collect(directory, ended, "change.cmd")
     result = _Result(found.parts.get("result.txt", b""))
     return Change(found.state(questions), result.values("restarted"), result.trouble(plan, patience))
@@ -89,9 +93,9 @@ async def _run(directory: Directory, name: str) -> Run:
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
-        done, _ = await asyncio.wait([running], timeout=_BEFORE_LEAVING)
-        if done:
-            with suppress(HostError):
+        with suppress(HostError, TimeoutError):
+            ended = await asyncio.wait_for(asyncio.shield(running), _BEFORE_LEAVING)
+            if ended.succeeded:
                 await directory.remove(name)
         raise
     finally:
@@ -127,13 +131,10 @@ class _Result:
             return ImportFailed("reg import did not take the change; the user must be an administrator with access to the keys")
         if self.says("nojob"):
             return RestartsFailed("the restarts could not be started: Windows did not run the service TransomRestart")
-        problems = [
-            *(f"{_service(text)} did not stop within {patience.stopping(_service(text))} s" for text in self.values("stuck")),
-            *(
-                f"{_service(text)} does not run, {patience.starting(_service(text))} s after its start"
-                for text in self.values("unstarted")
-            ),
-        ]
+        stuck = [_service(text) for text in self.values("stuck")]
+        down = [name for name in map(_service, self.values("unstarted")) if name not in stuck]
+        problems = [f"{name} did not stop within {patience.stopping(name)} s" for name in stuck]
+        problems += [f"{name} does not run, {patience.starting(name)} s after its start" for name in down]
         if problems:
             return RestartsFailed(
                 "; ".join(problems) + ". Every other service that should run was started; the next pass tries again"

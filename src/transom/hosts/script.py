@@ -8,7 +8,7 @@ import hashlib
 import importlib.resources
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 import msgspec
@@ -69,6 +69,7 @@ def command(path: str) -> str:
     return line
 
 
+@lru_cache(maxsize=256)
 def gather(questions: Questions, owner: Owner, base: Found = "found") -> Script:
     """The script that reads the answers to `questions`; its name carries the hash of its content. Raises NotExpressible."""
     content = _render(

@@ -104,10 +104,11 @@ if %WAITED% GTR 3 "%PING%" -n 2 127.0.0.1 >nul
 goto follow
 :unfinished
 >>"%RESULT%" echo unfinished
+exit /b 1
 :gather
 if defined OVER exit /b 1
 if exist "%HERE%\restarts.txt" type "%HERE%\restarts.txt" >>"%RESULT%"
-if not exist "%LOCK%\%PASS%" del /q "%HERE%\job-started" "%HERE%\job.cmd" 2>nul
+del /q "%HERE%\job-started" "%HERE%\job.cmd" 2>nul
 set "TRANSOM_PASS=%PASS%"
 call "%BASE%\@GATHER@"
 exit /b 0

@@ -56,9 +56,17 @@ exit /b 0
 if %TRIES% GTR 3 "%PING%" -n 2 127.0.0.1 >nul
 exit /b 0
 
+rem %1 stop or start, %2 name: now, and then every ten seconds, for the SCM may keep who asks waiting.
+:ask
+if %TRIES% LSS %NEXT% exit /b 0
+if %TRIES% GTR 1 set /a NEXT=TRIES+10
+"%SC%" %1 "%~2" >nul 2>nul
+exit /b 0
+
 rem %1 number, %2 name, %3 note, %4 seconds
 :stop
 set "TRIES=0"
+set "NEXT=0"
 call :state %2
 if "%STATE%"=="" goto gone
 if not "%3"=="check" goto owed
@@ -68,7 +76,7 @@ if "%STATE%"=="3" goto stopping
 set "SKIP_%1="
 :owed
 if "%STATE%"=="1" goto stopped
-"%SC%" stop "%~2" >nul 2>nul
+if not "%STATE%"=="3" call :ask stop %2
 call :state %2
 set /a TRIES+=1
 if "%STATE%"=="1" goto stopped
@@ -108,11 +116,12 @@ rem %1 number, %2 name, %3 seconds
 :start
 if defined SKIP_%1 exit /b 0
 set "TRIES=0"
+set "NEXT=0"
 :poll
 call :state %2
 if "%STATE%"=="4" goto running
 if "%STATE%"=="" goto gone
-if "%STATE%"=="1" "%SC%" start "%~2" >nul 2>nul
+if "%STATE%"=="1" call :ask start %2
 set /a TRIES+=1
 if %TRIES% GTR %3 goto unstarted
 call :sleep
