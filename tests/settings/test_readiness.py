@@ -21,6 +21,8 @@ from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
 from transom.readiness import probe
 
+pytestmark = pytest.mark.server
+
 CREDENTIALS = base64.b64encode(b"user:hunter2%^&").decode()
 USERINFO = "user:hunter2%25%5E%26"
 

@@ -150,7 +150,7 @@ def damaged(draw: st.DrawFn, text: str) -> str:
     return text
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(manifests())
 def test_no_password_in_any_output(drawn: tuple[str, str]) -> None:
     password, text = drawn
