@@ -8,6 +8,7 @@ from re import compile as compile_pattern
 from time import time
 
 ADMINISTRATORS = "S-1-5-32-544"
+_ENTRY = 1  # bytes of a file without content
 
 _TEXTS = {
     2: "The system cannot find the file specified.",
@@ -176,7 +177,7 @@ class FileSystem:
         if node is None:
             if not create:
                 raise FileError(2)
-            self.claim(0 if self.free is None else 1)
+            self.claim(_ENTRY)
             node = File(name)
             node.modified = int(time())
             self._link(parent, node)
@@ -211,7 +212,7 @@ class FileSystem:
         if isinstance(node, Directory) and node.entries:
             raise FileError(145)
         if isinstance(node, File):
-            self._give_back(node)
+            self._give_back(node, _ENTRY)
         self._unlink(node)
 
     def remove_tree(self, directory: Directory) -> None:
@@ -285,9 +286,9 @@ class FileSystem:
         del node.parent.entries[node.name.upper()]
         node.parent = None
 
-    def _give_back(self, file: File) -> None:
+    def _give_back(self, file: File, entry: int = 0) -> None:
         if self.free is not None:
-            self.free += len(file.data)
+            self.free += len(file.data) + entry
 
 
 def listed(directory: Directory) -> list[Node]:
