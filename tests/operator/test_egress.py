@@ -8,6 +8,7 @@ import pytest
 from lab.control_plane import ControlPlane
 from tests.operator.bundles import ROOT_1, ROOT_2
 from tests.operator.clusters import PASSWORD, PROXY, WHOLE_EVENTS, Cluster
+from tests.operator.foreign import OPENSHIFT_PROXIES
 
 from transom.controllers.egress import SYSTEM_CA_FILE
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
@@ -236,29 +237,6 @@ async def test_endpoints_are_tried_through_the_proxy(cluster: Cluster) -> None:
     listener.close()
 
 
-OPENSHIFT_DEFINITION: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "proxies.config.openshift.io",
-        "annotations": {"api-approved.kubernetes.io": "https://github.com/openshift/api/pull/470"},
-    },
-    "spec": {
-        "group": "config.openshift.io",
-        "scope": "Cluster",
-        "names": {"kind": "Proxy", "plural": "proxies", "singular": "proxy", "listKind": "ProxyList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
-
-
 async def test_openshifts_proxy_is_the_base_as_soon_as_there_is_one(cluster: Cluster, control_plane: ControlPlane) -> None:
     """The kind comes while the operator runs; OpenShift's label is left to OpenShift then."""
     await cluster.bundle(ROOT_1)
@@ -271,7 +249,7 @@ async def test_openshifts_proxy_is_the_base_as_soon_as_there_is_one(cluster: Clu
         await until(cluster, Superseded="NotSuperseded")
         await until_keys(cluster, "openshift", "ca-bundle.crt")
         try:
-            await asyncio.to_thread(control_plane.apply, [OPENSHIFT_DEFINITION])
+            await asyncio.to_thread(control_plane.apply, [OPENSHIFT_PROXIES])
             ready = ("wait", "--for=condition=Established", "--timeout=20s", "crd/proxies.config.openshift.io")
             await asyncio.to_thread(control_plane.kubectl, *ready)
             await asyncio.to_thread(control_plane.apply, [proxy])

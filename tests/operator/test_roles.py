@@ -1,0 +1,106 @@
+"""The roles of `transom manifests` are what `transom run` needs: nothing it asks for is refused, and no verb is left over."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from tests.operator.bundles import ROOT_1
+from tests.operator.clusters import PROXY, Cluster
+from tests.operator.foreign import EVERYTHING
+from tests.operator.programs import Program
+
+from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
+from transom.manifests.roles import roles
+
+pytestmark = pytest.mark.lab
+LABEL = "transom.dev/inject-trusted-cabundle"
+Use = tuple[str, str, str]
+"""Group, resource with its subresource, and verb."""
+
+
+def granted(objects: list[dict[str, Any]], kind: str, namespace: str | None = None) -> set[Use]:
+    return {
+        (group, resource, verb)
+        for one in objects
+        if one["kind"] == kind and one["metadata"].get("namespace") == namespace
+        for rule in one["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def asked(cluster: Cluster, user: str) -> list[tuple[Use, str | None, int]]:
+    """What a user asked for: the use, the namespace, the code of the answer."""
+    found = []
+    for entry in cluster.control_plane.audit():
+        if entry["user"]["username"] == user and "objectRef" in entry:
+            reference = entry["objectRef"]
+            resource = "/".join(filter(None, (reference["resource"], reference.get("subresource"))))
+            use = (reference.get("apiGroup", ""), resource, entry["verb"])
+            found.append((use, reference.get("namespace"), entry.get("responseStatus", {}).get("code", 0)))
+    return found
+
+
+async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> None:
+    control_plane, namespace = cluster.control_plane, cluster.namespace
+    objects = list(roles(namespace, ("egress", "windows")))
+    await asyncio.to_thread(control_plane.apply, [*objects, *EVERYTHING])
+    token = await asyncio.to_thread(control_plane.service_account_token, namespace, "transom")
+    kubeconfig = control_plane.user_kubeconfig(f"{namespace}-limited", token)
+    user = f"system:serviceaccount:{namespace}:transom"
+
+    host = await cluster.simulator.add_host()
+    await cluster.bundle(ROOT_1)
+    await cluster.put(CONFIG_MAPS, "asks", metadata={"name": "asks", "namespace": namespace, "labels": {LABEL: "bundle-only"}})
+    valid = {"httpProxy": PROXY, "httpsProxy": PROXY, "trustedCA": {"name": "corp-ca"}}
+    invalid = valid | {"noProxy": "*.example.com"}
+    await cluster.proxy(**valid)
+    await cluster.instance("win-1", host)
+
+    async def is_valid(wanted: str) -> None:
+        async with asyncio.timeout(20):
+            while True:
+                held = (await cluster.client.get(EGRESS_PROXIES, "cluster")).value.get("status") or {}
+                if any(one["type"] == "Valid" and one["status"] == wanted for one in held.get("conditions", ())):
+                    return
+                await asyncio.sleep(0.05)
+
+    wanted = {
+        "ClusterRole": (None, granted(objects, "ClusterRole")),
+        "own": (namespace, granted(objects, "Role", namespace)),
+        "default": ("default", granted(objects, "Role", "default")),
+    }
+
+    def left_over() -> dict[str, list[Use]]:
+        uses = asked(cluster, user)
+        return {
+            role: sorted(uses_of - {use for use, where, _ in uses if place is None or where == place})
+            for role, (place, uses_of) in wanted.items()
+        }
+
+    async with Program(cluster, kubeconfig=kubeconfig) as program:
+        await cluster.until("win-1", seconds=40, ProxyApplied="True/Applied", TrustApplied="True/Applied")
+        # a thing that happens again is told by another count of the same event
+        for _ in range(2):
+            await cluster.proxy(**invalid)
+            await is_valid("False")
+            await cluster.proxy(**valid)
+            await is_valid("True")
+        for port in (1, host.port, 1):
+            await cluster.instance("win-1", host, port=port)
+            await cluster.until("win-1", Reachable="True" if port == host.port else "False")
+        await cluster.delete(EGRESS_PROXIES, "cluster")
+        for _ in range(60):
+            if not any(left_over().values()):
+                break
+            await asyncio.sleep(0.5)
+        assert await program.terminate() == 0
+        log = program.log()
+    refused = [(use, where) for use, where, code in asked(cluster, user) if code in (401, 403)]
+    assert refused == []
+    assert "forbidden" not in log
+    assert left_over() == {"ClusterRole": [], "own": [], "default": []}
+    everything = json.dumps({"apiVersion": "v1", "kind": "List", "items": [*objects, *EVERYTHING]})
+    await asyncio.to_thread(control_plane.kubectl, "delete", "-f", "-", input=everything)
