@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from transom.proxy import no_proxy, proxy_url
+from transom.proxy.secret import Secret
 from transom.proxy.url import URL, InvalidURL, parse
 
 pytestmark = pytest.mark.lab
@@ -182,15 +183,18 @@ def test_addresses_and_cidrs(program: Path) -> None:
 
 
 def ours(url: URL) -> dict[str, Any]:
-    def encoded(raw: bytes | None) -> str | None:
-        return None if raw is None else base64.b64encode(raw).decode()
+    def encoded(text: str | None) -> str | None:
+        return None if text is None else base64.b64encode(text.encode("utf-8", "surrogateescape")).decode()
+
+    def revealed(secret: Secret | None) -> str | None:
+        return None if secret is None else secret.reveal()
 
     return {
         "scheme": url.scheme,
-        "host": encoded(url.host.encode("utf-8", "surrogateescape")),
+        "host": encoded(url.host),
         "port": url.port,
-        "username": encoded(url.username),
-        "password": encoded(url.password),
+        "username": encoded(revealed(url.username)),
+        "password": encoded(revealed(url.password)),
         "has_user": url.username is not None,
     }
 

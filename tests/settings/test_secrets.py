@@ -2,8 +2,10 @@
 
 import base64
 import copy
+import io
 import json
 import pickle
+import pprint
 import tempfile
 import traceback
 from collections.abc import Iterator
@@ -17,10 +19,15 @@ import structlog
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.settings.bundles import certificate, cluster, config_map, egress_proxy, openshift_proxy, secret
+from rich.console import Console
+from rich.pretty import Pretty
+from tests.settings.bundles import NOW, certificate, cluster, config_map, egress_proxy, openshift_proxy, secret, write
 from tests.settings.command import run
 
 from transom.proxy.secret import Secret
+from transom.proxy.url import parse, redacted
+from transom.sources.directory import load
+from transom.sources.examination import examine
 
 COMMANDS = (
     ("validate", "-f", "{}"),
@@ -210,3 +217,30 @@ def test_equal_secrets_are_equal_without_being_shown() -> None:
     assert Secret("hunter2") == Secret("hunter2")
     assert Secret("hunter2") != Secret("hunter3")
     assert Secret("hunter2").reveal() == "hunter2"
+
+
+@pytest.mark.parametrize("url", ["http://u:hunter2@p.x:1/x", "http://hunter2:12/34@p.x", "http://u:hunter2@p.x/?a@b"])
+def test_a_url_shows_no_userinfo(url: str) -> None:
+    taken = parse(url)
+    out = io.StringIO()
+    Console(file=out, width=200).print(taken, [taken], Pretty(taken), {"url": taken})
+    shown = [repr(taken), str(taken), f"{taken}", taken.redacted, redacted(url), out.getvalue(), pprint.pformat({"a": [taken]})]
+    assert not [text for text in shown if "hunter2" in text]
+    if "hunter2@" in url:
+        with pytest.raises(TypeError):
+            msgspec.json.encode(taken)
+
+
+def test_objects_show_no_secret(tmp_path: Path) -> None:
+    spec = {"httpProxy": "http://u:hunter2@p.x:1"}
+    stored = secret("creds", stringData={"username": "u", "password": "hunter2"})
+    objects = load([write(tmp_path, egress_proxy(spec), openshift_proxy(spec, spec), stored)])
+    examined = examine(objects, NOW)
+    out = io.StringIO()
+    Console(file=out, width=200).print(objects, examined, Pretty(objects), Pretty(examined))
+    for text in (repr(objects), repr(examined), pprint.pformat(objects), out.getvalue(), repr(objects.secrets)):
+        assert "creds" in text or "Egress" in text
+        assert "hunter2" not in text
+    for value in (objects, examined):
+        with pytest.raises(TypeError):
+            msgspec.json.encode(value)

@@ -82,6 +82,10 @@ def effective(objects: SettingsObjects, now: datetime, server: str | None = None
             broken.add(layer.source.place.object)
 
     base = layers.base_settings(objects)
+    if base and objects.proxy:
+        fields = "the proxies, noProxy, trustedCA and readinessEndpoints"
+        message = f"OpenShift's Proxy/cluster is the base: {fields} of this object are not used"
+        findings.append(base.place.warning(("metadata", "name"), message))
     known = networks.of_own_cluster(objects, base.spec.networks if base else None, server)
     own = layers.of_own_cluster(objects)
     merged = _merge_own(own, known)

@@ -5,11 +5,11 @@
 
 import ipaddress
 import re
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from transom.proxy.secret import REDACTED
+from transom.proxy.secret import REDACTED, Secret
 
 USERINFO: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._:~!$&'()*+,;=%@")
 """Bytes that net/url takes in userinfo (validUserinfo)."""
@@ -26,14 +26,14 @@ class InvalidURL(ValueError):
 
 class URL(msgspec.Struct, frozen=True):
     """A URL taken apart. `host` has no brackets, `port` is the text after the last colon or empty; user name and password are
-    decoded bytes, None where there are none. Not for printing: `redacted` is.
+    decoded (bytes that are not UTF-8 as surrogates, PEP 383), None where there are none.
     """
 
     scheme: str
     host: str
     port: str
-    username: bytes | None
-    password: bytes | None
+    username: Secret | None
+    password: Secret | None
     rest: str
     """Path and query as they were written; the opaque part of a URL without `//`."""
     absolute: bool
@@ -42,9 +42,17 @@ class URL(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         return f"URL({self.redacted})"
 
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("url", self.redacted)]
+
     @property
     def redacted(self) -> str:
-        """Scheme, host and port, with `***@` for the userinfo and nothing of path and query."""
+        """Scheme, host and port, with `***@` for the userinfo and nothing of path and query.
+
+        An `@` after the authority may mean that Go took a part of the userinfo for the host: then there is no host either.
+        """
+        if "@" in self.rest:
+            return f"{self.scheme}://{REDACTED}"
         user = f"{REDACTED}@" if self.username is not None else ""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{user}{host}{':' + self.port if self.port else ''}"
@@ -135,11 +143,12 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def _userinfo(raw: bytes) -> tuple[bytes, bytes | None]:
+def _userinfo(raw: bytes) -> tuple[Secret, Secret | None]:
     if not USERINFO.issuperset(raw):
         raise InvalidURL("its user name or password has a character that must be percent-encoded")
     username, colon, password = raw.partition(b":")
-    return _unescape(username, "userinfo"), _unescape(password, "userinfo") if colon else None
+    decoded = Secret(_text(_unescape(password, "userinfo"))) if colon else None
+    return Secret(_text(_unescape(username, "userinfo"))), decoded
 
 
 def _host(scheme: str, raw: bytes) -> bytes:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-import msgspec
 import yaml
 
 from transom.proxy.finding import Path
@@ -48,16 +47,22 @@ class InvalidText(Exception):
         self.column = column
 
 
-class Document(msgspec.Struct, frozen=True, eq=False):
+class Document:
     """One document: its value (dict, list, str, int, float, bool, None), and where each value stands.
 
-    `duplicates` are the paths of keys that stand twice in their mapping; the last one holds.
+    `duplicates` are the paths of keys that stand twice in their mapping; the last one holds. The value may hold passwords: this
+    is no struct, so that nothing prints or encodes it by itself.
     """
 
-    value: Any
-    marks: dict[int, dict[str | int, Mark]]
-    start: Mark
-    duplicates: tuple[tuple[Path, Mark], ...] = ()
+    __slots__ = ("_marks", "duplicates", "start", "value")
+
+    def __init__(
+        self, value: Any, marks: dict[int, dict[str | int, Mark]], start: Mark, duplicates: tuple[tuple[Path, Mark], ...] = ()
+    ) -> None:
+        self.value = value
+        self.start = start
+        self.duplicates = duplicates
+        self._marks = marks
 
     def __repr__(self) -> str:
         return f"Document(line {self.start[0]})"
@@ -66,7 +71,7 @@ class Document(msgspec.Struct, frozen=True, eq=False):
         """Line and column of the value at `path`, or of the nearest one above it that is there."""
         mark, value = self.start, self.value
         for part in path:
-            marks = self.marks.get(id(value)) if isinstance(value, dict | list) else None
+            marks = self._marks.get(id(value)) if isinstance(value, dict | list) else None
             if marks is None or part not in marks:
                 break
             mark, value = marks[part], value[part]
