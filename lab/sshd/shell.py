@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
 from itertools import count
 
 import asyncssh
@@ -41,19 +42,20 @@ class Shell:
         else:
             words = [r"C:\lab\shell.exe"]
             variables["SSH_ORIGINAL_COMMAND"] = command
-        started = await asyncio.create_subprocess_exec(
-            wine.loader(),
-            *words,
+        started = subprocess.Popen(
+            [wine.loader(), *words],
             cwd=self._settings.prefix / "drive_c" / "users" / self._settings.user,
             env=wine.environment(self._settings.prefix, variables),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         try:
             await process.redirect(started.stdin, started.stdout, started.stderr)
-            code = await started.wait()
+            # Not asyncio's own subprocess: its end is known only when all that has its output has ended, too.
+            code = await asyncio.to_thread(started.wait)
         finally:
             await asyncio.to_thread(wine.kill, self._settings.prefix, own)
         await process.stdout.drain()
+        await process.stderr.drain()
         return code

@@ -1,0 +1,59 @@
+"""containerd pulls through the proxy that decrypts TLS: what it takes, and from when it counts."""
+
+import pytest
+from lab.egress import Egress
+from lab.machine import Machine
+from lab.trust import trusted, untrusted
+
+pytestmark = pytest.mark.lab
+NO_NAME, NO_PASSWORD, NO_CA = "no such host", "Proxy Authentication Required", "certificate signed by unknown authority"
+
+
+def pull(machine: Machine, image: str) -> str:
+    """What came of a pull over CRI: empty, or the error."""
+    done = machine.run(r"C:\lab\cri-pull.exe", image)
+    return done.stdout.decode() if done.returncode else ""
+
+
+def proxy(machine: Machine, url: str) -> None:
+    machine.set_service_environment("containerd", [f"HTTPS_PROXY={url}"] if url else [])
+    machine.restart("containerd")
+
+
+def test_proxy_and_ca_count_from_the_next_start_of_the_service(containerd_machine: Machine, egress: Egress) -> None:
+    machine, image = containerd_machine, egress.image("none")
+    assert NO_NAME in pull(machine, image)
+    machine.set_service_environment("containerd", [f"HTTPS_PROXY={egress.url}"])
+    assert NO_NAME in pull(machine, image)
+    machine.restart("containerd")
+    assert NO_CA in pull(machine, image)
+    machine.import_text(trusted(egress.certificate))
+    assert NO_CA in pull(machine, image)
+    machine.restart("containerd")
+    assert pull(machine, image) == ""
+    assert {request.method for request in egress.requests()} == {"CONNECT", "HEAD", "GET"}
+    before = egress.certificate
+    after = egress.rotate()
+    assert before != after
+    assert NO_CA in pull(machine, image)
+    machine.import_text(f"{trusted(after)}\n\n{untrusted(before)}")
+    machine.restart("containerd")
+    assert pull(machine, image) == ""
+    layered = machine.run(r"C:\lab\ctr.exe", "images", "pull", "--all-platforms", egress.image("1"))
+    assert layered.returncode == 0
+    machine.import_text(untrusted(after))
+    machine.restart("containerd")
+    assert NO_CA in pull(machine, image)
+    proxy(machine, "")
+    assert NO_NAME in pull(machine, image)
+
+
+def test_a_proxy_with_a_password_of_special_characters(containerd_machine: Machine, closed_egress: Egress) -> None:
+    machine, image = containerd_machine, closed_egress.image("none")
+    machine.import_text(trusted(closed_egress.certificate))
+    proxy(machine, closed_egress.url)
+    assert NO_PASSWORD in pull(machine, image)
+    proxy(machine, closed_egress.url_with_credentials)
+    assert pull(machine, image) == ""
+    users = {request.user for request in closed_egress.requests() if request.status.endswith("/200")}
+    assert users == {"alice"}

@@ -1,0 +1,92 @@
+"""SFTP shows drive C as OpenSSH for Windows does."""
+
+import asyncssh
+import pytest
+from lab.machine import Machine
+from tests.lab.client import connect
+
+pytestmark = pytest.mark.lab
+BASE = "C:/ProgramData/test"
+
+
+async def put(sftp: asyncssh.SFTPClient, path: str, text: str) -> None:
+    async with sftp.open(path, "w") as file:
+        await file.write(text)
+
+
+async def test_paths_have_a_drive_a_slash_or_none_and_any_case(machine: Machine) -> None:
+    async with connect(machine) as connection, connection.start_sftp_client() as sftp:
+        await sftp.mkdir(BASE)
+        await put(sftp, f"{BASE}/a.txt", "one")
+        assert await sftp.exists("/C:/programdata/TEST/A.TXT")
+        assert await sftp.realpath(".") == "/C:/Users/Administrator"
+        assert await sftp.realpath("c:/Windows/../ProgramData") == "/C:/ProgramData"
+        assert (machine.path(r"C:\programdata\test\a.txt")).read_text() == "one"
+        assert not await sftp.exists("D:/")
+        assert not await sftp.exists("C:/../../etc/passwd")
+        assert not await sftp.exists("/etc/passwd")
+
+
+async def test_rename_makes_no_room_for_itself_and_posix_rename_does(machine: Machine) -> None:
+    async with connect(machine) as connection, connection.start_sftp_client() as sftp:
+        await sftp.mkdir(BASE)
+        await put(sftp, f"{BASE}/old", "old")
+        await put(sftp, f"{BASE}/new", "new")
+        with pytest.raises(asyncssh.SFTPFailure):
+            await sftp.rename(f"{BASE}/new", f"{BASE}/old")
+        assert sorted(name for name in await sftp.listdir(BASE) if not name.startswith(".")) == ["new", "old"]
+        await sftp.posix_rename(f"{BASE}/new", f"{BASE}/old")
+        async with sftp.open(f"{BASE}/old") as file:
+            assert await file.read() == "new"
+        await sftp.rename(f"{BASE}/old", f"{BASE}/third")
+        assert [name for name in await sftp.listdir(BASE) if not name.startswith(".")] == ["third"]
+
+
+async def test_a_file_that_a_process_has_open_cannot_be_replaced(machine: Machine) -> None:
+    async with connect(machine) as connection, connection.start_sftp_client() as sftp:
+        await sftp.mkdir(BASE)
+        await put(sftp, f"{BASE}/other", "other")
+        holder = await connection.create_process(r"cmd.exe /c ping -n 1000 127.0.0.1 > C:\ProgramData\test\held.txt")
+        while not (machine.path(r"C:\ProgramData\test\held.txt")).exists():
+            pass
+        with pytest.raises(asyncssh.SFTPFailure):
+            await put(sftp, f"{BASE}/held.txt", "mine")
+        with pytest.raises(asyncssh.SFTPFailure):
+            await sftp.remove(f"{BASE}/HELD.TXT")
+        for rename in (sftp.rename, sftp.posix_rename):
+            with pytest.raises(asyncssh.SFTPFailure):
+                await rename(f"{BASE}/other", f"{BASE}/held.txt")
+            with pytest.raises(asyncssh.SFTPFailure):
+                await rename(f"{BASE}/held.txt", f"{BASE}/aside")
+        assert not await sftp.exists(f"{BASE}/aside")
+        holder.close()
+        await holder.wait_closed()
+        await connection.run("cmd.exe /d /c ver")
+
+
+async def test_a_running_program_can_be_renamed_aside_and_nothing_else(machine: Machine) -> None:
+    program, aside = "C:/lab/recorder.exe", "C:/lab/recorder.old.exe"
+    async with connect(machine) as connection, connection.start_sftp_client() as sftp:
+        with pytest.raises(asyncssh.SFTPFailure):
+            await sftp.remove(program)
+        with pytest.raises(asyncssh.SFTPFailure):
+            await put(sftp, program, "MZ")
+        with pytest.raises(asyncssh.SFTPFailure):
+            await sftp.rename(program, aside)
+        await sftp.posix_rename(program, aside)
+        with pytest.raises(asyncssh.SFTPFailure):
+            await sftp.remove(aside)
+    for service in ("recorder-a", "recorder-b"):
+        machine.stop(service)
+    async with connect(machine) as connection, connection.start_sftp_client() as sftp:
+        await sftp.remove(aside)
+
+
+async def test_a_script_that_runs_can_be_replaced(machine: Machine) -> None:
+    async with connect(machine) as connection, connection.start_sftp_client() as sftp:
+        await sftp.mkdir(BASE)
+        await put(sftp, f"{BASE}/job.cmd", "@echo on> C:\\ProgramData\\test\\on\r\n@ping -n 1000 127.0.0.1 > nul\r\n")
+        await connection.create_process(r"cmd.exe /d /c C:\ProgramData\test\job.cmd")
+        while not (machine.path(r"C:\ProgramData\test\on")).exists():
+            pass
+        await put(sftp, f"{BASE}/job.cmd", "@rem")

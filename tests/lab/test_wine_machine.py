@@ -1,0 +1,101 @@
+"""The machine behaves as Windows does: what a service sees, and when."""
+
+import hashlib
+
+import pytest
+from lab.machine import Machine
+from lab.network import Network
+from lab.template import template
+
+from lab import wine
+
+pytestmark = pytest.mark.lab
+
+
+def seen(machine: Machine, service: str, name: str) -> str | None:
+    return machine.starts(service)[-1].variable(name)
+
+
+def test_a_service_sees_its_own_environment_from_its_next_start(machine: Machine) -> None:
+    machine.set_service_environment("recorder-a", ["TRANSOM_TEST=one two", "Empty="])
+    assert seen(machine, "recorder-a", "TRANSOM_TEST") is None
+    machine.restart("recorder-a")
+    assert (seen(machine, "recorder-a", "transom_test"), seen(machine, "recorder-a", "EMPTY")) == ("one two", "")
+    machine.set_service_environment("recorder-a", [])
+    machine.restart("recorder-a")
+    assert seen(machine, "recorder-a", "TRANSOM_TEST") is None
+    assert len(machine.starts("recorder-a")) == 3
+
+
+def test_two_services_of_the_same_program_have_environments_of_their_own(machine: Machine) -> None:
+    machine.set_service_environment("recorder-b", ["TRANSOM_TEST=b"])
+    for service in ("recorder-a", "recorder-b"):
+        machine.restart(service)
+    assert (seen(machine, "recorder-a", "TRANSOM_TEST"), seen(machine, "recorder-b", "TRANSOM_TEST")) == (None, "b")
+
+
+def test_services_see_the_environment_of_the_machine_from_the_next_boot(machine: Machine) -> None:
+    machine.set_environment("TRANSOM_TEST", "machine")
+    machine.restart("recorder-a")
+    assert seen(machine, "recorder-a", "TRANSOM_TEST") is None
+    machine.reboot()
+    machine.wait_for("recorder-a", "RUNNING")
+    assert seen(machine, "recorder-a", "TRANSOM_TEST") == "machine"
+    machine.set_environment("TRANSOM_TEST", None)
+    machine.restart("recorder-a")
+    assert seen(machine, "recorder-a", "TRANSOM_TEST") == "machine"
+
+
+def test_the_environment_of_a_service_wins_over_that_of_the_machine(machine: Machine) -> None:
+    machine.set_environment("TRANSOM_TEST", "machine")
+    machine.set_service_environment("recorder-a", ["Transom_Test="])
+    machine.reboot()
+    machine.wait_for("recorder-a", "RUNNING")
+    machine.wait_for("recorder-b", "RUNNING")
+    assert (seen(machine, "recorder-a", "TRANSOM_TEST"), seen(machine, "recorder-b", "TRANSOM_TEST")) == ("", "machine")
+
+
+def test_nothing_of_the_linux_environment_reaches_a_service(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://leak.example:3128")
+    with Machine(place=network.place()) as machine:
+        machine.boot()
+        machine.wait_for("recorder-a", "RUNNING")
+        assert seen(machine, "recorder-a", "HTTPS_PROXY") is None
+        assert b"HTTPS_PROXY" not in machine.run("cmd", "/c", "set").stdout
+
+
+def test_each_boot_is_counted_also_after_a_power_cut(machine: Machine) -> None:
+    assert machine.boots() == 1
+    machine.reboot()
+    machine.cut_power()
+    assert wine.processes(machine.prefix) == []
+    machine.boot()
+    assert machine.boots() >= 2
+    machine.wait_for("recorder-b", "RUNNING")
+
+
+def test_the_registry_survives_power_off(machine: Machine) -> None:
+    machine.import_text('[HKEY_LOCAL_MACHINE\\SOFTWARE\\TransomTest]\n"a"="ä €"')
+    machine.reboot()
+    assert '"a"="ä €"' in machine.export(r"HKLM\SOFTWARE\TransomTest")
+    assert machine.export(r"HKLM\SOFTWARE\NotThere") == ""
+
+
+def test_a_machine_is_apart_from_others_and_from_its_template(machine: Machine, network: Network) -> None:
+    registry = template() / "system.reg"
+    before = hashlib.sha256(registry.read_bytes()).digest()
+    with Machine(place=network.place()) as other:
+        other.boot()
+        other.import_text('[HKEY_LOCAL_MACHINE\\SOFTWARE\\TransomTest]\n"a"="other"')
+        directory = other.directory
+    assert not directory.exists()
+    assert wine.processes(directory / "prefix") == []
+    assert machine.export(r"HKLM\SOFTWARE\TransomTest") == ""
+    assert machine.state("recorder-a") == "RUNNING"
+    assert hashlib.sha256(registry.read_bytes()).digest() == before
+
+
+def test_a_stopped_service_has_said_so(machine: Machine) -> None:
+    machine.stop("recorder-b")
+    assert [event.event for event in machine.recorded("recorder-b")] == ["start", "stop"]
+    assert machine.state("no-such-service") == ""
