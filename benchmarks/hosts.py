@@ -5,6 +5,8 @@ The hosts are in a process of their own; CPU is that of the client's process alo
 
 import argparse
 import asyncio
+import datetime
+import functools
 import json
 import statistics
 import subprocess
@@ -14,25 +16,28 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import asyncssh
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from transom.controllers.hosts import Target, one_pass
 from transom.hosts import script
 from transom.hosts.connection import Access
 from transom.hosts.directory import remote
 from transom.hosts.fleet import side_by_side
 from transom.hosts.known_hosts import NoHostKeys
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassResult, Settings, converge
+from transom.hosts.passes import PassResult, Settings
+from transom.proxy.finding import Place
+from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.proxy.trust import Certificate, parse_bundle
 from transom.simulator import Simulator
-from transom.windows.gathering import LEDGER, RESTARTS, SERVICES, STORES, Questions
-from transom.windows.plan import Plan
-from transom.windows.registry import SetValue, binary, multi_sz, sz
-from transom.windows.state import HostState
+from transom.windows import node, questions
+from transom.windows.instance import WindowsInstance, WindowsInstanceSpec
 
 OWNER = Owner("bench@bench", "pid 1")
-SERVICE = "containerd"
-ENVIRONMENT = rf"{SERVICES}\{SERVICE}"
-QUESTIONS = Questions(services=(SERVICE, "kubelet"), stores=(rf"{STORES}\ROOT\Certificates", rf"{STORES}\CA\Certificates"))
 CERTIFICATES = 5
 AT_ONCE = 32
 ROUNDS = 30
@@ -41,34 +46,38 @@ ROUNDS = 30
 async def serve(count: int) -> None:
     async with Simulator() as simulator:
         for _ in range(count):
-            await simulator.add_host(services={SERVICE: (), "kubelet": (SERVICE,)})
+            await simulator.add_host(services={"containerd": (), "kubelet": ("containerd",)})
         key = simulator.client_key.export_private_key().decode()
         sys.stdout.write(json.dumps({"key": key, "ports": [host.port for host in simulator.hosts]}) + "\n")
         sys.stdout.flush()
         await asyncio.to_thread(sys.stdin.read)
 
 
-def planner(value: str) -> Callable[[HostState], Plan]:
-    wanted = multi_sz([f"HTTPS_PROXY={value}", f"HTTP_PROXY={value}", "NO_PROXY=.svc,.cluster.local,10.0.0.0/8"])
+def egress(value: str) -> Egress:
+    """A proxy, and five certificates."""
+    secret = Secret(f"http://alice:hunter2@{value}:3128")
+    return Egress(secret, secret, ".cluster.local,.svc,10.0.0.0/16,127.0.0.1,172.30.0.0/16,localhost", certificates())
 
-    def plan(state: HostState) -> Plan:
-        notes = state.registry.key(RESTARTS)
-        if state.registry.value(ENVIRONMENT, "Environment") == wanted and not (notes and notes.values):
-            return Plan()
-        certificates = [
-            SetValue(rf"{STORES}\ROOT\Certificates\{number:040X}", "Blob", binary(bytes(1200)))
-            for number in range(CERTIFICATES)
-        ]
-        ledger = [SetValue(LEDGER, f"Entry{number}", sz("x" * 100)) for number in range(10)]
-        owed = [SetValue(RESTARTS, name, sz("running")) for name in (SERVICE, "kubelet")]
-        edits = (*ledger, *owed, SetValue(ENVIRONMENT, "Environment", wanted), *certificates)
-        return Plan(edits=edits, stop=("kubelet", SERVICE), start=(SERVICE, "kubelet"))
 
-    return plan
+@functools.cache
+def certificates() -> tuple[Certificate, ...]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    made = []
+    for number in range(CERTIFICATES):
+        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"Egress CA {number}")])
+        builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        begin = datetime.datetime.now(datetime.UTC)
+        signed = (
+            builder.not_valid_before(begin).not_valid_after(begin + datetime.timedelta(days=365)).sign(key, hashes.SHA256())
+        )
+        made.append(signed.public_bytes(serialization.Encoding.PEM).decode())
+    return parse_bundle("".join(made)).certificates
 
 
 async def transom(access: Access, value: str) -> PassResult:
-    result = await converge(access, NoHostKeys(), Settings(OWNER), QUESTIONS, planner=planner(value), missing=lambda _: None)
+    spec = WindowsInstanceSpec(access.address, access.port, access.username)
+    instance = WindowsInstance(metadata=Meta("host"), place=Place("bench", "WindowsInstance/host"), spec=spec)
+    result = await one_pass(Target(instance, egress(value), access.keys[0]), NoHostKeys(), Settings(OWNER))
     if result.error is not None:
         raise result.error
     return result
@@ -80,8 +89,9 @@ def bare_connection(access: Access, key: asyncssh.SSHKey) -> asyncssh.SSHClientC
 
 async def bare_gather(access: Access, key: asyncssh.SSHKey) -> int:
     """The same script, and the same file fetched."""
+    asked = questions.first(node.desired(egress("proxy")))
     async with bare_connection(access, key) as connection:
-        ended = await connection.run(rf"cmd.exe /d /c {script.BASE}\{script.gather(QUESTIONS, OWNER).name}", check=True)
+        ended = await connection.run(rf"cmd.exe /d /c {script.BASE}\{script.gather(asked, OWNER).name}", check=True)
         directory = str(ended.stdout).split("transom-gather: ")[1].split()[0]
         async with connection.start_sftp_client() as sftp:
             async with sftp.open(remote(directory, "gathered"), "rb") as file:
@@ -117,27 +127,30 @@ async def measure(ports: list[int], pem: str) -> None:
     key = asyncssh.import_private_key(pem)
     accesses = [Access("127.0.0.1", port, keys=(Secret(pem),)) for port in ports]
     one = accesses[0]
-    await transom(one, "http://proxy:3128")
+    await transom(one, "proxy")
+    await transom(one, "proxy")
     fetched = await bare_gather(one, key)
     ours, bare = [], []
     for _ in range(ROUNDS):
-        ours.append(await timed(lambda: transom(one, "http://proxy:3128")))
+        ours.append(await timed(lambda: transom(one, "proxy")))
         bare.append(await timed(lambda: bare_gather(one, key)))
     mine, reference = statistics.median(ours), statistics.median(bare)
     print(
         f"nothing to do, one host, median of {ROUNDS}: {mine * 1000:.1f} ms; bare {reference * 1000:.1f} ms; ratio {mine / reference:.2f}"
     )
     print(f"fetched: {fetched} bytes")
+    calm, changed = await transom(one, "proxy"), await transom(one, "third")
+    print(f"channels: {calm.channels} for nothing to do, {changed.channels} for a change")
     reference_wall, reference_cpu = await over_all(accesses, lambda access: bare_change(access, key))
     for label, value in (
-        ("first apply", "http://proxy:3128"),
-        ("proxy change", "http://other:3128"),
-        ("nothing to do", "http://other:3128"),
+        ("first apply", "proxy"),
+        ("proxy change", "other"),
+        ("nothing to do", "other"),
     ):
         wall, cpu = await over_all(accesses, lambda access, value=value: transom(access, value))
         print(
-            f"{label}, {len(accesses)} hosts: CPU {cpu:.1f} s, {wall:.1f} s; bare CPU {reference_cpu:.1f} s, {reference_wall:.1f} s; "
-            f"CPU ratio {cpu / reference_cpu:.2f}"
+            f"{label}, {len(accesses)} hosts: CPU {cpu:.1f} s, {wall:.1f} s; "
+            f"bare CPU {reference_cpu:.1f} s, {reference_wall:.1f} s; CPU ratio {cpu / reference_cpu:.2f}"
         )
 
 

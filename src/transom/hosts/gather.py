@@ -31,6 +31,8 @@ async def gather(directory: Directory, questions: Questions) -> HostState:
     ended = await transport.run(local(asked.name))
     if made:
         await asyncio.gather(directory.check_made(), transport.remove(remote(asked.name)))
+        # the next pass finds it there, and writes nothing
+        await directory.install(script.gather(questions, owner), secrets.token_hex(4))
     return (await collect(directory, ended)).state(questions)
 
 
