@@ -212,7 +212,7 @@ class _Parser:
         if name == "rem":
             end = self.text.find("\n", self.at)
             self.at = len(self.text) if end < 0 else end
-            return None
+            return Command("rem")
         return self.command(depth, leading)
 
     def block(self, depth: int, leading: list[Redirection]) -> Node:

@@ -251,6 +251,11 @@ def _list(shell: "Shell", rest: str) -> int:
     return 0
 
 
+def _version(shell: "Shell", rest: str) -> int:
+    shell.write("\r\nMicrosoft Windows [Version 10.0.20348.2485]\r\n")
+    return 0
+
+
 def _nothing(shell: "Shell", rest: str) -> int:
     return 0
 
@@ -274,9 +279,12 @@ COMMANDS: dict[str, Callable[["Shell", str], int]] = {
     "dir": _list,
     "rem": _nothing,
     "title": _nothing,
+    "ver": _version,
 }
 
 # which commands set ERRORLEVEL to 0 when they succeed, in a .cmd file, and which leave it alone when they fail
-# (Dave Benham, "Which cmd.exe internal commands clear the ERRORLEVEL to 0 upon success?", Stack Overflow 34987885)
-CLEARING = frozenset(["set", "md", "mkdir", "del", "erase", "move", "ren", "rename", "copy", "type", "cd", "chdir", "dir"])
+# (Dave Benham, "Which cmd.exe internal commands clear the ERRORLEVEL to 0 upon success?", Stack Overflow 34968009)
+CLEARING = frozenset(
+    ["set", "md", "mkdir", "del", "erase", "move", "ren", "rename", "copy", "type", "cd", "chdir", "dir", "ver"]
+)
 SILENT = frozenset(["rd", "rmdir", "del", "erase"])

@@ -12,13 +12,14 @@ from transom.simulator.filesystem import File, FileSystem
 from transom.simulator.processes import Invocation, Job
 from transom.simulator.programs import PROGRAMS
 from transom.simulator.services import ServiceManager, SimulatedService, Start
-from transom.windows.gathering import BOOT, ENVIRONMENT, SERVICES, STORES
+from transom.windows.gathering import BOOT, ENVIRONMENT, SERVICES, STORES, SYSTEM
 from transom.windows.registry import CreateKey, Edit, Key, Registry, SetValue, Value, ValueType, dword, expand_sz, sz
 
 SYSTEM32 = r"C:\Windows\System32"
 _PROGRAM_MARK = b"MZ"
 _ROOT = re.compile("%SystemRoot%", re.IGNORECASE)
 
+_VERSION = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\Windows NT\CurrentVersion"
 _EVERY_HOST: tuple[Key, ...] = tuple(
     Registry().apply(
         [
@@ -29,6 +30,11 @@ _EVERY_HOST: tuple[Key, ...] = tuple(
             SetValue(ENVIRONMENT, "PROCESSOR_ARCHITECTURE", sz("AMD64")),
             SetValue(ENVIRONMENT, "TEMP", expand_sz(r"%SystemRoot%\TEMP")),
             SetValue(ENVIRONMENT, "windir", expand_sz("%SystemRoot%")),
+            SetValue(_VERSION, "ProductName", sz("Windows Server 2022 Datacenter")),
+            SetValue(_VERSION, "CurrentMajorVersionNumber", dword(10)),
+            SetValue(_VERSION, "CurrentMinorVersionNumber", dword(0)),
+            SetValue(_VERSION, "CurrentBuildNumber", sz("20348")),
+            SetValue(_VERSION, "UBR", dword(2485)),
             CreateKey(rf"{STORES}\ROOT\Certificates"),
             CreateKey(rf"{STORES}\CA\Certificates"),
             CreateKey(rf"{STORES}\Disallowed\Certificates"),
@@ -81,6 +87,7 @@ class Host:
         self.name, self.shell, self.username, self.time_scale = name, shell, username, time_scale
         self.address, self.port = "127.0.0.1", 0
         self.registry = Registry(_EVERY_HOST)
+        self.edit([SetValue(rf"{SYSTEM}\Control\ComputerName\ActiveComputerName", "ComputerName", sz(name))])
         self.files = FileSystem()
         self.services = ServiceManager(self)
         self.faults = Faults()

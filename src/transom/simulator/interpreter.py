@@ -299,7 +299,7 @@ class Shell:
         if code:
             if word not in commands.SILENT:
                 self.errorlevel = code
-        elif word in commands.CLEARING:
+        elif called or word in commands.CLEARING:
             self.errorlevel = 0
         return code
 
@@ -356,7 +356,6 @@ class Shell:
                 raise BatchSyntaxError("start /wait is not simulated.")
         child = Shell(self.host, self.variables.copy(), self.cwd, Streams(NUL, NUL), self.job)
         self.job.start(child.run(words))
-        self.errorlevel = 0
         return 0
 
     async def external(self, text: str, *, called: bool = False) -> int:
