@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from lab.control_plane import ControlPlane
 from tests.operator.bundles import ROOT_1, ROOT_2
-from tests.operator.clusters import PASSWORD, PROXY, WHOLE_EVENTS, Cluster
+from tests.operator.clusters import PASSWORD, PROXY, WHOLE_EVENTS, Cluster, environment
 from tests.operator.foreign import OPENSHIFT_PROXIES
 
 from transom.controllers.egress import SYSTEM_CA_FILE
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
 from transom.proxy.trust import parse_bundle, pem
+from transom.simulator import Host
 
 pytestmark = pytest.mark.lab
 LABEL = "transom.dev/inject-trusted-cabundle"
@@ -235,6 +236,58 @@ async def test_endpoints_are_tried_through_the_proxy(cluster: Cluster) -> None:
         )
         await until(cluster, Ready="EndpointsAnswer")
     listener.close()
+
+
+async def test_a_change_waits_until_its_endpoints_answer(cluster: Cluster) -> None:
+    """Held back like an invalid edit: no host is told, the status says why; taken up by itself when they answer."""
+    good = [True]
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" if good[0] else b"HTTP/1.1 502 Bad Gateway\r\n\r\n")
+        writer.close()
+
+    listener = await asyncio.start_server(proxy, "127.0.0.1", 0)
+    works = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    endpoints = {"readinessEndpoints": ["http://registry.example/v2/"]}
+    host = await cluster.simulator.add_host()
+    await cluster.proxy(httpProxy=works, **endpoints)
+    await cluster.instance("win-1", host)
+    async with cluster.operator() as operator:
+        await cluster.until("win-1", ProxyApplied="True/Applied")
+        await until(cluster, Ready="EndpointsAnswer")
+        operator.settings.gate._again = 0.2
+        registry, connections = list(host.registry), host.traffic.connections
+        await cluster.proxy(httpProxy="http://127.0.0.1:1", **endpoints)
+        found = await until(cluster, Valid="Valid", Ready="EndpointFailed")
+        assert "the proxy cannot be reached; the change is held back" in found["Ready"][2]
+        assert (await status(cluster))["httpProxy"] == works
+        # other edits do not let it slip through
+        await cluster.bundle(ROOT_1)
+        await asyncio.sleep(0.5)
+        assert operator.settings.own is not None
+        assert operator.settings.own.http_proxy is not None
+        assert operator.settings.own.http_proxy.reveal() == works
+        assert (list(host.registry), host.traffic.connections) == (registry, connections)
+        # it is taken up by itself when the endpoint answers
+        good[0] = False
+        await cluster.proxy(httpProxy=works, noProxy="x.example", trustedCA={"name": "corp-ca"}, **endpoints)
+        await until(cluster, Ready="EndpointFailed", TrustBundleValid="Valid")
+        assert list(host.registry) == registry
+        good[0] = True
+        await until(cluster, Ready="EndpointsAnswer")
+        await cluster.until("win-1", TrustApplied="True/Applied")
+        # Report only says so
+        await cluster.proxy(httpProxy="http://127.0.0.1:1", readinessPolicy="Report", **endpoints)
+        await until_proxy(host, "http://127.0.0.1:1")
+        await until(cluster, Ready="EndpointFailed")
+    listener.close()
+
+
+async def until_proxy(host: Host, url: str) -> None:
+    async with asyncio.timeout(20):
+        while f"HTTP_PROXY={url}" not in environment(host, "containerd"):
+            await asyncio.sleep(0.05)
 
 
 async def test_openshifts_proxy_is_the_base_as_soon_as_there_is_one(cluster: Cluster, control_plane: ControlPlane) -> None:

@@ -111,9 +111,12 @@ class EgressController:
         verdicts = egress_status.validity(name, spec, found, superseded=superseded)
         fields: dict[str, Any] = {}
         again: float | None = None
-        if name == BASE and own is not None:
-            if not superseded:
-                fields = egress_status.effective_fields(own)
+        if name == BASE and own is not None and not superseded:
+            fields = egress_status.effective_fields(own)
+        if name == BASE and self._settings.gate.waiting is not None:
+            if tried := self._settings.gate.answers:
+                verdicts["Ready"] = egress_status.held_back(tried)
+        elif name == BASE and own is not None:
             answers = await self._answers((None, name), own)
             verdicts["Ready"] = egress_status.readiness(answers)
             if answers:

@@ -68,6 +68,15 @@ def readiness(answers: Sequence[Answer]) -> Verdict:
     return Verdict("True", "EndpointsAnswer", f"{len(answers)} of {len(answers)} answer through the proxy")
 
 
+def held_back(answers: Sequence[Answer]) -> Verdict:
+    """What the endpoints of settings that are held back said."""
+    verdict = readiness(answers)
+    if verdict.status == "True":
+        return verdict
+    message = f"{verdict.message}; the change is held back until they answer, what was valid before holds"
+    return Verdict("False", verdict.reason, message)
+
+
 def effective_fields(egress: Egress) -> dict[str, Any]:
     """The settings that hold, as they may be shown."""
     fields: dict[str, Any] = {

@@ -7,6 +7,7 @@ from typing import Final
 
 import structlog
 
+from transom.controllers.gate import Gate
 from transom.controllers.watched import Watched
 from transom.kube.errors import ApiError
 from transom.proxy.objects import Networks
@@ -19,6 +20,8 @@ Listener = Callable[[frozenset[Cluster]], None]
 SETTLE: Final = 0.2
 """Seconds that changes are collected for: what `kubectl apply` sends as several objects is one change."""
 _AGAIN: Final = 2.0
+_FIRST_TRY: Final = 5.0
+"""Seconds that the beginning waits for the first try of the endpoints."""
 
 
 class CurrentSettings:
@@ -37,6 +40,7 @@ class CurrentSettings:
         self._listeners: list[Listener] = []
         self._update_listeners: list[Callable[[], None]] = []
         self._dirty = asyncio.Event()
+        self.gate = Gate(self._dirty.set)
         self._had_any = False
         self.newest: Effective | None = None
         """What the objects say now, valid or not; None before `run` has read them."""
@@ -46,7 +50,14 @@ class CurrentSettings:
 
     async def run(self) -> None:
         """Follow the stores, until cancelled, from when all of them have been filled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.gate.run())
+            await self._follow()
+
+    async def _follow(self) -> None:
         await self._watched.wait_synced()
+        self.update()
+        await self.gate.tried(_FIRST_TRY)
         self.update()
         self._watched.on_settings(self._dirty.set)
         self.begun.set()
@@ -107,6 +118,13 @@ class CurrentSettings:
         objects = self._watched.objects()
         newest = effective(objects, self._now(), self._server)
         newest = Effective(newest.own, newest.clusters, newest.networks, (*objects.findings, *newest.findings))
+        if newest.own is None:
+            self.gate.withdraw()
+        elif not self.gate.admits(newest.own, self._valid.get(None)):
+            # held back as an invalid edit is, for every cluster: layers inherit from the base
+            self.newest = newest
+            self._tell_updated()
+            return
         found: dict[Cluster, Egress | None] = {None: newest.own}
         for name, egress in newest.clusters.items():
             found[name] = egress
@@ -125,5 +143,8 @@ class CurrentSettings:
             _log.info("settings changed", clusters=len(changed))
             for listener in self._listeners:
                 listener(frozenset(changed))
-        for told in self._update_listeners:
-            told()
+        self._tell_updated()
+
+    def _tell_updated(self) -> None:
+        for listener in self._update_listeners:
+            listener()
