@@ -79,8 +79,8 @@ class Cluster:
     async def conditions(self, name: str) -> dict[str, tuple[str, str]]:
         return {one["type"]: (one["status"], one["reason"]) for one in (await self.status(name)).get("conditions", ())}
 
-    async def events(self, name: str) -> list[tuple[str, str, str]]:
-        found = await self.client.list_objects(WHOLE_EVENTS, self.namespace)
+    async def events(self, name: str, namespace: str | None = None) -> list[tuple[str, str, str]]:
+        found = await self.client.list_objects(WHOLE_EVENTS, namespace or self.namespace)
         values = [one.value for one in found.items if one.value["involvedObject"]["name"] == name]
         return [(one["type"], one["reason"], one["message"]) for one in sorted(values, key=lambda v: v["firstTimestamp"])]
 

@@ -1,74 +1,20 @@
 """What goes wrong between the operator and its API server: nothing is lost, nothing is written twice, no loop runs hot."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.operator.clusters import PROXY, Cluster, environment, until
-from tests.operator.gate import Gate, gate_to
+from tests.operator.clusters import Cluster, environment, until
+from tests.operator.stories import OTHER, changes, story
 
-from transom.controllers.operator import Operator
-from transom.kube.client import Client
-from transom.kube.connection import connect
 from transom.kube.resources import DEFINITIONS, EGRESS_PROXIES, SECRETS, WINDOWS_INSTANCES
 from transom.manifests.definitions import definitions
-from transom.simulator import Host
 
-pytestmark = [pytest.mark.lab, pytest.mark.parametrize("turn", range(3))]
-OTHER = "http://other.corp.example:3128"
+pytestmark = pytest.mark.lab
 
 
-class Story:
-    """A host that has its settings, an operator behind a gate, and what is asked of both from then on."""
-
-    def __init__(self, cluster: Cluster, host: Host, operator: Operator, gate: Gate) -> None:
-        self.cluster, self.host, self.operator, self.gate = cluster, host, operator, gate
-
-    async def edit(self) -> None:
-        """Another proxy, written past the gate."""
-        await self.cluster.proxy(httpProxy=OTHER, httpsProxy=OTHER)
-
-    async def followed(self) -> None:
-        """The host has it, by one change; the status says so; nothing goes on being done."""
-        await until(lambda: f"HTTPS_PROXY={OTHER}" in environment(self.host, "kubelet"))
-        await until(self.idle)
-        await self.cluster.until("win-1", ProxyApplied="True/Applied", Configured="True")
-        assert changes(self.host) == 2
-        asked = len(self.gate.requests)
-        await asyncio.sleep(0.5)
-        # the lease, and watches that begin again
-        assert len(self.gate.requests) - asked < 10
-
-    def idle(self) -> bool:
-        queue = self.operator.windows.queue
-        return not queue.working and not len(queue) and not queue.failures((self.cluster.namespace, "win-1"))
-
-
-@contextlib.asynccontextmanager
-async def story(cluster: Cluster, **made: Any) -> AsyncIterator[Story]:
-    host = await cluster.simulator.add_host()
-    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
-    await cluster.instance("win-1", host)
-    plane = cluster.control_plane
-    async with gate_to(plane.url, plane.directory) as gate:
-        connection = connect(str(plane.user_kubeconfig("gated", plane.admin_token, server=gate.url)))
-        async with cluster.operator(Client(connection), **made) as operator:
-            told = Story(cluster, host, operator, gate)
-            await cluster.until("win-1", ProxyApplied="True/Applied")
-            await until(told.idle)
-            yield told
-        await connection.close()
-
-
-def changes(host: Host) -> int:
-    return sum(request.startswith("exec") and "change.cmd" in request for request in host.traffic.requests)
-
-
-async def test_the_server_is_killed_and_started_again(cluster: Cluster, turn: int) -> None:
+async def test_the_server_is_killed_and_started_again(cluster: Cluster) -> None:
     async with story(cluster) as told:
         cluster.control_plane.kill("kube-apiserver")
         await asyncio.sleep(0.5)
@@ -77,7 +23,7 @@ async def test_the_server_is_killed_and_started_again(cluster: Cluster, turn: in
         await told.followed()
 
 
-async def test_watches_are_cut_in_the_middle_of_a_line(cluster: Cluster, turn: int) -> None:
+async def test_watches_are_cut_in_the_middle_of_a_line(cluster: Cluster) -> None:
     async with story(cluster) as told:
         told.gate.cut_lines = True
         await told.edit()
@@ -86,7 +32,7 @@ async def test_watches_are_cut_in_the_middle_of_a_line(cluster: Cluster, turn: i
         await told.followed()
 
 
-async def test_what_was_not_seen_was_compacted_away(cluster: Cluster, turn: int) -> None:
+async def test_what_was_not_seen_was_compacted_away(cluster: Cluster) -> None:
     """410: everything is listed again, and what is missing is gone."""
     gone = await cluster.simulator.add_host()
     async with story(cluster) as told:
@@ -106,7 +52,7 @@ async def test_what_was_not_seen_was_compacted_away(cluster: Cluster, turn: int)
 
 
 @pytest.mark.parametrize("code", [429, 500])
-async def test_the_server_refuses_for_a_while(cluster: Cluster, turn: int, code: int) -> None:
+async def test_the_server_refuses_for_a_while(cluster: Cluster, code: int) -> None:
     headers = {"Retry-After": "1"} if code == 429 else {}
     async with story(cluster) as told:
         told.gate.answer = lambda request: web.Response(status=code, headers=headers, text="not now")
@@ -120,7 +66,7 @@ async def test_the_server_refuses_for_a_while(cluster: Cluster, turn: int, code:
         await told.followed()
 
 
-async def test_statuses_cannot_be_written_for_a_while(cluster: Cluster, turn: int) -> None:
+async def test_statuses_cannot_be_written_for_a_while(cluster: Cluster) -> None:
     """The host is not changed again for the status's sake."""
     async with story(cluster) as told:
         told.gate.answer = lambda request: web.Response(status=500) if request.path.endswith("/status") else None
@@ -131,7 +77,7 @@ async def test_statuses_cannot_be_written_for_a_while(cluster: Cluster, turn: in
         await told.followed()
 
 
-async def test_lists_are_slow(cluster: Cluster, turn: int) -> None:
+async def test_lists_are_slow(cluster: Cluster) -> None:
     async with story(cluster) as told:
         told.gate.delay = 0.7
         told.gate.cut()
@@ -139,9 +85,9 @@ async def test_lists_are_slow(cluster: Cluster, turn: int) -> None:
         await told.followed()
 
 
-async def test_a_secret_goes_in_the_middle_of_a_pass(cluster: Cluster, turn: int) -> None:
+async def test_a_secret_goes_in_the_middle_of_a_pass(cluster: Cluster) -> None:
     async with story(cluster) as told:
-        told.host.faults.disk_delay = 0.05
+        told.host.faults.disk_delay = 0.02
         await told.edit()
         await until(lambda: told.operator.windows.queue.working)
         await cluster.delete(SECRETS, "cloud-private-key")
@@ -153,20 +99,21 @@ async def test_a_secret_goes_in_the_middle_of_a_pass(cluster: Cluster, turn: int
         assert (changes(told.host), told.host.traffic.connections) == (2, connections + 1)
 
 
-async def test_the_clock_jumps(cluster: Cluster, turn: int) -> None:
+@pytest.mark.parametrize("days", [-400, 1, 4000])
+async def test_the_clock_jumps(cluster: Cluster, days: int) -> None:
     ahead = timedelta()
 
     def now() -> datetime:
         return datetime.now(UTC) + ahead
 
     async with story(cluster, now=now) as told:
-        ahead = timedelta(days=(-400, 1, 4000)[turn])
+        ahead = timedelta(days=days)
         await told.edit()
         await told.followed()
         assert told.operator.working
 
 
-async def test_the_definition_of_the_settings_goes(cluster: Cluster, turn: int) -> None:
+async def test_the_definition_of_the_settings_goes(cluster: Cluster) -> None:
     """Nobody said that there is to be no proxy: hosts keep what they have."""
     async with story(cluster) as told:
         await cluster.client.delete(DEFINITIONS, "egressproxies.transom.dev")
@@ -184,7 +131,7 @@ async def test_the_definition_of_the_settings_goes(cluster: Cluster, turn: int) 
         await told.followed()
 
 
-async def test_the_definition_of_the_instances_goes(cluster: Cluster, turn: int) -> None:
+async def test_the_definition_of_the_instances_goes(cluster: Cluster) -> None:
     async with story(cluster) as told:
         await cluster.client.delete(DEFINITIONS, "windowsinstances.transom.dev")
         try:
@@ -196,7 +143,7 @@ async def test_the_definition_of_the_instances_goes(cluster: Cluster, turn: int)
         await told.followed()
 
 
-async def test_objects_that_do_not_fit_the_schema(cluster: Cluster, turn: int) -> None:
+async def test_objects_that_do_not_fit_the_schema(cluster: Cluster) -> None:
     """They were stored under an older definition: each has its own condition, the rest goes on."""
     async with story(cluster) as told:
         await define(cluster, lax=True)

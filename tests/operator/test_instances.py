@@ -6,7 +6,7 @@ import pytest
 from tests.operator.bundles import ISSUING, ROOT_1, ROOT_2, SHA1_1, SHA1_2, roots
 from tests.operator.clusters import PASSWORD, PROXY, Cluster, environment, fingerprint, until
 
-from transom.kube.resources import CONFIG_MAPS, NODES, SECRETS, WINDOWS_INSTANCES
+from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NODES, SECRETS, WINDOWS_INSTANCES
 
 pytestmark = pytest.mark.lab
 OTHER = "http://other.corp.example:3128"
@@ -61,6 +61,9 @@ async def test_an_invalid_edit_reaches_no_host(cluster: Cluster) -> None:
         newest = operator.settings.newest
         assert newest is not None
         assert [finding.field for finding in newest.findings if finding.severity == "error"] == ["spec.trustedCA.name"]
+        await until_settings(cluster, "Valid", "False")
+        told = [message for type_, _, message in await cluster.events("cluster", "default") if type_ == "Warning"]
+        assert len([message for message in told if message.startswith("spec.trustedCA.name")]) == 1
 
 
 async def test_after_a_start_with_invalid_settings_hosts_are_left_alone(cluster: Cluster) -> None:
@@ -126,12 +129,13 @@ async def test_a_host_key_is_trusted_once(cluster: Cluster) -> None:
     async with cluster.operator():
         await cluster.until("win-1", Configured="True")
         recorded = (await cluster.status("win-1"))["hostKeyFingerprint"]
-        await cluster.merge(WINDOWS_INSTANCES, "win-1", {"status": {"hostKeyFingerprint": "SHA256:other"}}, "status")
+        assert recorded == fingerprint(cluster, host)
+        await cluster.simulator.change_host_key(host)
         await touch(cluster, "win-1")
         await cluster.until("win-1", Configured="False/HostKeyChanged", Reachable="False/HostKeyChanged")
         await cluster.merge(WINDOWS_INSTANCES, "win-1", {"status": {"hostKeyFingerprint": None}}, "status")
         await cluster.until("win-1", Configured="True")
-        assert (await cluster.status("win-1"))["hostKeyFingerprint"] == recorded
+        assert (await cluster.status("win-1"))["hostKeyFingerprint"] == fingerprint(cluster, host) != recorded
 
 
 async def test_a_change_reaches_only_whom_it_concerns(cluster: Cluster) -> None:
@@ -189,6 +193,18 @@ async def test_scope_machine_waits_for_the_boot(cluster: Cluster) -> None:
         await host.boot()
         await touch(cluster, "win-1")
         await cluster.until("win-1", ProxyApplied="True/Applied", RebootRequired="False/NotRequired")
+
+
+async def until_settings(cluster: Cluster, type_: str, status: str) -> None:
+    """Wait for a condition of EgressProxy/cluster."""
+    async with asyncio.timeout(20):
+        while True:
+            held = (await cluster.client.get(EGRESS_PROXIES, "cluster")).value
+            if any(
+                (one["type"], one["status"]) == (type_, status) for one in (held.get("status") or {}).get("conditions") or ()
+            ):
+                return
+            await asyncio.sleep(0.05)
 
 
 async def touch(cluster: Cluster, name: str) -> None:
