@@ -98,8 +98,11 @@ def test_json_files_and_standard_input(tmp_path: Path, monkeypatch: pytest.Monke
     assert {finding["file"] for finding in ran.json} == {"-"}
 
 
-def test_no_file_is_bad_usage() -> None:
-    assert run("validate").code == 2
+def test_no_file_and_no_kubeconfig(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nobody"))
+    ran = run("validate")
+    assert ran.code == 2
+    assert "-f PATH reads manifests instead" in ran.err
 
 
 def test_another_namespace(tmp_path: Path) -> None:

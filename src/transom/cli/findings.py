@@ -18,24 +18,63 @@ Files = Annotated[
     list[str],
     typer.Option("--filename", "-f", metavar="PATH", help="A manifest, a directory of them, or - for the standard input."),
 ]
+FilesOrCluster = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filename",
+        "-f",
+        metavar="PATH",
+        help="A manifest, a directory of them, or - for the standard input; without it, the cluster of the kubeconfig.",
+    ),
+]
+Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context of the kubeconfig.")]
 Namespace = Annotated[
     str, typer.Option("--namespace", "-n", metavar="NS", help="Transom's namespace: where objects without one are.")
 ]
 NAMESPACE = "transom-system"
 
 
-def examine(paths: Sequence[str], namespace: str) -> "tuple[Objects, Examined]":
-    """Read the manifests and examine them."""
-    from transom.sources.directory import load
+def examine(paths: Sequence[str] | None, namespace: str, context: str | None = None) -> "tuple[Objects, Examined]":
+    """Read the manifests, without `paths` the objects of the cluster, and examine them."""
     from transom.sources.examination import examine
 
-    objects = load(paths, namespace)
-    return objects, examine(objects, datetime.now(UTC))
+    if paths:
+        from transom.sources.directory import load
+
+        if context:
+            fail("--context is of no use with -f: the objects come from the files")
+        objects, server = load(paths, namespace), None
+    else:
+        objects, server = _from_cluster(namespace, context)
+    return objects, examine(objects, datetime.now(UTC), server)
 
 
-def examine_or_fail(paths: Sequence[str], namespace: str) -> "tuple[Objects, Examined]":
+def _from_cluster(namespace: str, context: str | None) -> "tuple[Objects, str]":
+    import asyncio
+
+    from transom.kube.client import Client
+    from transom.kube.connection import connect
+    from transom.kube.errors import ApiError, ConfigurationError
+    from transom.sources.api_server import load
+
+    async def read() -> "tuple[Objects, str]":
+        connection = connect(context=context)
+        try:
+            return await load(Client(connection), namespace), connection.server
+        finally:
+            await connection.close()
+
+    try:
+        return asyncio.run(read())
+    except ConfigurationError as error:
+        fail(f"{error}; -f PATH reads manifests instead", ExitCode.INVALID)
+    except ApiError as error:
+        fail(str(error), ExitCode.NOT_DONE)
+
+
+def examine_or_fail(paths: Sequence[str] | None, namespace: str, context: str | None = None) -> "tuple[Objects, Examined]":
     """The same for a command that needs valid input: what is wrong goes to stderr, and an error ends the command with 2."""
-    objects, examined = examine(paths, namespace)
+    objects, examined = examine(paths, namespace, context)
     print_findings(examined.findings, sys.stderr)
     if examined.errors:
         fail(f"the manifests have {counted(len(examined.errors), 'error')}", ExitCode.INVALID)

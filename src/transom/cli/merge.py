@@ -5,17 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from transom.cli.findings import NAMESPACE, Files, Namespace, counted, examine, print_findings
+from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, counted, examine, print_findings
 from transom.cli.output import ExitCode, Format, fail, print_data
 
 
 def merge(
-    filename: Files,
+    filename: FilesOrCluster = None,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.TEXT,
     namespace: Namespace = NAMESPACE,
+    context: Context = None,
 ) -> None:
     """Print the merged NO_PROXY of each cluster: the one that the manifests describe, then each Cluster API Cluster."""
-    objects, examined = examine(filename, namespace)
+    objects, examined = examine(filename, namespace, context)
     # the hosts have no part in the lists
     findings = [finding for finding in examined.findings if not finding.object.startswith("WindowsInstance/")]
     print_findings(findings, sys.stderr)

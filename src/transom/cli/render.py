@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transom.cli.findings import NAMESPACE, Files, Namespace, examine_or_fail
+from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, examine_or_fail
 from transom.cli.output import ExitCode, Format, fail, print_data
 
 if TYPE_CHECKING:
@@ -18,9 +18,10 @@ SYSTEM_CA_FILE = "/etc/ssl/certs/ca-certificates.crt"
 
 
 def render(
-    filename: Files,
+    filename: FilesOrCluster = None,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.YAML,
     namespace: Namespace = NAMESPACE,
+    context: Context = None,
     output_dir: Annotated[
         str | None, typer.Option("--output-dir", metavar="D", help="Write files, values included, each 0600.")
     ] = None,
@@ -30,7 +31,7 @@ def render(
     show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Show the values of Secrets.")] = False,
 ) -> None:
     """Print every object that Transom would produce; with --output-dir, write them and the hosts' registry files."""
-    objects, examined = examine_or_fail(filename, namespace)
+    objects, examined = examine_or_fail(filename, namespace, context)
     rendered = list(_objects(objects, examined.settings, system_ca_file))
     if output_dir is not None:
         _write(Path(output_dir), rendered, objects, examined.settings)

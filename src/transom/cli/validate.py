@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transom.cli.findings import NAMESPACE, Files, Namespace, as_json, counted, examine, print_findings
+from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, as_json, counted, examine, print_findings
 from transom.cli.output import ExitCode, Format, print_data
 
 if TYPE_CHECKING:
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 
 def validate(
-    filename: Files,
+    filename: FilesOrCluster = None,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.TEXT,
     namespace: Namespace = NAMESPACE,
+    context: Context = None,
     probe: Annotated[bool, typer.Option("--probe", help="Try the readiness endpoints through the proxy.")] = False,
 ) -> None:
     """Say everything that is wrong with the settings, at once. Offline, but for --probe."""
-    objects, examined = examine(filename, namespace)
+    objects, examined = examine(filename, namespace, context)
     findings = list(examined.findings)
     if probe and not examined.errors:
         from transom.cli.probe import probe_endpoints

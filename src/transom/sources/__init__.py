@@ -1,1 +1,1 @@
-"""Where objects come from: a directory of manifests."""
+"""Where objects come from: a directory of manifests, or an API server; both give the same `Objects`."""

@@ -1,7 +1,7 @@
 """Objects as Transom reads them, from wherever they come: plain values in, typed structs and findings out. Pure."""
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from transom.proxy.finding import Finding, Path, Place
 from transom.proxy.names import NAME, shown_key, shown_name
@@ -29,14 +29,6 @@ class Objects(SettingsObjects, frozen=True):
 
     windows_instances: tuple[WindowsInstance, ...] = ()
     findings: tuple[Finding, ...] = ()
-
-
-class Source(Protocol):
-    """Where objects come from: a directory of manifests, or an API server."""
-
-    async def objects(self) -> Objects:
-        """A consistent set of objects as they are now."""
-        ...
 
 
 class ObjectReader:
