@@ -1,5 +1,6 @@
 """The hosts that the tests of this directory work on; what a test does to a host past SSH goes through `Host`."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol
@@ -58,8 +59,8 @@ class Host(Protocol):
     def fail(self, at: int, when: Literal["before", "after"] = "before", action: Literal["cut", "hang"] = "cut") -> None:
         """Let request `at` of the next connection go wrong; requests count from 1, channel opens and execs included."""
 
-    def cut_in_restarts(self, at: int) -> None:
-        """Cut the connection while the restarts that request `at`, a script, has begun are going on."""
+    async def cut_in_restarts(self, at: int) -> None:
+        """Cut the connection of the next pass while the restarts that request `at`, a script, begins are going on."""
 
     def sample(self, requests: Sequence[str]) -> Sequence[int]:
         """Numbers of requests of a pass: all of them, or as many as there is time for on this host."""
@@ -130,12 +131,14 @@ class WineHost:
     def fail(self, at: int, when: Literal["before", "after"] = "before", action: Literal["cut", "hang"] = "cut") -> None:
         self._machine.ssh.arm(Fault(at, when, action))
 
-    def cut_in_restarts(self, at: int) -> None:
-        self._machine.ssh.arm(Fault(at, "during", "cut", 1.2))
+    async def cut_in_restarts(self, at: int) -> None:
+        while not (self._base() / "lock" / "job").exists():
+            await asyncio.sleep(0.02)
+        await asyncio.to_thread(self._machine.ssh.restart)
 
     def sample(self, requests: Sequence[str]) -> Sequence[int]:
         # a pass takes seconds here; the simulated host stands for the others
-        scripts = {number for number, request in enumerate(requests, 1) if request.startswith(("exec", "rename"))}
+        scripts = {number for number, request in enumerate(requests, 1) if request.startswith("exec")}
         return sorted(scripts)
 
     def came(self) -> bool:

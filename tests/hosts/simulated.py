@@ -65,7 +65,7 @@ class SimulatedHost:
     def fail(self, at: int, when: Literal["before", "after"] = "before", action: Literal["cut", "hang"] = "cut") -> None:
         self.simulated.faults.arm(Fault(at, when, action))
 
-    def cut_in_restarts(self, at: int) -> None:
+    async def cut_in_restarts(self, at: int) -> None:
         self.simulated.faults.arm(Fault(at, "during", "cut", f'sc.exe stop "{FIRST}"'))
 
     def sample(self, requests: Sequence[str]) -> Sequence[int]:

@@ -90,8 +90,7 @@ async def test_cut_during_the_restarts_and_nobody_comes_back(host: Host) -> None
     requests = await requests_of(host, lambda: apply(host, VALUE))
     starts = [await host.starts(FIRST), await host.starts(SECOND)]
     script = next(number for number, request in enumerate(requests, 1) if SCRIPT.match(request))
-    host.cut_in_restarts(script)
-    cut = await apply(host, VALUE + "0")
+    _, cut = await asyncio.gather(host.cut_in_restarts(script), apply(host, VALUE + "0"))
     assert host.came()
     assert isinstance(cut.error, ConnectionLost)
 
