@@ -1,7 +1,7 @@
 """What is decided, by which item and why; what is refused; that nothing makes the engine fail."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.noproxy.strategies import related
 
@@ -113,7 +113,7 @@ URLS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(url=URLS, value=st.one_of(st.none(), TEXTS, related().map(lambda pair: pair[0])))
 def test_answers_or_says_what_is_wrong_with_the_url(url, value):
     try:
@@ -128,7 +128,7 @@ def test_answers_or_says_what_is_wrong_with_the_url(url, value):
         assert (decision.bypass is None) == decision.reason.startswith("fails: ")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(related())
 def test_the_item_named_decides(pair):
     """Without the other items, the item that is named decides the same. (Rules that look at the whole list have none.)"""

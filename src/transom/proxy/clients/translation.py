@@ -60,8 +60,11 @@ def _translate_item(item: str, language: Language) -> tuple[list[str], str]:
     suffix = f":{port}" if port else ""
     address = parse_address(host.strip("[]"))
     if address is not None:
-        text = format_address(address)
-        return [f"[{text}]{suffix}" if address[0] == 6 else f"{text}{suffix}"], ""
+        if address[0] == 4:
+            return [f"{format_address(address)}{suffix}"], ""
+        # an IPv4-mapped address has two spellings, and these readers compare text
+        spellings = dict.fromkeys((format_address(address), format_address(address, dotted_mapping=True)))
+        return [f"[{text}]{suffix}" for text in spellings], ""
     if "/" in host or ":" in host:
         return [], "it is neither a name, an address nor a network"
     name = host[1:] if host.startswith("*.") else host
