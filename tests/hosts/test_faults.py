@@ -9,7 +9,7 @@ import pytest
 from tests.hosts.egress import ALICE, BOB, QUESTIONS, VALUE, apply, settings, wants
 from tests.hosts.machines import FIRST, SECOND, Host
 
-from transom.hosts.errors import ConnectionLost, Held
+from transom.hosts.errors import ConnectionLost, Held, NotConverged
 from transom.hosts.known_hosts import NoHostKeys
 from transom.hosts.passes import converge
 from transom.windows.gathering import LEDGER, SERVICES
@@ -161,7 +161,8 @@ async def test_two_owners_at_once(host: Host) -> None:
     errors = [result.error for result in results]
     assert None in errors
     for result, other in zip(results, (BOB, ALICE), strict=True):
-        if result.error is not None:
+        # the other's change may come between a change and its check: they want different things
+        if result.error is not None and not isinstance(result.error, NotConverged):
             assert isinstance(result.error, Held)
             assert result.error.holder == other.line
     assert await both_run(host)

@@ -15,6 +15,7 @@ _ENTRY = re.compile(rb"(?:(part|missing|absent) ([a-z]+(?:-[0-9]+)?(?:\.[a-z]+)?
 # texts of reg.exe are translated; where they are not English, a key without permission counts as missing
 _DENIED = re.compile(rb"denied", re.IGNORECASE)
 _NO_SUCH_SERVICE = re.compile(rb"(?<![0-9])1060(?![0-9])")
+_VERSION = re.compile(rb"\d+\.\d+\.\d+(?:\.\d+)?")
 _AFTER_COLON = re.compile(rb":[ \t]*([0-9]+)")
 
 
@@ -76,7 +77,15 @@ class Answers(msgspec.Struct, frozen=True):
             services.append(Service(key.path.rsplit("\\", 1)[1], state))
         boot = query.number(self.text("boot", BOOT) or b"", "BootId") if questions.boot else None
         dependencies = query.dependencies(self.parts.get("dependants.txt", b""), SERVICES) if questions.dependants else None
-        return HostState(registry, tuple(services), boot, dependencies)
+        version = _VERSION.search(self.parts.get("version.txt", b""))
+        return HostState(
+            registry,
+            tuple(services),
+            boot,
+            dependencies,
+            computer_name=self.parts.get("computer.txt", b"").decode("ascii", "replace").strip('" \r\n'),
+            os_version=version[0].decode() if version else "",
+        )
 
     def export(self, name: str, path: str) -> Registry | None:
         """The keys of an export; None where the key is not there. Raises Unreadable."""
@@ -112,6 +121,8 @@ def merged(first: HostState, second: HostState) -> HostState:
         first.boot if second.boot is None else second.boot,
         first.dependencies if second.dependencies is None else second.dependencies,
         first.files | second.files,
+        second.computer_name or first.computer_name,
+        second.os_version or first.os_version,
     )
 
 

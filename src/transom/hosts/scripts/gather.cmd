@@ -24,6 +24,10 @@ if exist result.txt call :part result.txt
 call :export ledger "@LEDGER@"
 @SECURE@
 @QUESTIONS@
+ver >version.txt
+call :part version.txt
+>computer.txt echo "%COMPUTERNAME%"
+call :part computer.txt
 >>index.txt echo end
 copy /y /b %PARTS% gathered >nul
 if not exist gathered exit /b 1
