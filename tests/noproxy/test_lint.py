@@ -3,7 +3,7 @@
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.noproxy.strategies import ITEMS, related
 
@@ -123,6 +123,8 @@ def test_lint_answers_for_any_list(value):
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.text(max_size=40))
+@given(st.one_of(st.text(max_size=40), st.text('*.?/:[]@-,; \t"<>0123456789ax', max_size=20)))
+@example(".*")
+@example("*:8080")
 def test_lint_answers_for_any_text(value):
     assert isinstance(lint(value, ("go", "wget")), list)

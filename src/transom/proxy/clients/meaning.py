@@ -56,9 +56,21 @@ def read_meaning(text: str) -> Meaning:
     if ("/" in joined and parse_network(joined, Cidr(masks=True)) is not None) or _parse_bounds(joined) is not None:
         bare = joined
     parts = [part for part in _SEPARATORS.split(bare) if part]
-    if len(parts) > 1:
-        return _read_parts(parts)
-    return _read_single(bare)
+    meaning = _read_parts(parts) if len(parts) > 1 else _read_single(bare)
+    urls = (_readable(urls) for urls in (meaning.wanted, meaning.allowed, meaning.outside))
+    return msgspec.structs.replace(meaning, **dict(zip(("wanted", "allowed", "outside"), urls, strict=True)))
+
+
+def _readable(urls: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(url for url in urls if _is_url(url))
+
+
+def _is_url(url: str) -> bool:
+    try:
+        parse_url(url)
+    except ValueError:
+        return False
+    return True
 
 
 def _read_parts(parts: list[str]) -> Meaning:
@@ -218,7 +230,7 @@ def _mean_name(host: str, port: str) -> Meaning:
         return Meaning("no host", forms=((),) if not name else ())
     outside = [f"http://not{sample}{port}/", f"http://{sample}.other.invalid{port}/", *_other_ports(sample, port)]
     if globbed:
-        if name.startswith("*") and "*" not in name[1:] and "?" not in name:
+        if name.startswith("*") and _is_url(f"http://{name[1:]}/") and "*" not in name[1:] and "?" not in name:
             return _mean_ending(name[1:], port)
         return Meaning(f"hosts like {name}", wanted=(f"http://{sample}{port}/",), outside=tuple(outside[1:]))
     names = tuple(dict.fromkeys((ascii_name, name)))
