@@ -1,4 +1,4 @@
-"""Speed of the settings: `uv run python benchmarks/settings.py` prints the figures of benchmarks/README.md, "Settings".
+"""Speed of the settings: `uv run python -m benchmarks.settings` prints the figures of benchmarks/README.md, "Settings".
 
 CPU time is of this process (or the child), the least of several runs: other work on the machine only adds to it.
 """
@@ -13,8 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.settings.bundles import certificate, cluster, config_map, egress_proxy, secret, write
 from tests.settings.test_bad_input import BAD, LIMITED
 
