@@ -18,7 +18,7 @@ from transom.kube.resources import (
     Resource,
 )
 from transom.proxy.injection import LABEL, OPENSHIFT_LABEL
-from transom.proxy.layers import OPENSHIFT_CONFIG
+from transom.proxy.layers import OPENSHIFT_BUNDLE, OPENSHIFT_CONFIG, OPENSHIFT_MANAGED
 from transom.sources.objects import ObjectReader, Objects
 
 _CLUSTERS: Final = tuple(
@@ -34,6 +34,7 @@ async def load(client: Client, namespace: str = "transom-system") -> Objects:
         _list(client, SECRETS, namespace),
         _list(client, CONFIG_MAPS, namespace),
         _list(client, CONFIG_MAPS, OPENSHIFT_CONFIG),
+        _list(client, CONFIG_MAPS, OPENSHIFT_MANAGED, fields=f"metadata.name={OPENSHIFT_BUNDLE}"),
         _list(client, CONFIG_MAPS, "kube-system", fields="metadata.name=kubeadm-config"),
         _list(client, CONFIG_MAPS, "kube-public", fields="metadata.name=cluster-info"),
         *(_list(client, CONFIG_MAPS, labels=label) for label in (LABEL, OPENSHIFT_LABEL)),
