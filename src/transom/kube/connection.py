@@ -23,6 +23,8 @@ from transom.kube.errors import ConfigurationError
 USER_AGENT: Final = "transom"
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 _MAX_CONNECTIONS: Final = 128
+_TIMEOUT: Final = httpx2.Timeout(30, connect=10)
+"""Of one step, in seconds; a request as a whole has a deadline of its own (`transom.kube.client`)."""
 _EXEC_SECONDS: Final = 60
 _EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
@@ -49,7 +51,7 @@ def connect(kubeconfig: str | None = None, context: str | None = None) -> Connec
     config, source = _configuration(kubeconfig, context)
     proxy = _proxy_url(config)
     try:
-        parameters = client_adapter.ConnectionParams(timeout=httpx2.Timeout(10), trust_env=False, proxy=proxy)
+        parameters = client_adapter.ConnectionParams(timeout=_TIMEOUT, trust_env=False, proxy=proxy)
         arguments: dict[str, Any] = parameters.httpx_params(config)
         arguments["auth"] = _authentication(config, arguments["auth"])
         http = httpx2.AsyncClient(
