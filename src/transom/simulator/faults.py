@@ -22,7 +22,9 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Faults:
-    """What is wrong with one host."""
+    """What is wrong with one host. A full disk is `host.files.free = 0`."""
+
+    __slots__ = ("denied", "disk_delay", "ordered", "refuses")
 
     def __init__(self) -> None:
         self.ordered: Fault | None = None
