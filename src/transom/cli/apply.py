@@ -1,6 +1,5 @@
 """`transom apply` and `transom diff`: every host of the manifests brought to its settings, or only compared with them."""
 
-import asyncio
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,6 +49,8 @@ def _print(report: "Report", output: Format, *, planned: bool) -> None:
 
 
 def _run(paths: list[str], namespace: str, workers: int, *, dry_run: bool) -> "Report":
+    import asyncio
+
     from transom.controllers.hosts import Target
     from transom.proxy.settings import Egress
     from transom.windows.instance import private_key

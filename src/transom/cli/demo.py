@@ -1,6 +1,5 @@
 """`transom demo`: the main job in seconds, anywhere, on a simulated Windows host that ends as it began."""
 
-import asyncio
 import datetime
 import tempfile
 from collections.abc import Mapping
@@ -27,6 +26,8 @@ def demo() -> None:
     Nothing is installed, and nothing outside this process is touched: a simulated Windows host behind a real SSH server on
     127.0.0.1 gets proxy settings and a CA, the CA is rotated, the proxy removed.
     """
+    import asyncio
+
     from transom.cli.tables import console
 
     if not asyncio.run(_tell(console())):

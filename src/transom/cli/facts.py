@@ -1,6 +1,5 @@
 """`transom facts`: what a host looks like now."""
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +30,8 @@ def facts(
 
     Proxy variables, services, certificates, and what Transom's ledger says. Nothing is left on a host.
     """
+    import asyncio
+
     from transom.hosts.connection import Access
     from transom.hosts.errors import HostError
     from transom.proxy.secret import Secret
