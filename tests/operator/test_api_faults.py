@@ -175,3 +175,21 @@ async def define(cluster: Cluster, *, lax: bool = False) -> None:
         await asyncio.to_thread(
             cluster.control_plane.kubectl, "wait", "--for=condition=Established", "--timeout=20s", f"crd/{name}"
         )
+
+
+async def test_the_operator_is_there_before_the_definitions(cluster: Cluster) -> None:
+    """Hosts are left alone until somebody can say what they are to be like."""
+    for kind in ("egressproxies", "windowsinstances"):
+        await cluster.client.delete(DEFINITIONS, f"{kind}.transom.dev")
+    host = await cluster.simulator.add_host()
+    try:
+        async with cluster.operator() as operator:
+            await until(lambda: operator.ready)
+            await define(cluster)
+            await cluster.instance("win-1", host)
+            await cluster.until("win-1", ProxyApplied="True/NotConfigured")
+            await cluster.proxy(httpProxy=OTHER, httpsProxy=OTHER)
+            await cluster.until("win-1", ProxyApplied="True/Applied")
+            assert f"HTTPS_PROXY={OTHER}" in environment(host, "kubelet")
+    finally:
+        await define(cluster)

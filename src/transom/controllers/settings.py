@@ -62,7 +62,12 @@ class CurrentSettings:
         self._watched.on_settings(self._dirty.set)
         self.begun.set()
         while True:
-            await self._dirty.wait()
+            try:
+                # a definition that appears without objects changes no store
+                async with asyncio.timeout(_AGAIN if self.newest is None else None):
+                    await self._dirty.wait()
+            except TimeoutError:
+                self._dirty.set()
             await asyncio.sleep(SETTLE)
             self._dirty.clear()
             try:

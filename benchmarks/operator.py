@@ -1,0 +1,335 @@
+"""`transom run` on a real API server: `python -m benchmarks.operator [--nodes 5000] [--hosts 1000]`.
+
+The API server, the simulated hosts and the operator are processes of their own; CPU and memory are the operator's alone, CPU of
+the bare asyncssh loops is this process's.
+"""
+
+import argparse
+import asyncio
+import base64
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import asyncssh
+from benchmarks.hosts import bare_change, bare_connection, over_all
+from lab.control_plane import ControlPlane
+
+from transom.hosts.connection import Access
+from transom.kube.client import Client
+from transom.kube.connection import connect
+from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
+from transom.manifests.definitions import definitions
+from transom.proxy.secret import Secret
+
+NAMESPACE = "transom-system"
+ROOT = Path(__file__).parent.parent
+CHECK_SECONDS = 120
+HEARTBEATS = 20_000
+JOINING = 100
+
+
+class Operator:
+    """The operator's process, seen from outside."""
+
+    def __init__(self, plane: ControlPlane, port: int) -> None:
+        self._plane, self._port = plane, port
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, interval: str) -> None:
+        plane, port = self._plane, self._port
+        token = plane.service_account_token(NAMESPACE, "transom")
+        kubeconfig = plane.user_kubeconfig("transom", token)
+        command = [sys.executable, "-m", "transom", "run", f"--kubeconfig={kubeconfig}", f"--bind-address=127.0.0.1:{port}"]
+        log = (plane.directory / "operator.log").open("ab")
+        self._process = subprocess.Popen([*command, f"--check-interval={interval}"], stdout=log, stderr=log)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(60)
+            self._process = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def cpu(self) -> float:
+        """Seconds of CPU so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def rss(self) -> float:
+        """MB."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    async def metric(self, name: str) -> float:
+        """The sum over its labels."""
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self._port}/metrics") as answer:
+            lines = (await answer.text()).splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith((f"{name} ", f"{name}{{")))
+
+    async def ready(self) -> bool:
+        try:
+            async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self._port}/readyz") as answer:
+                return answer.status == 200
+        except aiohttp.ClientConnectionError:
+            return False
+
+
+async def create(client: Client, made: Iterable[tuple[Resource[Any], dict[str, Any]]], at_once: int = 16) -> None:
+    waiting = iter(made)
+
+    async def work() -> None:
+        for resource, value in waiting:
+            await client.create(resource, value, value["metadata"].get("namespace"))
+
+    await asyncio.gather(*(work() for _ in range(at_once)))
+
+
+def node(number: int, prefix: str = "win") -> dict[str, Any]:
+    """About as large as one of a cloud's: 5 kB."""
+    annotations = {f"example.com/annotation-{index}": "x" * 60 for index in range(12)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": f"{prefix}-{number:05}",
+            "labels": {f"example.com/label-{index}": "x" * 30 for index in range(15)} | {"kubernetes.io/os": "windows"},
+            "annotations": annotations,
+        },
+    }
+
+
+def node_status(beat: str) -> dict[str, Any]:
+    condition = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "kubelet is ready",
+        "lastHeartbeatTime": beat,
+    }
+    images = [{"names": [f"registry.example/image-{index}@sha256:{'0' * 64}"], "sizeBytes": 10**8} for index in range(20)]
+    return {"status": {"conditions": [condition], "images": images}}
+
+
+def instance(number: int, port: int) -> dict[str, Any]:
+    return {
+        "apiVersion": WINDOWS_INSTANCES.api_version,
+        "kind": WINDOWS_INSTANCES.kind,
+        "metadata": {"name": f"win-{number:05}", "namespace": NAMESPACE},
+        "spec": {"address": "127.0.0.1", "port": port, "username": "Administrator", "nodeName": f"win-{number:05}"},
+    }
+
+
+async def put_proxy(client: Client, url: str) -> None:
+    value = {
+        "apiVersion": EGRESS_PROXIES.api_version,
+        "kind": EGRESS_PROXIES.kind,
+        "metadata": {"name": "cluster"},
+        "spec": {"httpProxy": url, "httpsProxy": url, "noProxy": "10.0.0.0/8"},
+    }
+    query = {"fieldManager": "kubectl", "force": "true"}
+    path = EGRESS_PROXIES.path(None, "cluster")
+    await client.request("PATCH", path, query, value, content_type="application/apply-patch+yaml")
+
+
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 900, every: float = 0.25) -> None:
+    async with asyncio.timeout(seconds):
+        while not await condition():  # noqa: ASYNC110  # another process's
+            await asyncio.sleep(every)
+
+
+def requests(plane: ControlPlane, skip: int) -> tuple[int, int]:
+    """Of the operator since line `skip` of the audit log: (all but watches and leases, lines so far)."""
+    events = list(plane.audit())
+    user = f"system:serviceaccount:{NAMESPACE}:transom"
+    mine = [one for one in events[skip:] if one["user"]["username"] == user]
+    counted = [one for one in mine if one["verb"] != "watch" and one["objectRef"].get("resource") != "leases"]
+    return len(counted), len(events)
+
+
+@asynccontextmanager
+async def hosts(count: int) -> AsyncIterator[tuple[str, list[int]]]:
+    command = [sys.executable, "-m", "benchmarks.hosts", "--serve", "--hosts", str(count)]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)  # noqa: ASYNC220
+    try:
+        assert server.stdout
+        told = json.loads(await asyncio.to_thread(server.stdout.readline))
+        yield told["key"], told["ports"]
+    finally:
+        server.terminate()
+        server.wait()
+
+
+async def prepare(plane: ControlPlane, client: Client, key: str, ports: list[int], nodes: int) -> None:
+    await asyncio.to_thread(plane.apply, definitions())
+    await asyncio.to_thread(plane.kubectl, "wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
+    await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    account = {"name": "transom", "namespace": NAMESPACE}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    binding = {"roleRef": role, "subjects": [{"kind": "ServiceAccount", **account}], "metadata": {"name": "transom"}}
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", **binding}
+    await asyncio.to_thread(plane.apply, [{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}, rbac])
+    data = {"private-key.pem": base64.b64encode(key.encode()).decode()}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "cloud-private-key", "namespace": NAMESPACE},
+        "data": data,
+    }
+    await client.create(SECRETS, secret, NAMESPACE)
+    await create(client, ((NODES, node(number)) for number in range(nodes)))
+    await beat(client, range(nodes), nodes, "2026-11-21T10:00:00Z")
+    await put_proxy(client, "http://first.example:3128")
+    await create(client, ((WINDOWS_INSTANCES, instance(number, port)) for number, port in enumerate(ports)))
+
+
+async def beat(client: Client, numbers: Iterable[int], nodes: int, when: str, at_once: int = 16) -> None:
+    waiting = iter(numbers)
+    value = node_status(when)
+
+    async def work() -> None:
+        for number in waiting:
+            path = NODES.path(None, f"win-{number % nodes:05}", "status")
+            await client.request("PATCH", path, None, value, content_type="application/merge-patch+json")
+
+    await asyncio.gather(*(work() for _ in range(at_once)))
+
+
+async def measure(plane: ControlPlane, client: Client, key: str, ports: list[int], nodes: int) -> None:
+    count = len(ports)
+    begun = time.perf_counter()
+    await prepare(plane, client, key, ports, nodes)
+    say(f"{nodes} nodes and {count} instances made in {time.perf_counter() - begun:.0f} s")
+    private = asyncssh.import_private_key(key)
+    accesses = [Access("127.0.0.1", port, keys=(Secret(key),)) for port in ports]
+    bare_wall, bare_cpu = await over_all(accesses, lambda access: bare_change(access, private))
+    say(f"bare asyncssh, two commands and 8 kB: CPU {bare_cpu:.1f} s, wall {bare_wall:.1f} s")
+
+    operator = Operator(plane, 18080)
+    try:
+        await first_round(operator, plane, count)
+        await change(operator, plane, client, count, bare_cpu, bare_wall)
+        await heartbeats(operator, client, nodes)
+        say(f"RSS after the load: {operator.rss():.0f} MB")
+        operator.stop()
+        path = await gathering(accesses[0], private)
+        _, bare = await over_all(accesses, lambda access: bare_check(access, private, path))
+        await checks(operator, bare / count, count)
+    finally:
+        operator.stop()
+
+
+async def gathering(access: Access, private: asyncssh.SSHKey) -> str:
+    """The path of the script that the operator has put there."""
+    async with bare_connection(access, private) as connection, connection.start_sftp_client() as sftp:
+        names = [str(name) for name in await sftp.listdir("C:/ProgramData/Transom")]
+    return "C:\\ProgramData\\Transom\\" + next(name for name in names if name.startswith("gather-"))
+
+
+async def bare_check(access: Access, private: asyncssh.SSHKey, path: str) -> None:
+    """The same script, and the file that it makes."""
+    async with bare_connection(access, private) as connection:
+        ended = await connection.run(f"cmd.exe /d /c {path}", check=True)
+        directory = "C:/ProgramData/Transom/" + str(ended.stdout).split("transom-gather: ")[1].split()[0]
+        async with connection.start_sftp_client() as sftp:
+            async with sftp.open(f"{directory}/gathered", "rb") as file:
+                await file.read()
+            await sftp.remove(f"{directory}/gathered")
+            await sftp.rmdir(directory)
+
+
+async def first_round(operator: Operator, plane: ControlPlane, count: int) -> None:
+    begun = time.perf_counter()
+    operator.start("30m")
+    await until(operator.ready, every=0.02)
+    say(f"ready {time.perf_counter() - begun:.1f} s after its start, {operator.cpu():.1f} s of CPU")
+    await until(lambda: done(operator, count))
+    say(f"all {count} hosts done {time.perf_counter() - begun:.0f} s after its start, {operator.cpu():.1f} s of CPU")
+    await asyncio.sleep(max(0.0, begun + 60 - time.perf_counter()))
+    say(f"RSS {operator.rss():.0f} MB")
+
+
+async def done(operator: Operator, count: int) -> bool:
+    passes = await operator.metric("transom_host_pass_duration_seconds_count")
+    waiting = await operator.metric("transom_queue_depth") + await operator.metric("transom_queue_working")
+    return passes >= count and waiting == 0
+
+
+async def change(
+    operator: Operator, plane: ControlPlane, client: Client, count: int, bare_cpu: float, bare_wall: float
+) -> None:
+    before = await operator.metric("transom_host_pass_duration_seconds_count")
+    _, lines = requests(plane, 0)
+    cpu, begun = operator.cpu(), time.perf_counter()
+    await put_proxy(client, "http://second.example:3128")
+    await until(lambda: done(operator, int(before) + count))
+    wall, used = time.perf_counter() - begun, operator.cpu() - cpu
+    await asyncio.sleep(3)
+    asked, _ = requests(plane, lines)
+    say(
+        f"one proxy change, {count} hosts: CPU {used:.1f} s ({used / bare_cpu:.2f} times bare), wall {wall:.1f} s "
+        f"(bare {bare_wall:.1f} s), {asked / count:.2f} API requests a host"
+    )
+
+
+async def heartbeats(operator: Operator, client: Client, nodes: int) -> None:
+    passes, cpu, begun = await operator.metric("transom_host_pass_duration_seconds_count"), operator.cpu(), time.perf_counter()
+    await beat(client, range(HEARTBEATS), nodes, "2026-11-21T10:01:00Z")
+    wall = time.perf_counter() - begun
+    await create(client, ((NODES, node(number, "joins")) for number in range(JOINING)))
+    await asyncio.sleep(3)
+    more = await operator.metric("transom_host_pass_duration_seconds_count") - passes
+    say(
+        f"{HEARTBEATS} heartbeats in {wall:.0f} s and {JOINING} nodes that join: {more:.0f} passes, "
+        f"CPU {operator.cpu() - cpu:.1f} s"
+    )
+
+
+async def checks(operator: Operator, bare: float, count: int) -> None:
+    operator.start(f"{CHECK_SECONDS}s")
+    await until(lambda: done(operator, count))
+    before, cpu = await operator.metric("transom_host_pass_duration_seconds_count"), operator.cpu()
+    await asyncio.sleep(CHECK_SECONDS * 1.2)
+    made = await operator.metric("transom_host_pass_duration_seconds_count") - before
+    used = (operator.cpu() - cpu) / made
+    say(
+        f"periodic checks: {made:.0f} with {used * 1000:.1f} ms of CPU each; bare {bare * 1000:.1f} ms: {used / bare:.2f} times"
+    )
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+async def run(nodes: int, count: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="transom-benchmark-") as directory, ControlPlane(Path(directory)) as plane:
+        async with hosts(count) as (key, ports):
+            connection = connect(str(plane.kubeconfig))
+            try:
+                await measure(plane, Client(connection), key, ports, nodes)
+            finally:
+                await connection.close()
+                say((plane.directory / "operator.log").read_text()[-300:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--hosts", type=int, default=1000)
+    chosen = parser.parse_args()
+    asyncio.run(run(chosen.nodes, chosen.hosts))
+
+
+if __name__ == "__main__":
+    main()
