@@ -19,8 +19,8 @@ call :work >"%LOCK%\job"
 del "%LOCK%\job" 2>nul
 "%SC%" delete TransomRestart >nul 2>nul
 :release
-ren "%LOCK%" %VOID% 2>nul
-if not exist "%LOCK%\%PASS%" (rmdir /s /q "%BASE%\%VOID%" & exit)
+rem One line, for without the lock this script may be removed: cmd reads a script line by line.
+(ren "%LOCK%" %VOID% 2>nul & if not exist "%LOCK%\%PASS%" (rmdir /s /q "%BASE%\%VOID%" & exit))
 set /a WAITED+=1
 if %WAITED% GTR 60 exit
 "%PING%" -n 2 127.0.0.1 >nul
