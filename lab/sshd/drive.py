@@ -5,7 +5,10 @@ Paths are ``C:/dir/file`` or ``/C:/dir/file``; what is relative starts in the us
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 import asyncssh
@@ -13,6 +16,7 @@ import asyncssh
 from lab import wine
 
 HOME = "/C:/Users/Administrator"
+_BATCH = (".cmd", ".bat")
 
 
 class Drive:
@@ -69,37 +73,46 @@ class Drive:
         Raises:
             asyncssh.SFTPFailure: as OpenSSH does for ERROR_SHARING_VIOLATION.
         """
-        if file.suffix.lower() not in {".cmd", ".bat"} and self._is_open(file):
+        if file.suffix.lower() not in _BATCH and self._is_open(file):
             raise asyncssh.SFTPFailure("Failure")
 
-    def require_renamable(self, file: Path) -> None:
-        """The same for a file that gets another name; a program may while it runs."""
-        with file.open("rb") as content:
+    def require_renamable(self, path: Path) -> None:
+        """The same for what gets another name: a program may while it runs, a directory not while a file below it is open.
+
+        Raises:
+            asyncssh.SFTPFailure: as above.
+        """
+        if path.is_dir():
+            inside = path.resolve()
+            if any(inside in (name, *name.parents) and name.suffix.lower() not in _BATCH for name in self._open_names()):
+                raise asyncssh.SFTPFailure("Failure")
+            return
+        with path.open("rb") as content:
             program = content.read(2) == b"MZ"
         if not program:
-            self.require_closed(file)
+            self.require_closed(path)
 
     def _is_open(self, file: Path) -> bool:
         try:
             wanted = file.stat()
         except FileNotFoundError:
             return False
-        for pid in self._holders():
-            for descriptor in _descriptors(pid):
-                try:
-                    seen = descriptor.stat()
-                except OSError:
-                    continue
-                if (seen.st_dev, seen.st_ino) == (wanted.st_dev, wanted.st_ino):
-                    return True
-        return False
+        return any(_same(descriptor, wanted) for descriptor in self._descriptors())
 
-    def _holders(self) -> list[int]:
-        return wine.processes(self._prefix)
+    def _open_names(self) -> Iterator[Path]:
+        for descriptor in self._descriptors():
+            with suppress(OSError):
+                yield descriptor.readlink()
+
+    def _descriptors(self) -> Iterator[Path]:
+        for pid in wine.processes(self._prefix):
+            with suppress(OSError):
+                yield from list(Path(f"/proc/{pid}/fd").iterdir())
 
 
-def _descriptors(pid: int) -> list[Path]:
+def _same(descriptor: Path, wanted: os.stat_result) -> bool:
     try:
-        return list(Path(f"/proc/{pid}/fd").iterdir())
+        seen = descriptor.stat()
     except OSError:
-        return []
+        return False
+    return (seen.st_dev, seen.st_ino) == (wanted.st_dev, wanted.st_ino)

@@ -124,11 +124,11 @@ class Files(asyncssh.SFTPServer):
 
         def act() -> None:
             old, new = self._drive.locate(oldpath), self._drive.locate(newpath)
+            _absent(new)
             if not old.is_file():
-                _absent(new)
+                self._drive.require_renamable(old)
                 old.rename(new)
                 return
-            _absent(new)
             new.hardlink_to(old)
             try:
                 self._drive.require_closed(old)
@@ -148,8 +148,7 @@ class Files(asyncssh.SFTPServer):
                 self._drive.require_closed(new)
             elif new.exists() and any(new.iterdir() if new.is_dir() else [new]):
                 raise asyncssh.SFTPFailure("Failure")
-            if old.is_file():
-                self._drive.require_renamable(old)
+            self._drive.require_renamable(old)
             old.rename(new)
 
         await self._request("posix-rename", oldpath, act)

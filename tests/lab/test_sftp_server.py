@@ -58,6 +58,8 @@ async def test_a_file_that_a_process_has_open_cannot_be_replaced(machine: Machin
                 await rename(f"{BASE}/other", f"{BASE}/held.txt")
             with pytest.raises(asyncssh.SFTPFailure):
                 await rename(f"{BASE}/held.txt", f"{BASE}/aside")
+            with pytest.raises(asyncssh.SFTPFailure):
+                await rename(BASE, "C:/ProgramData/aside")
         assert not await sftp.exists(f"{BASE}/aside")
         holder.close()
         await holder.wait_closed()
