@@ -6,9 +6,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from transom.controllers.kept import HostNode
 from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, HostKeyUnusable, KeyUnusable, Unreachable
 from transom.hosts.passes import PassResult
-from transom.kube.objects import Node
 from transom.proxy.settings import Egress
 from transom.windows import certificates, ledger
 from transom.windows.plan import Plan, Step
@@ -68,16 +68,16 @@ def reason_of(error: HostError) -> str:
     return type(error).__name__
 
 
-def node_ready(node: Node | None, name: str | None) -> Verdict:
+def node_ready(node: HostNode | None, name: str | None) -> Verdict:
     """What the cluster says of the host's Node."""
     if node is None:
         there = f"there is no Node {name}" if name else "no Node has this host's address or name"
         return Verdict("Unknown", "NoNode", there)
-    for condition in (node.status.conditions if node.status else None) or ():
-        if condition.type == "Ready":
-            status: Any = condition.status if condition.status in ("True", "False") else "Unknown"
-            return Verdict(status, condition.reason or "KubeletReady", condition.message or f"Node {node.metadata.name}")
-    return Verdict("Unknown", "NotReported", f"the kubelet of Node {node.metadata.name} has not reported")
+    ready = node.ready
+    if ready is None:
+        return Verdict("Unknown", "NotReported", f"the kubelet of Node {node.metadata.name} has not reported")
+    status: Any = ready.status if ready.status in ("True", "False") else "Unknown"
+    return Verdict(status, ready.reason or "KubeletReady", f"as Node {node.metadata.name} says")
 
 
 def merged(

@@ -1,25 +1,24 @@
 """Everything of a cluster that the controllers read: one store for each kind, kept like the server by a reflector."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from transom.controllers.kept import INSTANCES, NODES, HeldInstance, HostNode
 from transom.kube.client import Client
 from transom.kube.errors import NotFound
-from transom.kube.objects import BundleHolder, Node, T, Whole
+from transom.kube.objects import BundleHolder, T, Whole
 from transom.kube.reflector import PACE, Pace, Reflector
 from transom.kube.resources import (
     BUNDLE_HOLDERS,
     CONFIG_MAPS,
     DEFINITIONS,
     EGRESS_PROXIES,
-    NODES,
     OPENSHIFT_INFRASTRUCTURES,
     OPENSHIFT_NETWORKS,
     OPENSHIFT_PROXIES,
     SECRETS,
     SERVICE_CIDRS,
-    WINDOWS_INSTANCES,
     Resource,
 )
 from transom.kube.store import IndexFunction, Store
@@ -43,8 +42,8 @@ class Watched:
         self.kinds: list[str] = []
         """What each of the reflectors follows."""
         self._settings: list[tuple[Resource[Whole], Store[Whole]]] = []
-        self.windows_instances = self._watch(WINDOWS_INSTANCES, namespace, indexes=INSTANCE_INDEXES)
-        self.nodes: Store[Node] = self._watch(NODES, indexes={"address": _node_addresses})
+        self.windows_instances = self._watch(INSTANCES, namespace, indexes=INSTANCE_INDEXES)
+        self.nodes = self._watch(NODES, indexes={"address": _node_addresses})
         self.secrets = self._watch_settings(SECRETS, namespace)
         self.config_maps = self._watch_settings(CONFIG_MAPS, namespace)
         self._egress_proxies_reflector = len(self.reflectors)
@@ -140,10 +139,10 @@ class Watched:
         return store
 
 
-def read_instance(held: Whole, namespace: str) -> Objects:
+def read_instance(held: HeldInstance, namespace: str) -> Objects:
     """One WindowsInstance as the settings' reader sees it, with the findings of its reading."""
     reader = ObjectReader(namespace)
-    reader.add(_complete(WINDOWS_INSTANCES, held.value), "", _nowhere)
+    reader.add(held.value, "", _nowhere)
     return reader.objects()
 
 
@@ -156,34 +155,32 @@ def _nowhere(_: object) -> tuple[int, int]:
     return 0, 0
 
 
-def _spec(held: Whole) -> dict[str, Any]:
-    spec = held.value.get("spec")
-    return spec if isinstance(spec, dict) else {}
-
-
-def _instance_secret(held: Whole) -> Iterator[str]:
-    reference = _spec(held).get("keySecret")
+def _instance_secret(held: HeldInstance) -> Iterator[str]:
+    reference = held.fields.get("keySecret")
     name = reference.get("name") if isinstance(reference, dict) else reference
     yield name if isinstance(name, str) and name else "cloud-private-key"
 
 
-def _instance_place(held: Whole) -> Iterator[str]:
-    spec = _spec(held)
-    yield f"{spec.get('address', '')}".casefold() + f" {spec.get('port', 22)}"
+def place_of(held: HeldInstance) -> str:
+    """The value of the index `place`: address and port."""
+    return f"{held.fields.get('address', '')} {held.fields.get('port', 22)}".casefold()
 
 
-def _instance_address(held: Whole) -> Iterator[str]:
-    yield str(_spec(held).get("address", "")).casefold()
+def _instance_place(held: HeldInstance) -> Iterator[str]:
+    yield place_of(held)
 
 
-def _instance_node(held: Whole) -> Iterator[str]:
-    status = held.value.get("status") or {}
-    if name := _spec(held).get("nodeName") or status.get("nodeName"):
+def _instance_address(held: HeldInstance) -> Iterator[str]:
+    yield str(held.fields.get("address", "")).casefold()
+
+
+def _instance_node(held: HeldInstance) -> Iterator[str]:
+    if name := held.fields.get("nodeName") or held.live.get("nodeName"):
         yield str(name)
 
 
-def _instance_cluster(held: Whole) -> Iterator[str]:
-    reference = _spec(held).get("clusterRef")
+def _instance_cluster(held: HeldInstance) -> Iterator[str]:
+    reference = held.fields.get("clusterRef")
     if isinstance(reference, dict):
         yield cluster_index((str(reference.get("namespace") or held.metadata.namespace), str(reference.get("name"))))
     else:
@@ -195,13 +192,11 @@ def cluster_index(cluster: tuple[str, str] | None) -> str:
     return "/".join(cluster) if cluster else ""
 
 
-def _node_addresses(node: Node) -> Iterator[str]:
-    for one in (node.status.addresses if node.status else None) or ():
-        if one.address:
-            yield one.address.casefold()
+def _node_addresses(node: HostNode) -> Iterable[str]:
+    return node.addresses
 
 
-INSTANCE_INDEXES: Final[dict[str, IndexFunction[Whole]]] = {
+INSTANCE_INDEXES: Final[dict[str, IndexFunction[HeldInstance]]] = {
     "secret": _instance_secret,
     "place": _instance_place,
     "address": _instance_address,

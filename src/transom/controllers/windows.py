@@ -12,21 +12,20 @@ import structlog
 
 from transom.controllers import status
 from transom.controllers.hosts import Target, one_pass
+from transom.controllers.kept import ADOPT, INSTANCES, MANAGED_BY_WMCO, HeldInstance, HostNode
 from transom.controllers.settings import Cluster, CurrentSettings
 from transom.controllers.status import Verdict, Verdicts
 from transom.controllers.term import Term
-from transom.controllers.watched import Watched, cluster_index, read_instance
+from transom.controllers.watched import Watched, cluster_index, place_of, read_instance
 from transom.hosts.connection import Timeouts
 from transom.hosts.errors import HostError
 from transom.hosts.known_hosts import Fingerprint, KnownKey
 from transom.hosts.passes import PassResult, Settings
 from transom.hosts.script import Patience
-from transom.kube.apply import differs
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
-from transom.kube.objects import Node, Whole
+from transom.kube.objects import Whole
 from transom.kube.queue import KeyQueue, Priority
-from transom.kube.resources import WINDOWS_INSTANCES
 from transom.kube.store import Name
 from transom.proxy.finding import Finding
 from transom.windows import instance as instances
@@ -35,9 +34,7 @@ from transom.windows.instance import WindowsInstance
 from transom.windows.state import HostState
 
 _log: Final = structlog.get_logger("transom.windows")
-MANAGED_BY_WMCO: Final = "windowsmachineconfig.openshift.io/version"
-ADOPT: Final = "transom.dev/adopt"
-_STATUS_FIELDS_OF_PEOPLE: Final = "hostKeyFingerprint"
+_FINGERPRINT: Final = "hostKeyFingerprint"
 Observe = Callable[[PassResult], None]
 
 
@@ -64,13 +61,12 @@ class Outcome(msgspec.Struct, frozen=True):
 class _Case:
     """What is known of one instance, all of it at one moment."""
 
-    held: Whole
-    live: dict[str, Any]
+    held: HeldInstance
     instance: WindowsInstance | None
     errors: tuple[Finding, ...]
     target: Target | None
     missing_key: str | None
-    node: Node | None
+    node: HostNode | None
 
 
 class WindowsController:
@@ -92,7 +88,7 @@ class WindowsController:
         self._observe = observe
         self._now = now
         self._draw = draw
-        self._written: dict[Name, tuple[str | None, Whole]] = {}
+        self._written: dict[Name, tuple[str | None, HeldInstance]] = {}
         self.queue: KeyQueue[Name] = KeyQueue()
 
     def begin(self) -> None:
@@ -104,7 +100,7 @@ class WindowsController:
 
     # --- which object concerns which key
 
-    def _instance_changed(self, name: Name, before: Whole | None, after: Whole | None) -> None:
+    def _instance_changed(self, name: Name, before: HeldInstance | None, after: HeldInstance | None) -> None:
         if after is None:
             self.queue.forget(name)
             self._written.pop(name, None)
@@ -116,20 +112,18 @@ class WindowsController:
             self.queue.add(name)
             self._tell_same_place(before)
 
-    def _tell_same_place(self, before: Whole) -> None:
+    def _tell_same_place(self, before: HeldInstance) -> None:
         """Who had the same address is no longer in the way of the others."""
-        spec = before.value.get("spec") or {}
-        place = f"{spec.get('address', '')}".casefold() + f" {spec.get('port', 22)}"
-        for held in self._watched.windows_instances.snapshot().by("place", place):
+        for held in self._watched.windows_instances.snapshot().by("place", place_of(before)):
             self.queue.add((held.metadata.namespace, held.metadata.name))
 
-    def _node_changed(self, name: Name, before: Node | None, after: Node | None) -> None:
+    def _node_changed(self, name: Name, before: HostNode | None, after: HostNode | None) -> None:
         if _concern(before) == _concern(after):
             return
         instances_ = self._watched.windows_instances.snapshot()
         found = instances_.by("node", name[1])
         for node in (before, after):
-            for address in _addresses(node):
+            for address in node.addresses if node else ():
                 found += instances_.by("address", address)
         for held in found:
             self.queue.add((held.metadata.namespace, held.metadata.name), Priority.CHECK)
@@ -161,12 +155,12 @@ class WindowsController:
         return await self._pass(case, case.target, term)
 
     async def _pass(self, case: _Case, target: Target, term: Term) -> Outcome:
-        host_keys = _StatusKeys(case.held.metadata.name, case.live.get(_STATUS_FIELDS_OF_PEOPLE))
+        host_keys = _StatusKeys(case.held.metadata.name, case.held.live.get(_FINGERPRINT))
         made = Settings(term.owner, None, self._pace.timeouts, self._pace.patience, term.permit)
 
         def check(actual: HostState) -> None:
             term.permit()
-            if (node := self._node(target.instance, actual.computer_name)) is not None and _is_managed_by_other(node):
+            if (node := self._node(target.instance, actual.computer_name)) is not None and node.managed_by_other:
                 raise ManagedByOther(_managed_message(node))
 
         term.permit()
@@ -207,9 +201,8 @@ class WindowsController:
         read = read_instance(held, self._watched.namespace)
         errors = [finding for finding in read.findings if finding.severity == "error"]
         found = next(iter(read.windows_instances), None)
-        live = held.value.get("status") or {}
         if found is None:
-            return _Case(held, live, None, tuple(errors), None, None, None)
+            return _Case(held, None, tuple(errors), None, None, None)
         objects = self._watched.instance_objects(found)
         errors += [one for one in instances.examine([found], objects) if one.severity == "error" and not _of_key(one)]
         spec = found.spec
@@ -230,10 +223,10 @@ class WindowsController:
             missing = (
                 f"Secret {found.metadata.namespace}/{spec.key_secret.name} with the SSH key as `{instances.KEY}` is missing"
             )
-        known_name = str(live.get("nodeName") or "")
-        return _Case(held, live, found, tuple(errors), target, missing, self._node(found, known_name))
+        known_name = str(held.live.get("nodeName") or "")
+        return _Case(held, found, tuple(errors), target, missing, self._node(found, known_name))
 
-    def _node(self, instance: WindowsInstance, name: str) -> Node | None:
+    def _node(self, instance: WindowsInstance, name: str) -> HostNode | None:
         nodes = self._watched.nodes.snapshot()
         if instance.spec.node_name:
             return nodes.get(instance.spec.node_name)
@@ -248,15 +241,13 @@ class WindowsController:
         meta = case.held.metadata
         if "NodeReady" not in verdicts:
             verdicts = verdicts | {"NodeReady": status.node_ready(case.node, None)}
-        wanted = status.merged(case.live, verdicts, fields, meta.generation, self._now())
-        desired = {"metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}, "status": wanted}
-        if not differs(desired, case.held.value, "status"):
+        wanted = status.merged(case.held.live, verdicts, fields, meta.generation, self._now())
+        if wanted == case.held.live:
             return
-        value = {"apiVersion": WINDOWS_INSTANCES.api_version, "kind": WINDOWS_INSTANCES.kind, **desired}
+        metadata = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
+        value = {"apiVersion": INSTANCES.api_version, "kind": INSTANCES.kind, "metadata": metadata, "status": wanted}
         try:
-            answer = await term.client.server_side_apply(
-                WINDOWS_INSTANCES, value, meta.name, meta.namespace, subresource="status"
-            )
+            answer = await term.client.server_side_apply(INSTANCES, value, meta.name, meta.namespace, subresource="status")
         except (NotFound, Conflict) as error:
             _log.info("status not written: the object is gone", error=str(error))
             return
@@ -268,12 +259,12 @@ class WindowsController:
     def _tell(self, case: _Case, target: Target, found: PassResult, verdicts: Verdicts, term: Term) -> None:
         """Events: what was changed, and what is newly wrong."""
         meta = case.held.metadata
-        regarding = Regarding(WINDOWS_INSTANCES.api_version, WINDOWS_INSTANCES.kind, meta.name, meta.namespace, meta.uid)
+        regarding = Regarding(INSTANCES.api_version, INSTANCES.kind, meta.name, meta.namespace, meta.uid)
         if found.error is None and found.plan:
             reason = "Removed" if not target.egress.configured else "Applied"
             term.recorder.normal(regarding, reason, status.summary(found.plan, found.restarted))
         configured = verdicts["Configured"]
-        if configured.status == "False" and _reason(case.live, "Configured") != configured.reason:
+        if configured.status == "False" and case.held.reason("Configured") != configured.reason:
             term.recorder.warning(regarding, configured.reason, configured.message)
 
 
@@ -304,34 +295,30 @@ def _refusal(case: _Case) -> Verdicts | None:
         return status.not_connected("InvalidSpec", "; ".join(f"{one.field}: {one.message}" for one in case.errors))
     if case.instance.spec.paused:
         return status.not_connected("Paused", "spec.paused is set: the host is not connected to", configured="Unknown")
-    if case.node is not None and _is_managed_by_other(case.node):
+    if case.node is not None and case.node.managed_by_other:
         return status.not_connected("ManagedByOther", _managed_message(case.node))
     if case.missing_key is not None:
         return status.not_connected("KeyMissing", case.missing_key)
     if case.target is None:
         message = "the egress settings are not valid, and no valid ones are known: the host is left as it is"
         # what was applied before the settings became invalid is still there
-        known = _reason(case.live, "ProxyApplied") not in (None, "NotChecked")
+        known = case.held.reason("ProxyApplied") not in (None, "NotChecked")
         return {} if known else {"Configured": Verdict("Unknown", "SettingsInvalid", message)}
     return None
 
 
-def _wanted(held: Whole) -> tuple[Any, ...]:
+def _wanted(held: HeldInstance) -> tuple[Any, ...]:
     """What of an instance people write: its spec, its annotations, and the one field of its status that they clear."""
-    meta, live = held.metadata, held.value.get("status") or {}
-    cleared = not live.get(_STATUS_FIELDS_OF_PEOPLE) and _reason(live, "Reachable") == "HostKeyChanged"
+    meta = held.metadata
+    cleared = not held.live.get(_FINGERPRINT) and held.reason("Reachable") == "HostKeyChanged"
     return meta.uid, meta.generation, meta.annotations or {}, meta.deletion_timestamp, cleared
 
 
-def _is_settled(held: Whole) -> bool:
+def _is_settled(held: HeldInstance) -> bool:
     """Whether an instance was done, by whoever worked before: it is in no hurry."""
-    live = held.value.get("status") or {}
-    configured: dict[str, Any] = next((one for one in live.get("conditions") or () if one.get("type") == "Configured"), {})
+    listed = held.live.get("conditions") or ()
+    configured: dict[str, Any] = next((one for one in listed if one.get("type") == "Configured"), {})
     return configured.get("status") == "True" and configured.get("observedGeneration") == held.metadata.generation
-
-
-def _reason(live: dict[str, Any], type_: str) -> str | None:
-    return next((one.get("reason") for one in live.get("conditions") or () if one.get("type") == type_), None)
 
 
 def _of_key(finding: Finding) -> bool:
@@ -339,25 +326,12 @@ def _of_key(finding: Finding) -> bool:
     return finding.field == "spec.keySecret.name" or finding.object.startswith("Secret/")
 
 
-def _concern(node: Node | None) -> tuple[Any, ...] | None:
+def _concern(node: HostNode | None) -> tuple[Any, ...] | None:
     """What of a Node concerns its instance; a heartbeat changes nothing of it."""
-    if node is None:
-        return None
-    ready = next((one for one in (node.status.conditions if node.status else None) or () if one.type == "Ready"), None)
-    return ready and (ready.status, ready.reason), _is_managed_by_other(node), tuple(_addresses(node))
+    return (node.ready, node.managed_by_other, node.addresses) if node is not None else None
 
 
-def _addresses(node: Node | None) -> list[str]:
-    listed = (node.status.addresses if node and node.status else None) or ()
-    return [one.address.casefold() for one in listed if one.address]
-
-
-def _is_managed_by_other(node: Node) -> bool:
-    annotations = node.metadata.annotations or {}
-    return MANAGED_BY_WMCO in annotations and annotations.get(ADOPT) != "true"
-
-
-def _managed_message(node: Node) -> str:
+def _managed_message(node: HostNode) -> str:
     return (
         f"Node {node.metadata.name} is managed by another operator (annotation {MANAGED_BY_WMCO}); "
         f'annotate it with {ADOPT}: "true" to have it worked on'

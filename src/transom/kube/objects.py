@@ -40,11 +40,35 @@ class ObjectMeta(Projected, frozen=True):
     owner_references: list[OwnerReference] | None = None
 
 
+class Identity(Protocol):
+    """What every `metadata` has."""
+
+    @property
+    def name(self) -> str:
+        """Unique in its namespace."""
+        ...
+
+    @property
+    def namespace(self) -> str | None:
+        """None where the kind has none."""
+        ...
+
+    @property
+    def uid(self) -> str | None:
+        """Of this object alone, also over a deletion."""
+        ...
+
+    @property
+    def resource_version(self) -> str | None:
+        """Of this state of it."""
+        ...
+
+
 class Stored(Protocol):
     """What a store holds: anything with metadata."""
 
     @property
-    def metadata(self) -> ObjectMeta:
+    def metadata(self) -> Identity:
         """Name, namespace and version."""
         ...
 

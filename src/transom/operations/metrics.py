@@ -88,7 +88,7 @@ def _hosts(operator: Operator) -> GaugeMetricFamily:
     family = GaugeMetricFamily("transom_hosts", "WindowsInstances by condition and its status.", labels=["condition", "status"])
     counts = dict.fromkeys(((type_, status) for type_ in _CONDITIONS for status in ("True", "False", "Unknown")), 0)
     for held in operator.watched.windows_instances.snapshot():
-        conditions = {one["type"]: one["status"] for one in (held.value.get("status") or {}).get("conditions") or ()}
+        conditions = {one["type"]: one["status"] for one in held.live.get("conditions") or ()}
         for type_ in _CONDITIONS:
             counts[type_, conditions.get(type_, "Unknown")] += 1
     for labels, count in counts.items():
