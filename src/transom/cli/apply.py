@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transom.cli.findings import NAMESPACE, Files, Namespace, examine_or_fail
+from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, examine_or_fail
 from transom.cli.output import ExitCode, Format, print_data
 
 if TYPE_CHECKING:
@@ -16,24 +16,36 @@ Output = Annotated[Format, typer.Option("--output", "-o", help="How to write the
 Workers = Annotated[int, typer.Option("--workers", min=1, max=1024, help="Hosts worked on at once.")]
 
 
-def apply(filename: Files, output: Output = Format.TEXT, namespace: Namespace = NAMESPACE, workers: Workers = 32) -> None:
+def apply(
+    filename: FilesOrCluster = None,
+    output: Output = Format.TEXT,
+    namespace: Namespace = NAMESPACE,
+    context: Context = None,
+    workers: Workers = 32,
+) -> None:
     """Bring hosts to their settings.
 
-    Every host that the manifests name is compared with its settings; what differs is changed, and the report says what, where
-    and why. Exit code 1 where a host could not be done; the others are done all the same.
+    Every host that the manifests (or the cluster) name is compared with its settings; what differs is changed, and the report
+    says what, where and why. Exit code 1 where a host could not be done; the others are done all the same.
     """
-    report = _run(filename, namespace, workers, dry_run=False)
+    report = _run(filename, namespace, context, workers, dry_run=False)
     _print(report, output, planned=False)
     if any(host.result == "failed" for host in report.hosts):
         raise SystemExit(ExitCode.NOT_DONE)
 
 
-def diff(filename: Files, output: Output = Format.TEXT, namespace: Namespace = NAMESPACE, workers: Workers = 32) -> None:
+def diff(
+    filename: FilesOrCluster = None,
+    output: Output = Format.TEXT,
+    namespace: Namespace = NAMESPACE,
+    context: Context = None,
+    workers: Workers = 32,
+) -> None:
     """Say what apply would do.
 
     Nothing is changed on any host. Exit code 1 where a host differs from its settings or could not be read.
     """
-    report = _run(filename, namespace, workers, dry_run=True)
+    report = _run(filename, namespace, context, workers, dry_run=True)
     _print(report, output, planned=True)
     if any(host.result != "unchanged" for host in report.hosts):
         raise SystemExit(ExitCode.NOT_DONE)
@@ -48,14 +60,14 @@ def _print(report: "Report", output: Format, *, planned: bool) -> None:
     print_report(report, planned=planned)
 
 
-def _run(paths: list[str], namespace: str, workers: int, *, dry_run: bool) -> "Report":
+def _run(paths: list[str] | None, namespace: str, context: str | None, workers: int, *, dry_run: bool) -> "Report":
     import asyncio
 
     from transom.controllers.hosts import Target
     from transom.proxy.settings import Egress
     from transom.windows.instance import private_key
 
-    objects, examined = examine_or_fail(paths, namespace)
+    objects, examined = examine_or_fail(paths, namespace, context)
     targets = [
         Target(instance, examined.settings.of(instance) or Egress(), private_key(instance, objects))
         for instance in objects.windows_instances
