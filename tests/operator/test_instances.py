@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from tests.operator.bundles import ISSUING, ROOT_1, ROOT_2, SHA1_1, SHA1_2, roots
 from tests.operator.clusters import PASSWORD, PROXY, Cluster, environment, fingerprint, until
+from tests.operator.stories import changes
 
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NODES, SECRETS, WINDOWS_INSTANCES
 
@@ -38,6 +39,7 @@ async def test_follows_what_people_write(cluster: Cluster) -> None:
     status = await cluster.status("win-1")
     assert status["hostKeyFingerprint"] == fingerprint(cluster, host)
     assert status["lastChecked"]
+    assert status["nodeName"] == host.name.lower()
     assert {one["observedGeneration"] for one in status["conditions"]} == {1}
     table = await asyncio.to_thread(cluster.control_plane.kubectl, "get", "windowsinstances", "-n", cluster.namespace)
     assert table.split()[:5] == ["NAME", "ADDRESS", "REACHABLE", "PROXYAPPLIED", "TRUSTAPPLIED"]
@@ -109,6 +111,17 @@ async def test_each_bad_instance_costs_itself_alone(cluster: Cluster) -> None:
         for name in ("other", "paused", "keyless", "down", "twin-again"):
             await cluster.until(name, Configured="True", ProxyApplied="True/Applied")
     assert [event for event in await cluster.events("down") if event[1] == "Unreachable"]
+
+
+async def test_a_node_of_another_operator_known_by_the_name_of_its_host(cluster: Cluster) -> None:
+    """Only once it is connected to; nothing is changed there then."""
+    host = await cluster.simulator.add_host("WIN-THEIRS")
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    await node(cluster, "win-theirs", {"windowsmachineconfig.openshift.io/version": "10.21"})
+    await cluster.instance("win-1", host)
+    async with cluster.operator():
+        await cluster.until("win-1", Configured="False/ManagedByOther", Reachable="True/Connected", ProxyApplied="False")
+    assert changes(host) == 0
 
 
 async def test_a_key_that_cannot_be_used(cluster: Cluster) -> None:

@@ -137,11 +137,13 @@ class _Pass:
     async def _converge(self, directory: Directory) -> None:
         asked = self._questions
         state = await gather(directory, asked)
+        self._note(before=state)
         if more := self._missing(state):
             asked = combined(self._questions, more)
             state = merged(state, await gather(directory, beyond(asked, self._questions)))
+            self._note(before=state)
         plan = self._planner(state)
-        self._note(before=state, plan=plan)
+        self._note(plan=plan)
         if not plan or self._dry_run:
             await _leave(directory, state)
             return

@@ -1,0 +1,94 @@
+"""What a pass says, as conditions: tables."""
+
+from datetime import UTC, datetime
+
+import pytest
+from cryptography import x509
+from tests.operator.bundles import ROOT_1, SHA1_1
+
+from transom.controllers import status
+from transom.controllers.status import Verdict
+from transom.hosts.errors import HostError, ImportFailed, KeyUnusable, RestartsFailed, Unreachable
+from transom.hosts.passes import PassResult
+from transom.proxy.objects import WindowsSettings
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.proxy.trust import parse_bundle
+from transom.windows.certificates import DISALLOWED, store
+from transom.windows.plan import Plan, Step
+from transom.windows.registry import CreateKey, Registry
+from transom.windows.state import HostState
+
+PROXY = Egress(Secret("http://p:1"), Secret("http://p:1"), "x.example")
+BOTH = Egress(Secret("http://p:1"), Secret("http://p:1"), "x.example", parse_bundle(ROOT_1).certificates)
+SERVICE = Step("service-environment", "containerd: HTTP_PROXY", "add", "set")
+CERTIFICATE = Step("certificate", "ROOT: …", "add", "set")
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("egress", "steps", "error", "proxy", "trust"),
+    [
+        (Egress(), (), None, "True/NotConfigured", "True/NotConfigured"),
+        (PROXY, (), None, "True/Applied", "True/NotConfigured"),
+        (BOTH, (SERVICE, CERTIFICATE), None, "True/Applied", "True/Applied"),
+        (BOTH, (SERVICE,), ImportFailed("no"), "False/ImportFailed", "True/Applied"),
+        (BOTH, (CERTIFICATE,), ImportFailed("no"), "True/Applied", "False/ImportFailed"),
+        (
+            BOTH,
+            (Step("service", "kubelet", "restart", "x"),),
+            RestartsFailed("no"),
+            "False/RestartsFailed",
+            "False/RestartsFailed",
+        ),
+    ],
+)
+def test_proxy_and_trust(egress: Egress, steps: tuple[Step, ...], error: HostError | None, proxy: str, trust: str) -> None:
+    verdicts = status.after_pass(egress, PassResult(HostState(Registry()), Plan(steps), error=error))
+    assert shown(verdicts["ProxyApplied"]) == proxy
+    assert shown(verdicts["TrustApplied"]) == trust
+    assert shown(verdicts["Reachable"]) == "True/Connected"
+    assert verdicts["Configured"].status == ("True" if error is None else "False")
+
+
+def test_a_distrusted_certificate() -> None:
+    state = HostState(Registry().apply([CreateKey(rf"{store(DISALLOWED)}\{SHA1_1}")]))
+    verdict = status.after_pass(BOTH, PassResult(state, Plan()))["TrustApplied"]
+    assert shown(verdict) == "False/Distrusted"
+    assert x509.load_pem_x509_certificate(ROOT_1.encode()).subject.rfc4514_string() in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("error", "reachable", "configured"),
+    [
+        (Unreachable("no"), "False/Unreachable", "False/Unreachable"),
+        (KeyUnusable("no"), "Unknown/KeyInvalid", "False/KeyInvalid"),
+    ],
+)
+def test_a_host_that_was_not_read(error: HostError, reachable: str, configured: str) -> None:
+    verdicts = status.after_pass(PROXY, PassResult(error=error))
+    assert shown(verdicts["Reachable"]) == reachable
+    assert shown(verdicts["Configured"]) == configured
+    assert verdicts["ProxyApplied"].status == "Unknown"
+
+
+def test_scope_machine_is_pending_only_where_it_stands_alone() -> None:
+    for scope in ("Services", "Both"):
+        egress = Egress(Secret("http://p:1"), windows=WindowsSettings(environment_scope=scope))  # type: ignore[arg-type]
+        assert shown(status.after_pass(egress, PassResult(HostState(Registry()), Plan()))["ProxyApplied"]) == "True/Applied"
+
+
+def test_times_change_with_the_status_alone() -> None:
+    first = status.merged({}, {"Configured": Verdict("True", "UpToDate", "m")}, {"osVersion": "10.0"}, 1, NOW)
+    assert [one["type"] for one in first["conditions"]] == list(status.TYPES)
+    later = NOW.replace(hour=13)
+    same = status.merged(first, {"Configured": Verdict("True", "UpToDate", "m")}, {}, 1, later)
+    assert same == first
+    other = status.merged(first, {"Configured": Verdict("False", "Held", "m")}, {}, 2, later)
+    configured = next(one for one in other["conditions"] if one["type"] == "Configured")
+    assert configured["lastTransitionTime"] == "2026-11-21T13:00:00Z"
+    assert (configured["observedGeneration"], other["osVersion"]) == (2, "10.0")
+
+
+def shown(verdict: Verdict) -> str:
+    return f"{verdict.status}/{verdict.reason}"
