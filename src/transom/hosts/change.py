@@ -51,11 +51,9 @@ async def carry_out(
     pass_id = secrets.token_hex(4)
     name = f"p-{owner.tag}-{pass_id}"
     gathering = await install(directory, questions)
-    files = [script.change(plan, owner, pass_id, gathering, patience)]
+    files = [script.change(plan, actual, owner, pass_id, gathering, patience=patience)]
     if plan.edits:
         files.append(Script("change.reg", reg.render(plan.edits)))
-    if script.has_job(plan):
-        files.append(script.job(plan, actual, owner, pass_id, patience))
     await _put(directory, name, files)
     try:
         permit()
@@ -139,7 +137,7 @@ class _Result:
             return RestartsFailed(
                 "; ".join(problems) + ". Every other service that should run was started; the next pass tries again"
             )
-        if script.has_job(plan) and not self.says("ended"):
+        if (plan.stop or plan.start) and not self.says("ended"):
             return RestartsFailed(
                 "the restarts have not ended; they go on by themselves, and the next pass looks at them again"
             )

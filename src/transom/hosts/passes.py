@@ -94,7 +94,7 @@ async def look(access: Access, host_keys: HostKeys, settings: Settings, question
     try:
         with _claimed(settings, access, needed=False) as alone:
             async with asyncio.timeout(settings.timeouts.whole), ssh(access, host_keys, settings.timeouts) as transport:
-                directory = Directory(transport, settings.owner, alone=alone)
+                directory = _directory(transport, settings.owner, alone=alone)
                 state = await gather(directory, questions)
                 await _leave(directory, state)
                 return state
@@ -117,6 +117,13 @@ def _claimed(settings: Settings, access: Access, *, needed: bool) -> Iterator[bo
         yield alone
 
 
+def _directory(transport: Transport, owner: Owner, *, alone: bool) -> Directory:
+    """A reader beside another process of its owner has names of its own: what it needs is no left-over to the other."""
+    if not alone:
+        owner = msgspec.structs.replace(owner, identity=f"{owner.identity}-reader")
+    return Directory(transport, owner, alone=alone)
+
+
 class _Pass:
     """The steps of a pass, and how far it came."""
 
@@ -128,7 +135,7 @@ class _Pass:
     async def run(self, transport: Transport, *, alone: bool) -> None:
         """Gather, plan, change. Raises HostError, with `result` as far as it is known."""
         try:
-            await self._converge(Directory(transport, self._settings.owner, alone=alone))
+            await self._converge(_directory(transport, self._settings.owner, alone=alone))
         except LedgerError as error:
             raise Unreadable(f"the ledger in {LEDGER} cannot be understood: {error}") from None
         finally:

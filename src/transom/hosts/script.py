@@ -7,7 +7,7 @@ is `cmd.exe /d /c PATH`, the path made of letters, digits, `\`, `:`, `.`, `_` an
 import hashlib
 import importlib.resources
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Literal
 
@@ -17,6 +17,7 @@ from transom.hosts.errors import NotExpressible
 from transom.hosts.owner import Owner
 from transom.windows.gathering import BOOT, ENVIRONMENT, LEDGER, RESTARTS, SERVICES, Questions
 from transom.windows.plan import Plan
+from transom.windows.registry import Registry
 from transom.windows.state import HostState
 
 BASE = r"C:\ProgramData\Transom"
@@ -28,6 +29,7 @@ _SERVICE = re.compile(r"[A-Za-z0-9_.-]+")
 _SERVICE_IN_JOB = re.compile(r"[A-Za-z0-9_.$@#+,;=~()\[\]{}' -]+")
 _KEY = re.compile(r"HKEY_LOCAL_MACHINE(?:\\[A-Za-z0-9_.(){}# -]+)+")
 _COMMAND = re.compile(r"cmd\.exe /d /c [A-Za-z0-9\\:._-]+")
+_BLANK_LINES = re.compile(r"^[ \t]*\n", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"@([A-Z]+)@")
 
 Found = Literal["made", "found"]
@@ -108,10 +110,14 @@ def _key(path: str) -> str:
     return path
 
 
-def change(plan: Plan, owner: Owner, pass_id: str, gathering: Script, patience: Patience) -> Script:
-    """The script that takes the host, imports `change.reg`, starts the job and reads the host again with `gathering`."""
-    importing = _template("import.cmd") if plan.edits else ""
-    if has_job(plan):
+def change(plan: Plan, actual: HostState, owner: Owner, pass_id: str, gathering: Script, *, patience: Patience) -> Script:
+    """The script that takes the host, imports `change.reg`, and reads the host again with `gathering`.
+
+    Called with `job` it stops and starts the plan's services; a service of its own calls it so, apart from the connection.
+    Raises NotExpressible.
+    """
+    restarts = bool(plan.stop or plan.start)
+    if restarts:
         handing_over = _template("hand-over.cmd")
     elif plan.forget:
         handing_over = f'"%REG%" delete "{LEDGER}" /f /reg:64 >nul 2>nul'
@@ -128,20 +134,15 @@ def change(plan: Plan, owner: Owner, pass_id: str, gathering: Script, patience: 
             "GENERATION": "-" if owner.generation is None else str(owner.generation),
             "GATHER": gathering.name,
             "WAIT": str(patience.total(plan)),
-            "IMPORT": importing,
+            "IMPORT": _template("import.cmd") if plan.edits else "",
             "JOB": handing_over,
+            "RESTARTING": _filled("job.cmd", _restarts(plan, actual, patience)) if restarts else "",
         },
     )
     return Script("change.cmd", content)
 
 
-def has_job(plan: Plan) -> bool:
-    """Whether services are stopped or started."""
-    return bool(plan.stop or plan.start)
-
-
-def job(plan: Plan, actual: HostState, owner: Owner, pass_id: str, patience: Patience) -> Script:
-    """The script that stops and starts the plan's services, apart from the connection. Raises NotExpressible."""
+def _restarts(plan: Plan, actual: HostState, patience: Patience) -> dict[str, str]:
     notes = _notes(plan, actual)
     numbers = {name.casefold(): number for number, name in enumerate(dict.fromkeys((*plan.stop, *plan.start)))}
     stopped = {name.casefold() for name in plan.stop}
@@ -155,25 +156,20 @@ def job(plan: Plan, actual: HostState, owner: Owner, pass_id: str, patience: Pat
     starts = [
         f'call :start {numbers[name.casefold()]} "{_service_in_job(name)}" {patience.starting(name)}' for name in plan.start
     ]
-    forget = f'if not defined UNWELL "%REG%" delete "{LEDGER}" /f /reg:64 >nul 2>nul' if plan.forget else ""
-    content = _render(
-        "job.cmd",
-        {
-            "TAG": owner.tag,
-            "ID": pass_id,
-            "RESTARTS": RESTARTS,
-            "FLAGS": "\n".join(flags),
-            "STOPS": "\n".join(stops),
-            "STARTS": "\n".join(starts),
-            "FORGET": forget,
-        },
-    )
-    return Script("job.cmd", content)
+    return {
+        "RESTARTS": RESTARTS,
+        "FLAGS": "\n".join(flags),
+        "STOPS": "\n".join(stops),
+        "STARTS": "\n".join(starts),
+        "FORGET": f'if not defined UNWELL "%REG%" delete "{LEDGER}" /f /reg:64 >nul 2>nul' if plan.forget else "",
+    }
 
 
 def _notes(plan: Plan, actual: HostState) -> dict[str, str]:
     """The note of each service once the plan's edits are imported: `running` or `check`, by name in lower case."""
-    key = actual.registry.apply(plan.edits).key(RESTARTS)
+    held = actual.registry.key(RESTARTS)
+    edits = [edit for edit in plan.edits if edit.path.casefold() == RESTARTS.casefold()]
+    key = Registry([held] if held else []).apply(edits).key(RESTARTS)
     notes = (key.values or {}).values() if key else ()
     return {note.name.casefold(): note.value.text() for note in notes}
 
@@ -185,12 +181,11 @@ def _service_in_job(name: str) -> str:
 
 
 def _render(name: str, values: Mapping[str, str]) -> bytes:
-    text = _PLACEHOLDER.sub(lambda found: {"BASE": BASE, **values}[found[1]], _template(name))
-    return "".join(f"{line}\r\n" for line in _without_blanks(text.splitlines())).encode("ascii")
+    return _BLANK_LINES.sub("", _filled(name, values) + "\n").replace("\n", "\r\n").encode("ascii")
 
 
-def _without_blanks(lines: Iterable[str]) -> Iterator[str]:
-    return (line for line in lines if line.strip())
+def _filled(name: str, values: Mapping[str, str]) -> str:
+    return _PLACEHOLDER.sub(lambda found: {"BASE": BASE, **values}[found[1]], _template(name))
 
 
 @cache

@@ -14,6 +14,7 @@ set "REG=%SystemRoot%\System32\reg.exe"
 set "CMD=%SystemRoot%\System32\cmd.exe"
 set "PING=%SystemRoot%\System32\ping.exe"
 set "RESULT=%HERE%\result.txt"
+if "%~1"=="job" goto job
 
 set "BOOT=none"
 "%REG%" query "@BOOT@" /v BootId /reg:64 >"%HERE%\boot.txt" 2>nul
@@ -108,7 +109,7 @@ exit /b 1
 :gather
 if defined OVER exit /b 1
 if exist "%HERE%\restarts.txt" type "%HERE%\restarts.txt" >>"%RESULT%"
-del /q "%HERE%\job-started" "%HERE%\job.cmd" 2>nul
+del "%HERE%\job-started" 2>nul
 set "TRANSOM_PASS=%PASS%"
 call "%BASE%\@GATHER@"
 exit /b 0
@@ -144,3 +145,5 @@ exit /b 0
 "%SC%" delete TransomRestart >nul 2>nul
 >>"%RESULT%" echo nojob
 exit /b 0
+
+@RESTARTING@

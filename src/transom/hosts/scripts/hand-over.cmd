@@ -1,7 +1,7 @@
 set "TRIES=0"
 :create
 "%SC%" delete TransomRestart >nul 2>nul
-"%SC%" create TransomRestart binPath= "%CMD% /d /c start /b %CMD% /d /c %HERE%\job.cmd" start= demand >nul 2>nul
+"%SC%" create TransomRestart binPath= "%CMD% /d /c start /b %CMD% /d /c %HERE%\change.cmd job" start= demand >nul 2>nul
 if not errorlevel 1 goto created
 set /a TRIES+=1
 if %TRIES% GTR 10 goto nojob

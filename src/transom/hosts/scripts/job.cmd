@@ -1,32 +1,23 @@
-@echo off
-setlocal EnableExtensions DisableDelayedExpansion
 rem Stops and starts services, whether or not anybody is connected; its last act is to let go of the host.
-set "BASE=@BASE@"
-set "PASS=p-@TAG@-@ID@"
-set "VOID=v-@TAG@-@ID@"
-set "HERE=%BASE%\%PASS%"
-set "LOCK=%BASE%\lock"
+:job
 set "NOTES=@RESTARTS@"
-set "SC=%SystemRoot%\System32\sc.exe"
-set "REG=%SystemRoot%\System32\reg.exe"
-set "PING=%SystemRoot%\System32\ping.exe"
 set "RESULT=%HERE%\restarts.tmp"
 set "STUCK="
 set "UNWELL="
 set "WAITED=0"
 if not exist "%LOCK%\%PASS%" exit
-call :work >"%LOCK%\job"
+call :restart >"%LOCK%\job"
 del "%LOCK%\job" 2>nul
 "%SC%" delete TransomRestart >nul 2>nul
-:release
+:leave
 rem One line, for without the lock this script may be removed: cmd reads a script line by line.
 (ren "%LOCK%" %VOID% 2>nul & if not exist "%LOCK%\%PASS%" (rmdir /s /q "%BASE%\%VOID%" & exit))
 set /a WAITED+=1
 if %WAITED% GTR 60 exit
 "%PING%" -n 2 127.0.0.1 >nul
-goto release
+goto leave
 
-:work
+:restart
 if not exist "%LOCK%\%PASS%" exit
 >"%HERE%\job-started" echo %PASS%
 >"%RESULT%" echo begun
