@@ -13,20 +13,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import asyncssh
-from benchmarks.hosts import bare_change, bare_connection, over_all
+from benchmarks.hosts import AT_ONCE, bare_change, bare_connection
 from lab.control_plane import ControlPlane
 
 from transom.hosts.connection import Access
+from transom.hosts.fleet import side_by_side
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
+from transom.kube.resources import EGRESS_PROXIES, EVENTS, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.manifests.definitions import definitions
 from transom.proxy.secret import Secret
 
@@ -224,6 +225,8 @@ async def measure(plane: ControlPlane, client: Client, key: str, ports: list[int
     bare_wall, bare_cpu = await over_all(accesses, lambda access: bare_change(access, private))
     say(f"bare asyncssh, two commands and 8 kB: CPU {bare_cpu:.1f} s, wall {bare_wall:.1f} s")
 
+    say(f"one bare write to the API server: {await bare_write(client) * 1000:.1f} ms of CPU")
+
     operator = Operator(plane, 18080)
     try:
         await first_round(operator, plane, count)
@@ -233,9 +236,35 @@ async def measure(plane: ControlPlane, client: Client, key: str, ports: list[int
         operator.stop()
         path = await gathering(accesses[0], private)
         _, bare = await over_all(accesses, lambda access: bare_check(access, private, path))
+        say(f"bare asyncssh, the script that reads a host: {bare / count * 1000:.1f} ms of CPU")
         await checks(operator, bare / count, count)
     finally:
         operator.stop()
+
+
+async def bare_write(client: Client, count: int = 500) -> float:
+    """Seconds of CPU for one."""
+
+    def events() -> Iterator[tuple[Resource[Any], dict[str, Any]]]:
+        for number in range(count):
+            metadata = {"name": f"bench-{number}", "namespace": NAMESPACE}
+            involved = {"kind": "Namespace", "name": NAMESPACE, "namespace": NAMESPACE}
+            yield (
+                EVENTS,
+                {"apiVersion": "v1", "kind": "Event", "metadata": metadata, "involvedObject": involved, "message": "x" * 200},
+            )
+
+    begun = time.process_time()
+    await create(client, events())
+    return (time.process_time() - begun) / count
+
+
+async def over_all(accesses: list[Access], work: Callable[[Access], Awaitable[object]]) -> tuple[float, float]:
+    """Seconds by the clock, and of CPU."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    async for _ in side_by_side(accesses, work, AT_ONCE):
+        pass
+    return time.perf_counter() - wall, time.process_time() - cpu
 
 
 async def gathering(access: Access, private: asyncssh.SSHKey) -> str:
@@ -307,6 +336,7 @@ async def heartbeats(operator: Operator, client: Client, nodes: int) -> None:
 
 async def checks(operator: Operator, bare: float, count: int) -> None:
     operator.start(f"{CHECK_SECONDS}s")
+    await until(operator.ready)
     await until(lambda: done(operator, count))
     before, cpu = await operator.passes(), operator.cpu()
     await asyncio.sleep(CHECK_SECONDS * 1.2)
