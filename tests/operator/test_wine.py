@@ -27,6 +27,7 @@ async def test_the_program_keeps_a_wine_host_right(cluster: Cluster) -> None:
         async with Program(cluster) as program:
             await cluster.until("wine", 60, ProxyApplied="True/Applied", TrustApplied="True/Applied")
             assert machine.starts(SERVICE)[-1].variable("HTTPS_PROXY") == PROXY
+            assert (await cluster.status("wine"))["osVersion"].startswith("10.0.")
             await cluster.bundle(ROOT_2)
             await seen(lambda: SHA1_2 in machine.export(STORE) and SHA1_1 not in machine.export(STORE))
             await cluster.proxy(windows={"services": [SERVICE]})
