@@ -58,15 +58,16 @@ async def one_pass(
     settings: passes.Settings,
     *,
     dry_run: bool = False,
+    change_expected: bool = True,
     check: Callable[[HostState], None] = lambda _: None,
 ) -> passes.PassResult:
-    """One pass on the host; its troubles are in the result.
+    """One pass on the host; its troubles are in the result. A change that was not expected costs a second gather.
 
     `check` sees each state that a plan is made from, and raises a HostError where the host must not be changed; whatever else
     it raises ends the pass and is raised here.
     """
     desired, salt = node.desired(target.egress), secrets.token_bytes(16)
-    asked = questions.first(desired)
+    asked = questions.first(desired, change_expected=change_expected)
 
     def planner(actual: HostState) -> Plan:
         check(actual)

@@ -28,6 +28,7 @@ from transom.kube.objects import Whole
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.store import Name
 from transom.proxy.finding import Finding
+from transom.proxy.settings import Egress
 from transom.windows import instance as instances
 from transom.windows import ledger
 from transom.windows.instance import WindowsInstance
@@ -88,6 +89,8 @@ class WindowsController:
         self._observe = observe
         self._now = now
         self._draw = draw
+        self._done: dict[Name, Egress] = {}
+        """What each host was brought to, as far as this process knows: other settings than these will change it."""
         self._written: dict[Name, tuple[str | None, HeldInstance]] = {}
         self.queue: KeyQueue[Name] = KeyQueue()
 
@@ -164,8 +167,12 @@ class WindowsController:
                 raise ManagedByOther(_managed_message(node))
 
         term.permit()
-        found = await one_pass(target, host_keys, made, check=check)
+        key = (case.held.metadata.namespace, case.held.metadata.name)
+        done = self._done.pop(key, None)
+        found = await one_pass(target, host_keys, made, check=check, change_expected=done is not None and done != target.egress)
         term.permit()
+        if found.error is None:
+            self._done[key] = target.egress
         self._observe(found)
         state = found.after or found.before
         node = case.node or (self._node(target.instance, state.computer_name) if state else None)

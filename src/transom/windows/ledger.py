@@ -27,6 +27,7 @@ from transom.windows.registry import (
     DeleteValue,
     Edit,
     Key,
+    NamedValue,
     Registry,
     SetValue,
     Value,
@@ -206,27 +207,36 @@ def edits(before: Registry, ledger: Ledger) -> tuple[Edit, ...]:
 
 def _registry(ledger: Ledger) -> Registry:
     """The ledger as keys and values; a part that is empty has no key."""
+    keys: dict[str, dict[str, NamedValue]] = {}
 
-    def made() -> Iterator[Edit]:
-        yield SetValue(LEDGER, "Version", dword(VERSION))
-        yield SetValue(LEDGER, "Salt", binary(ledger.salt))
-        yield SetValue(LEDGER, "StateHash", sz(ledger.state_hash))
-        for name, variable in ledger.machine.items():
-            yield SetValue(MACHINE, name, _json(variable))
-        for service, environment in ledger.services.items():
-            yield SetValue(rf"{SERVICES}\{service}", "", _json(_Before(environment.before)))
-            for name, item in environment.variables.items():
-                yield SetValue(rf"{SERVICES}\{service}", name, _json(item))
-        for store, entries in ledger.certificates.items():
-            for sha1, trusted in entries.items():
-                yield SetValue(rf"{CERTIFICATES}\{store}", sha1, _json(trusted))
-        for path in ledger.keys:
-            yield SetValue(KEYS, path, sz(""))
-        for service, note in ledger.restarts.items():
-            yield SetValue(RESTARTS, service, sz(note))
+    def section(path: str) -> dict[str, NamedValue]:
+        if path not in keys:
+            parent = path.rpartition("\\")[0]
+            if len(parent) >= len(LEDGER):
+                section(parent)
+            keys[path] = {}
+        return keys[path]
 
-    keys = Registry().apply(made())
-    return Registry(key for key in keys if (key.path + "\\").casefold().startswith(LEDGER.casefold() + "\\"))
+    def put(path: str, name: str, value: Value) -> None:
+        section(path)[name.casefold()] = NamedValue(name, value)
+
+    put(LEDGER, "Version", dword(VERSION))
+    put(LEDGER, "Salt", binary(ledger.salt))
+    put(LEDGER, "StateHash", sz(ledger.state_hash))
+    for name, variable in ledger.machine.items():
+        put(MACHINE, name, _json(variable))
+    for service, environment in ledger.services.items():
+        put(rf"{SERVICES}\{service}", "", _json(_Before(environment.before)))
+        for name, item in environment.variables.items():
+            put(rf"{SERVICES}\{service}", name, _json(item))
+    for store, entries in ledger.certificates.items():
+        for sha1, trusted in entries.items():
+            put(rf"{CERTIFICATES}\{store}", sha1, _json(trusted))
+    for path in ledger.keys:
+        put(KEYS, path, sz(""))
+    for service, note in ledger.restarts.items():
+        put(RESTARTS, service, sz(note))
+    return Registry(Key(path, values) for path, values in keys.items())
 
 
 def _json(entry: object) -> Value:

@@ -229,6 +229,8 @@ class _Planner:
 
     def _created_keys(self) -> None:
         """Keys that Transom made go once nothing is in them, those below first."""
+        if not self.keys:
+            return
         after = self.actual.registry.apply(self.edits)
         used = [certificates.store(name).casefold() + "\\" for name, held in self.ledger.certificates.items() if held]
         for path in sorted(self.keys, key=len, reverse=True):

@@ -10,15 +10,26 @@ from transom.windows.state import HostState
 _TRUST = (certificates.ROOT, certificates.CA)
 
 
-def first(desired: HostState) -> Questions:
-    """What must be read to see whether a host is as `desired`, where the ledger holds nothing else."""
+_PROCESSES = 4
+"""What a gather may start beside those for the services (contract, "Order of work")."""
+
+
+def first(desired: HostState, *, change_expected: bool = False) -> Questions:
+    """What must be read to see whether a host is as `desired`, where the ledger holds nothing else.
+
+    Where a change is expected, who depends on whom is asked at once, which spares a second gather, as long as that needs no
+    more processes than a gather may start.
+    """
     machine = desired.registry.key(ENVIRONMENT) is not None
     trust = tuple(certificates.store(name) for name in _TRUST if desired.registry.below(certificates.store(name)))
+    stores = (*trust, certificates.store(certificates.DISALLOWED)) if trust else ()
+    ledger_and_machine = 3 if machine else 1
     return Questions(
         services=desired.registry.children(SERVICES),
         environment=machine,
         boot=machine,
-        stores=(*trust, certificates.store(certificates.DISALLOWED)) if trust else (),
+        stores=stores,
+        dependants=change_expected and ledger_and_machine + len(stores) < _PROCESSES,
     )
 
 
