@@ -46,6 +46,14 @@ def test_the_first_questions_ask_for_no_more_than_the_settings_speak_of() -> Non
     assert first(wanted(scope="Machine", trust=False)) == Questions(services=("containerd",), environment=True, boot=True)
 
 
+def test_an_expected_change_asks_for_dependants_where_the_processes_allow_it() -> None:
+    assert first(wanted(trust=False), change_expected=True).dependants
+    assert first(NOTHING, change_expected=True).dependants
+    assert not first(wanted(), change_expected=True).dependants
+    assert not first(wanted(scope="Machine"), change_expected=True).dependants
+    assert not first(wanted(trust=False)).dependants
+
+
 @pytest.mark.parametrize(
     "desired", [wanted(), wanted(scope="Machine"), wanted(trust=False), wanted(scope="", trust=True), NOTHING]
 )
