@@ -47,7 +47,8 @@ def converging(host_keys: HostKeys, settings: passes.Settings, *, dry_run: bool)
         if target.instance.spec.paused:
             return _report(target, passes.PassResult(), ("spec.paused is set: not connected to",))
         found = await one_pass(target, host_keys, settings, dry_run=dry_run)
-        return _report(target, found, found.plan.warnings if found.plan else (), carried_out=not dry_run)
+        warnings = (*(found.plan.warnings if found.plan else ()), *_not_yet(target.egress))
+        return _report(target, found, warnings, carried_out=not dry_run)
 
     return converge
 
@@ -81,6 +82,15 @@ async def one_pass(
         return questions.more(desired, asked, actual, planner(actual))
 
     return await passes.converge(target.access, host_keys, settings, asked, planner=planner, missing=missing, dry_run=dry_run)
+
+
+def _not_yet(egress: Egress) -> tuple[str, ...]:
+    """What the settings ask for and this version does not do: a person must not believe that it was done."""
+    asked = {
+        "spec.windows.winHTTP: WinHTTP's proxy is not set by this version": egress.windows.win_http,
+        "spec.windows.restart: this version restarts services at once (Rolling)": egress.windows.restart != "Rolling",
+    }
+    return tuple(text for text, wanted in asked.items() if wanted)
 
 
 def _check(egress: Egress, actual: HostState) -> None:
