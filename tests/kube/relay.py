@@ -12,6 +12,12 @@ from pathlib import Path
 _CHUNK = 16384
 
 
+def _end(writer: asyncio.StreamWriter) -> None:
+    # Python 3.11.2 (Debian 12) cannot abort a TLS transport that is closed already
+    if not writer.is_closing():
+        writer.transport.abort()
+
+
 class Relay:
     def __init__(self, port: int, server: ssl.SSLContext, client: ssl.SSLContext) -> None:
         self._target = port
@@ -36,17 +42,17 @@ class Relay:
     def cut(self) -> None:
         """End every connection now, without a goodbye."""
         for writer in self._writers:
-            writer.transport.abort()
+            _end(writer)
 
     async def serve(self, near_reader: asyncio.StreamReader, near: asyncio.StreamWriter) -> None:
         self.connections += 1
         if self.refuse:
-            near.transport.abort()
+            _end(near)
             return
         try:
             far_reader, far = await asyncio.open_connection("127.0.0.1", self._target, ssl=self._client_context)
         except OSError:
-            near.transport.abort()
+            _end(near)
             return
         self._writers |= {near, far}
         try:
@@ -55,14 +61,14 @@ class Relay:
             pass
         finally:
             self._writers -= {near, far}
-            near.transport.abort()
-            far.transport.abort()
+            _end(near)
+            _end(far)
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(_CHUNK):
             writer.write(data)
             await writer.drain()
-        writer.transport.abort()
+        _end(writer)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         left = self.cut_after
