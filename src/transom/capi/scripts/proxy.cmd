@@ -1,0 +1,178 @@
+@echo off
+setlocal EnableExtensions DisableDelayedExpansion
+rem Puts the egress proxy and the trusted CAs of proxy.reg on this machine and restarts the services that must see them.
+rem Called before kubeadm join; and after it with "after-join": what was taken away meanwhile is put back, and the file goes.
+set "HERE=%~dp0"
+set "REGFILE=%HERE%proxy.reg"
+set "LOG=%HERE%proxy.log"
+set "REG=%SystemRoot%\System32\reg.exe"
+set "SC=%SystemRoot%\System32\sc.exe"
+set "PING=%SystemRoot%\System32\ping.exe"
+set "FIND=%SystemRoot%\System32\find.exe"
+set "ICACLS=%SystemRoot%\System32\icacls.exe"
+set "LEDGER=HKLM\SOFTWARE\Transom"
+set "SERVICES=HKLM\SYSTEM\CurrentControlSet\Services"
+set "STORES=HKLM\SOFTWARE\Microsoft\SystemCertificates"
+set "MODE=%~1"
+set "FIRST="
+set "LOST="
+set "RESULT=0"
+if not exist "%REGFILE%" goto nofile
+"%ICACLS%" "%REGFILE%" /inheritance:r /grant:r *S-1-5-18:F *S-1-5-32-544:F >nul 2>nul
+"%REG%" query "%LEDGER%" /reg:64 >nul 2>nul
+if errorlevel 1 set "FIRST=1"
+call :look containerd
+call :look kubelet
+if not "%RESULT%"=="0" goto leave
+if defined FIRST goto import
+if not defined LOST goto unchanged
+
+:import
+if defined FIRST call :keep ROOT
+if defined FIRST call :keep CA
+"%REG%" import "%REGFILE%" /reg:64 >nul 2>nul
+if errorlevel 1 goto notimported
+if defined FIRST call :restore ROOT
+if defined FIRST call :restore CA
+call :without containerd
+call :without kubelet
+"%REG%" query "%LEDGER%" /reg:64 >nul 2>nul
+if errorlevel 1 goto nothing
+>>"%LOG%" echo imported
+set "RUNNING_kubelet="
+set "RUNNING_containerd="
+if defined FIRST set "LOST_containerd=1"
+if defined FIRST set "LOST_kubelet=1"
+if defined LOST_containerd set "LOST_kubelet=1"
+if defined LOST_kubelet call :stop kubelet
+if defined LOST_containerd call :stop containerd
+if defined RUNNING_containerd call :start containerd
+if defined RUNNING_kubelet call :start kubelet
+goto leave
+
+:nothing
+>>"%LOG%" echo proxy.reg sets nothing
+goto leave
+:unchanged
+>>"%LOG%" echo nothing to put back
+goto leave
+:notimported
+>>"%LOG%" echo proxy.reg could not be imported: this must run as SYSTEM or as an administrator
+set "RESULT=1"
+goto leave
+:nofile
+if "%MODE%"=="after-join" exit /b 0
+>>"%LOG%" echo proxy.reg is not there: the Secret that holds it was not rendered into the user data
+exit /b 1
+:leave
+if "%MODE%"=="after-join" del "%REGFILE%" 2>nul
+exit /b %RESULT%
+
+rem %1 service: ABSENT when there is none of that name, LOST when it has not, or no longer, the environment that it should.
+rem An environment that the image brings cannot be merged here: nothing is imported, a pass over SSH can do it.
+:look
+set "ABSENT_%1="
+set "LOST_%1="
+"%REG%" query "%SERVICES%\%1" /v ImagePath /reg:64 >nul 2>nul
+if errorlevel 1 goto absent
+"%REG%" query "%SERVICES%\%1" /v Environment /reg:64 >nul 2>nul
+if errorlevel 1 goto lost
+if not defined FIRST exit /b 0
+>>"%LOG%" echo the image sets an Environment for %1: nothing was imported; take it out of the image
+set "RESULT=1"
+exit /b 0
+:absent
+set "ABSENT_%1=1"
+exit /b 0
+:lost
+if exist "%HERE%without-%1" goto late
+"%REG%" query "%LEDGER%\Environment\Services\%1" /reg:64 >nul 2>nul
+if errorlevel 1 exit /b 0
+:late
+del "%HERE%without-%1" 2>nul
+set "LOST_%1=1"
+set "LOST=1"
+exit /b 0
+
+rem %1 service: where there is none, none is half made.
+:without
+if not defined ABSENT_%1 exit /b 0
+>"%HERE%without-%1" echo %1
+"%REG%" delete "%SERVICES%\%1" /f /reg:64 >nul 2>nul
+"%REG%" delete "%LEDGER%\Environment\Services\%1" /f /reg:64 >nul 2>nul
+exit /b 0
+
+rem %1 store: what it holds before the import.
+:keep
+del "%HERE%%1.reg" "%HERE%%1.txt" 2>nul
+"%REG%" export "%STORES%\%1\Certificates" "%HERE%%1.reg" /y /reg:64 >nul 2>nul
+"%REG%" query "%STORES%\%1\Certificates" /reg:64 >"%HERE%%1.txt" 2>nul
+exit /b 0
+
+rem %1 store: certificates that were there before stay as they were, and the ledger does not call them ours.
+:restore
+if not exist "%HERE%%1.reg" exit /b 0
+"%REG%" import "%HERE%%1.reg" /reg:64 >nul 2>nul
+del "%HERE%ledger.txt" 2>nul
+"%REG%" query "%LEDGER%\Certificates\%1" /reg:64 >"%HERE%ledger.txt" 2>nul
+for /f "usebackq tokens=1,2" %%a in ("%HERE%ledger.txt") do if "%%b"=="REG_SZ" call :found %1 %%a
+del "%HERE%%1.reg" "%HERE%%1.txt" "%HERE%ledger.txt" 2>nul
+exit /b 0
+:found
+"%FIND%" /i "%2" <"%HERE%%1.txt" >nul 2>nul
+if errorlevel 1 exit /b 0
+"%REG%" add "%LEDGER%\Certificates\%1" /v %2 /t REG_SZ /d "{\"added\":false}" /f /reg:64 >nul 2>nul
+exit /b 0
+
+rem STATE: the number on the third line that sc query prints (its words are translated); empty: no such service.
+:state
+set "STATE="
+set "LINE=0"
+"%SC%" query %1 >"%HERE%state.txt" 2>nul
+if errorlevel 1 exit /b 0
+for /f "usebackq tokens=2 delims=:" %%a in ("%HERE%state.txt") do call :line %%a
+del "%HERE%state.txt" 2>nul
+exit /b 0
+:line
+set /a LINE+=1
+if %LINE%==3 set "STATE=%1"
+exit /b 0
+
+rem start and stop return before the state is reached: ask again while waiting.
+:stop
+set "TRIES=0"
+call :state %1
+if "%STATE%"=="" exit /b 0
+if "%STATE%"=="1" exit /b 0
+set "RUNNING_%1=1"
+:stopping
+if "%STATE%"=="4" "%SC%" stop %1 >nul 2>nul
+call :state %1
+if "%STATE%"=="1" exit /b 0
+set /a TRIES+=1
+if %TRIES% GTR 60 goto stuck
+"%PING%" -n 2 127.0.0.1 >nul
+goto stopping
+:stuck
+>>"%LOG%" echo %1 did not stop within 60 s
+set "RESULT=1"
+exit /b 0
+
+:start
+set "TRIES=0"
+:starting
+if "%STATE%"=="4" goto running
+"%SC%" start %1 >nul 2>nul
+call :state %1
+if "%STATE%"=="4" goto running
+set /a TRIES+=1
+if %TRIES% GTR 60 goto unstarted
+"%PING%" -n 2 127.0.0.1 >nul
+goto starting
+:running
+>>"%LOG%" echo restarted %1
+exit /b 0
+:unstarted
+>>"%LOG%" echo %1 does not run, 60 s after its start
+set "RESULT=1"
+exit /b 0

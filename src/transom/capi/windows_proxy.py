@@ -1,0 +1,90 @@
+r"""The egress settings on a Windows machine before its first image pull.
+
+A file `C:/k/proxy.reg`, made by the same plan as a host's over SSH, and a script that imports it: before `kubeadm join`, and
+after it once more, since what re-creates the kubelet's service takes its environment away. The ledger is in the file: a pass
+over SSH finds nothing left to do.
+"""
+
+import base64
+import gzip
+import hashlib
+import importlib.resources
+from collections.abc import Iterable
+from types import MappingProxyType
+
+from transom.capi.kubeadm import ContentSource, Entries, File, SecretKey, encoded
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.windows import certificates, node, reg
+from transom.windows.gathering import SERVICES
+from transom.windows.plan import plan
+from transom.windows.registry import Key, Registry
+from transom.windows.state import HostState, Service, ServiceState
+
+KEY = "proxyReg"
+"""The key of the Secret; its value is `secret_value`."""
+PROXY_REG = "C:/k/proxy.reg"
+PROXY_CMD = "C:/k/proxy.cmd"
+IMAGE_SERVICES = ("containerd", "kubelet")
+"""The services of a worker's image that take the settings."""
+BEFORE_JOIN = r"cmd.exe /d /c C:\k\proxy.cmd"
+AFTER_JOIN = r"cmd.exe /d /c C:\k\proxy.cmd after-join"
+
+
+def secret_name(cluster_id: str) -> str:
+    """The Secret that holds the file of a cluster's Windows machines."""
+    return f"{cluster_id}-windows-proxy"
+
+
+def proxy_reg(egress: Egress, cluster_id: str) -> bytes:
+    r"""The `.reg` file: what a plan makes of a new machine, the ledger with it. It holds credentials.
+
+    Settings without proxy and CA give a file that changes nothing. The ledger's salt comes from the cluster's id, so that the
+    same settings give the same file; it lies beside what it salts, on whichever machine, and hides nothing from who reads that.
+    """
+    salt = hashlib.sha256(f"transom windows-proxy {cluster_id}".encode()).digest()[:16]
+    return reg.render(plan(node.desired(egress), _image(egress), salt).edits)
+
+
+def secret_value(egress: Egress, cluster_id: str) -> Secret:
+    """`proxy_reg`, gzipped (without a time) and in base64: the text that stands in the Secret under `KEY`."""
+    return Secret(base64.b64encode(gzip.compress(proxy_reg(egress, cluster_id), mtime=0)).decode("ascii"))
+
+
+def entries(secret: str) -> Entries:
+    """What a KubeadmConfigSpec gets: the file by reference to the Secret, the script, and the two calls of it.
+
+    The calls come first of all commands before the join, and last of those after it.
+    """
+    return Entries(
+        files=(
+            File(
+                PROXY_REG,
+                permissions="0600",
+                encoding="gzip+base64",
+                content_from=ContentSource(SecretKey(secret, KEY)),
+            ),
+            encoded(PROXY_CMD, script()),
+        ),
+        pre=(BEFORE_JOIN,),
+        post=(AFTER_JOIN,),
+    )
+
+
+def script() -> bytes:
+    """The script, the same for every cluster; no setting stands in it."""
+    text = (importlib.resources.files("transom.capi") / "scripts" / "proxy.cmd").read_text("ascii")
+    return text.replace("\n", "\r\n").encode("ascii")
+
+
+def _image(egress: Egress) -> HostState:
+    """A worker's image before its first boot: its services, stopped, and certificate stores with nothing in them."""
+    known = {name.casefold() for name in egress.windows.services}
+    services = tuple(name for name in IMAGE_SERVICES if name in known)
+    keys = [rf"{SERVICES}\{name}" for name in services]
+    keys += [certificates.store(name) for name in (certificates.ROOT, certificates.CA)]
+    return HostState(_empty(keys), tuple(Service(name, ServiceState.STOPPED) for name in services), dependencies={})
+
+
+def _empty(paths: Iterable[str]) -> Registry:
+    return Registry(Key(path, MappingProxyType({})) for path in paths)
