@@ -1,0 +1,199 @@
+"""What cloudbase-init, which Windows images have, makes of user data: its own parsers run, and this machine stays as it is."""
+
+from __future__ import annotations
+
+import logging
+import ntpath
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+
+@dataclass(frozen=True)
+class Written:
+    r"""A file that would be written: its path as on Windows (`C:\k\proxy.cmd`; `\run\…` is on the current drive)."""
+
+    path: str
+    content: bytes
+    permissions: int
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A script that would be run: by `cmd`, `powershell` or `powershell-x86`, and its bytes."""
+
+    program: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class User:
+    """A local user that would be made, with the groups it is put into."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+@dataclass
+class Outcome:
+    """What would happen, in order, and what cloudbase-init complained of in its log (warnings and errors)."""
+
+    events: list[Written | Ran | User] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    @property
+    def files(self) -> list[Written]:
+        """The files, in order."""
+        return [event for event in self.events if isinstance(event, Written)]
+
+    @property
+    def scripts(self) -> list[Ran]:
+        """The scripts, in order; the commands of `runcmd` are one of them."""
+        return [event for event in self.events if isinstance(event, Ran)]
+
+    @property
+    def users(self) -> list[User]:
+        """The users, in order."""
+        return [event for event in self.events if isinstance(event, User)]
+
+    @property
+    def commands(self) -> list[str]:
+        """The lines of the one script that `runcmd` is."""
+        return [
+            line for ran in self.scripts if ran.content.startswith(b"rem cmd") for line in ran.content.decode().splitlines()[1:]
+        ]
+
+
+HOST = {"local_hostname": "win-1", "instance_id": "i-1"}
+"""Metadata as a provider has it for a host; templates see it as `ds.meta_data`."""
+
+
+def read(
+    user_data: bytes,
+    metadata: Mapping[str, str] | None = None,
+    plugins: Mapping[str, str] | None = None,
+    modules: Sequence[Path] = (),
+) -> Outcome:
+    """Give user data to cloudbase-init's plugin for it.
+
+    Args:
+        user_data: as the metadata service has it; it may be gzipped.
+        metadata: of the instance, `HOST` by default.
+        plugins: classes of user data plugins, by the class that each replaces (user_data_plugins in `cloudbase-init.conf`).
+        modules: directories in which Python modules of those plugins lie.
+    """
+    from cloudbaseinit.plugins.common import userdata  # type: ignore[import-untyped]
+
+    with _recording(plugins or {}, modules) as outcome:
+        service = _service(user_data, dict(metadata or HOST))
+        userdata.UserDataPlugin().execute(service, {})
+    return outcome
+
+
+def _service(user_data: bytes, metadata: dict[str, str]) -> Any:
+    from cloudbaseinit.metadata.services import base  # type: ignore[import-untyped]
+
+    class Service(base.BaseMetadataService):  # type: ignore[misc]
+        def _get_data(self, path: str) -> bytes:
+            raise base.NotExistingMetadataException(path)
+
+        def get_user_data(self) -> bytes:
+            return user_data
+
+        def get_instance_data(self) -> dict[str, Any]:
+            return {"v1": metadata, "ds": {"meta_data": metadata}}
+
+    return Service()
+
+
+@contextmanager
+def _recording(plugins: Mapping[str, str], modules: Sequence[Path]) -> Iterator[Outcome]:
+    """The ends of cloudbase-init that would touch this machine, as a record."""
+    from cloudbaseinit import conf  # type: ignore[import-untyped]
+    from cloudbaseinit.osutils import factory  # type: ignore[import-untyped]
+    from cloudbaseinit.plugins.common.userdataplugins.cloudconfigplugins import write_files  # type: ignore[import-untyped]
+
+    outcome = Outcome()
+    windows = _Windows(outcome)
+    complaints = _Complaints(outcome)
+    logger = logging.getLogger("cloudbaseinit")
+
+    def write(path: str, content: bytes, permissions: int = write_files.DEFAULT_PERMISSIONS, open_mode: str = "wb") -> bool:
+        outcome.events.append(Written(path, content, permissions))
+        return True
+
+    replaced = [plugins.get(path, path) for path in conf.CONF.user_data_plugins]
+    logger.addHandler(complaints)
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(mock.patch.object(factory, "get_os_utils", lambda: windows))
+            stack.enter_context(mock.patch.object(write_files, "_write_file", write))
+            stack.enter_context(mock.patch.object(write_files, "os", SimpleNamespace(path=ntpath)))
+            stack.enter_context(mock.patch("sys.path", [*map(str, modules), *sys.path]))
+            conf.CONF.set_override("user_data_plugins", replaced)
+            stack.callback(conf.CONF.clear_override, "user_data_plugins")
+            yield outcome
+    finally:
+        logger.removeHandler(complaints)
+
+
+class _Complaints(logging.Handler):
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(logging.WARNING)
+        self._outcome = outcome
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._outcome.complaints.append(record.getMessage())
+
+
+class _Windows:
+    """The functions of cloudbase-init's Windows layer that the plugins call."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._events = outcome.events
+
+    def get_default_script_exec_header(self) -> str:
+        return "rem cmd"
+
+    def execute_process(self, args: Sequence[str], shell: bool = False) -> tuple[bytes, bytes, int]:
+        self._events.append(Ran("cmd", Path(args[-1]).read_bytes()))
+        return b"", b"", 0
+
+    def execute_powershell_script(self, script_path: str, sysnative: bool = True) -> tuple[bytes, bytes, int]:
+        self._events.append(Ran("powershell" if sysnative else "powershell-x86", Path(script_path).read_bytes()))
+        return b"", b"", 0
+
+    def get_maximum_password_length(self) -> int:
+        return 20
+
+    def generate_random_password(self, length: int) -> str:
+        return "hunter2"
+
+    def user_exists(self, username: str) -> bool:
+        return False
+
+    def create_user(self, username: str, password: str) -> None:
+        self._events.append(User(username))
+
+    def set_user_info(self, username: str, **_: object) -> None:
+        pass
+
+    def add_user_to_local_group(self, username: str, groupname: str) -> None:
+        user = self._events[-1]
+        assert isinstance(user, User)
+        assert user.name == username
+        self._events[-1] = User(username, (*user.groups, groupname))
+
+    def create_user_logon_session(self, username: str, password: str) -> None:
+        pass
+
+    def close_user_logon_session(self, token: None) -> None:
+        pass
+
+    def get_user_home(self, username: str) -> None:
+        return None
