@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import cache
+from lab import cache, kubernetes
 from lab.progress import step
 
 SOURCES = Path(__file__).parent
@@ -56,8 +56,21 @@ CONTAINERD_PROGRAMS = (
 )
 
 
+def node_programs() -> tuple[Program, ...]:
+    """kubelet.exe, kube-proxy.exe, and kube-log-runner.exe, which writes the log that kubelet has no option for."""
+    version = kubernetes.version()
+    major, minor = version.removeprefix("v").split(".")[:2]
+    component = "k8s.io/component-base/version"
+    stamped = f"-X {component}.gitVersion={version} -X {component}.gitMajor={major} -X {component}.gitMinor={minor}"
+    return (
+        Program("kubelet", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", version, stamped),
+        Program("kube-proxy", "kubernetes", "k8s.io/kubernetes/cmd/kube-proxy", version, stamped),
+        Program("kube-log-runner", "kubernetes", "k8s.io/component-base/logs/kube-log-runner", version),
+    )
+
+
 def native() -> Path:
-    """The directory of the DLLs that fill Wine's gaps, and of boot.exe and shell.exe."""
+    """The directory of the DLLs that fill Wine's gaps, and of boot.exe, shell.exe and tool.exe."""
     sources = SOURCES / "native"
 
     def make(target: Path) -> None:
@@ -66,8 +79,9 @@ def native() -> Path:
                 links = [f"-l{name}" for name in library.links]
                 options = ["-O2", "-Wall", "-Wno-cast-function-type", "-s", "-shared"]
                 _run([COMPILER, *options, "-o", target / f"{library.name}.dll", sources / f"{library.name}.c", *links])
-            for name in ("boot", "shell"):
-                _run([COMPILER, "-O2", "-Wall", "-s", "-municode", "-o", target / f"{name}.exe", sources / f"{name}.c"])
+            program = ["-O2", "-Wall", "-s", "-municode"]
+            for name in ("boot", "shell", "tool"):
+                _run([COMPILER, *program, "-o", target / f"{name}.exe", sources / f"{name}.c", "-lbcrypt"])
 
     return cache.entry("native", cache.digest([sources]), make)
 
@@ -83,7 +97,7 @@ def program(wanted: Program) -> Path:
             environment = os.environ | {"GOOS": "windows", "GOARCH": "amd64", "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
             flags = f"-s -w {wanted.linker_flags}".strip()
             command: list[str | Path] = [_go(), "build", "-ldflags", flags, "-o", target / f"{wanted.name}.exe", wanted.package]
-            _run(command, cwd=module, env=environment)
+            _run(["nice", "-n", "19", *command], cwd=module, env=environment)
 
     return cache.entry(wanted.name, key, make) / f"{wanted.name}.exe"
 

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 import urllib.parse
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,15 +39,17 @@ class Request:
 class Egress:
     """A proxy on a network, and the registry behind it. A context manager stops both and removes their files."""
 
-    def __init__(self, network: Network, user: str = "", password: str = "") -> None:
+    def __init__(self, network: Network, user: str = "", password: str = "", tunnels: Mapping[str, str] | None = None) -> None:
         """Start both, with the images ``x:none`` and ``x:1`` in the registry.
 
         Args:
             network: where the proxy listens.
             user: with a user, the proxy asks for basic authentication.
             password: any text without a line break.
+            tunnels: names that squid alone resolves, each to its address; what goes there is not decrypted.
         """
         self._network = network
+        self._tunnels = dict(tunnels or {})
         self._user, self._password = user, password
         self.directory = Path(tempfile.mkdtemp(prefix="transom-egress-"))
         self.directory.chmod(0o755)
@@ -142,7 +145,8 @@ class Egress:
     def _start_squid(self) -> None:
         database = self.directory / f"certificates-{self._interception_number}"
         _run([HELPERS / "security_file_certgen", "-c", "-s", database, "-M", "4MB"])
-        (self.directory / "hosts").write_text(f"{self._registry_address[0]} {REGISTRY}\n")
+        known = {REGISTRY: self._registry_address[0], **self._tunnels}
+        (self.directory / "hosts").write_text("".join(f"{address} {name}\n" for name, address in known.items()))
         if self._user:
             _run(["htpasswd", "-ic", self.directory / "passwords", self._user], self._password)
         settings = self.directory / "squid.conf"
@@ -161,12 +165,15 @@ class Egress:
             "acl known proxy_auth REQUIRED\n"
             "http_access deny !known\n"
         )
+        names = " ".join(self._tunnels)
+        spliced = f"acl tunnels dstdomain {names}\nssl_bump splice tunnels\n" if names else ""
         return (
             f"http_port {self._network.address}:{self.port} ssl-bump tls-cert={certificate} tls-key={key} "
             "generate-host-certificates=on dynamic_cert_mem_cache_size=4MB\n"
             f"sslcrtd_program {HELPERS}/security_file_certgen -s {database} -M 4MB\n"
             "sslcrtd_children 2 startup=1\n"
             "acl step1 at_step SslBump1\n"
+            f"{spliced}"
             "ssl_bump peek step1\n"
             "ssl_bump bump all\n"
             f"tls_outgoing_options cafile={self._origin.certificate_file}\n"

@@ -50,7 +50,9 @@ class Recorded:
 class Machine:
     """One machine. It is switched off when made; a context manager destroys it at the end."""
 
-    def __init__(self, name: str = "win1", place: Place | None = None, containerd: bool = False, shell: str = "cmd") -> None:
+    def __init__(
+        self, name: str = "win1", place: Place | None = None, containerd: bool = False, shell: str = "cmd", bare: bool = False
+    ) -> None:
         """Make a machine as a copy of the template.
 
         Args:
@@ -58,8 +60,9 @@ class Machine:
             place: its address; by default a free port of the loopback.
             containerd: with the containerd service.
             shell: the default shell of its SSH server, ``cmd`` or ``powershell``.
+            bare: with SSH and nothing else; ``calls`` tells which tools of Windows were called.
         """
-        origin = template.template(containerd=containerd)
+        origin = template.template(containerd=containerd, bare=bare)
         self.name = name
         self.place = place or loopback()
         self.directory, self._lock = _new_directory(name)
@@ -148,6 +151,11 @@ class Machine:
             there = {entry.name.lower(): entry for entry in here.iterdir()} if here.is_dir() else {}
             here = there.get(part.lower(), here / part)
         return here
+
+    def calls(self) -> list[str]:
+        """The command lines of netsh, icacls, certutil, dism and powershell on a bare machine, oldest first."""
+        file = self.drive / "lab" / "calls.txt"
+        return file.read_text(errors="replace").splitlines() if file.exists() else []
 
     # ---- registry ------------------------------------------------------------------------------------------------
 

@@ -14,16 +14,29 @@ SOURCES = Path(__file__).parent
 SHARED = (".acm", ".ax", ".com", ".cpl", ".dll", ".drv", ".ds", ".exe", ".msstyles", ".nls", ".ocx", ".sys", ".tlb", ".ttf")
 """The kinds of files that copies of a machine share: nobody writes into them in place."""
 ADMINISTRATOR = "Administrator"
+TOOLS = ("netsh", "icacls", "certutil", "dism", r"WindowsPowerShell\v1.0\powershell")
+"""Programs of Windows that are empty stubs in Wine; in a bare machine tool.exe stands for them."""
+OVERRIDES = r"HKCU\Software\Wine\DllOverrides"
+SERVICES = r"HKLM\SYSTEM\CurrentControlSet\Services"
 
 
-def template(containerd: bool = False) -> Path:
-    """The prefix that machines are copied from; ``containerd`` adds the containerd service, its programs and settings."""
+def template(containerd: bool = False, bare: bool = False) -> Path:
+    """The prefix that machines are copied from.
+
+    Args:
+        containerd: with the containerd service, its programs and settings.
+        bare: as Windows comes: SSH, no service of anybody's, the tools that a first configuration calls.
+    """
     native = build.native()
     recorder = build.program(build.RECORDER)
     if containerd:
         base, programs = template(), [build.program(program) for program in build.CONTAINERD_PROGRAMS]
         key = cache.digest([str(base), *map(str, programs), SOURCES / "windows", SOURCES / "template.py"])
         return cache.entry("template-containerd", key, lambda target: _add_containerd(base, target, programs))
+    if bare:
+        base = template()
+        key = cache.digest([str(base), SOURCES / "template.py"])
+        return cache.entry("template-bare", key, lambda target: _make_bare(base, target, native))
     key = cache.digest([str(native), str(recorder), _version(), SOURCES / "windows", SOURCES / "template.py"])
     return cache.entry("template", key, lambda target: _make(target, native, recorder))
 
@@ -86,6 +99,30 @@ def _add_containerd(base: Path, target: Path, programs: list[Path]) -> None:
         shutil.copy2(directory / "10-lab.conf", network)
         _require(target, r"C:\windows\system32\reg.exe", "import", r"C:\lab\containerd.reg")
         wine.stop(target)
+
+
+def _make_bare(base: Path, target: Path, native: Path) -> None:
+    with step("making the template of a bare machine"):
+        copy(base, target)
+        system, directory = target / "drive_c" / "windows" / "system32", target / "drive_c" / "lab"
+        for tool in TOOLS:
+            _replace(native / "tool.exe", system / f"{tool}.exe".replace("\\", "/"))
+            name = tool.rpartition("\\")[2] + ".exe"
+            _require(target, r"C:\windows\system32\reg.exe", "add", OVERRIDES, "/v", name, "/d", "native", "/f")
+        _replace(native / "pdh.dll", system / "pdh.dll")
+        for name in ("recorder-a", "recorder-b"):
+            _require(target, r"C:\windows\system32\reg.exe", "delete", rf"{SERVICES}\{name}", "/f")
+        wine.stop(target)
+        for file in directory.iterdir():
+            if file.name not in ("boot.exe", "shell.exe"):
+                file.unlink()
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Put a file in the place of one that other templates share."""
+    target.unlink(missing_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(source, target)
 
 
 def _require(prefix: Path, *command: str) -> None:
