@@ -59,7 +59,7 @@ class ControlPlane:
         self._controllers = controllers
         self._bin = kubernetes.binaries()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.port, self._etcd_port, self._peer_port = _free_ports(3, address)
+        self.port, self._etcd_port, self._peer_port = free_ports(3, address)
         self.admin_token = secrets.token_hex(16)
         self.kubeconfig = self.directory / "admin.kubeconfig"
         self.audit_log = self.directory / "audit.log"
@@ -281,7 +281,8 @@ class ControlPlane:
         return {"PATH": os.defpath, "HOME": str(self.directory)}
 
 
-def _free_ports(count: int, address: str) -> list[int]:
+def free_ports(count: int, address: str) -> list[int]:
+    """Ports of that address that nobody listens on."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

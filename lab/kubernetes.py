@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from lab import cache
@@ -18,6 +19,7 @@ PACKAGES = {
     "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
 }
+KUBEADM = "k8s.io/kubernetes/cmd/kubeadm"
 NEEDED = ("etcd", "kube-apiserver", "kubectl")
 """What a directory of ``KUBEBUILDER_ASSETS`` has to have: the three that its customary archives hold."""
 
@@ -46,10 +48,16 @@ def binaries() -> Path:
             raise ControlPlaneError(f"KUBEBUILDER_ASSETS={assets} has no {', '.join(missing)}")
         return Path(assets)
     key = cache.digest([MODULE / "go.mod", MODULE / "go.sum", *PACKAGES])
-    return cache.entry("kubernetes", key, _build)
+    return cache.entry("kubernetes", key, lambda target: _build(target, PACKAGES))
 
 
-def _build(target: Path) -> None:
+def kubeadm() -> Path:
+    """The program ``kubeadm`` of the same version, built once into an entry of its own: customary archives do not hold it."""
+    key = cache.digest([MODULE / "go.mod", MODULE / "go.sum", KUBEADM])
+    return cache.entry("kubeadm", key, lambda target: _build(target, {"kubeadm": KUBEADM})) / "kubeadm"
+
+
+def _build(target: Path, packages: Mapping[str, str]) -> None:
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if not go:
         raise ControlPlaneError("go is not installed: run scripts/install, or set KUBEBUILDER_ASSETS")
@@ -57,7 +65,7 @@ def _build(target: Path) -> None:
     component = "k8s.io/component-base/version"
     linker = f"-s -w -X {component}.gitVersion={version()} -X {component}.gitMajor={major} -X {component}.gitMinor={minor}"
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
-    for name, package in PACKAGES.items():
+    for name, package in packages.items():
         with step(f"building {name} {version()}"):
             command = ["nice", "-n", "19", go, "build", "-trimpath", "-ldflags", linker, "-o", str(target / name), package]
             done = subprocess.run(command, cwd=MODULE, env=environment, capture_output=True, text=True, check=False)

@@ -1,0 +1,273 @@
+"""Cluster API on the lab's API server: its definitions, and the real bootstrap provider (CABPK), built from Go modules."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+import urllib.error
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+
+from lab import cache, kubernetes
+from lab.authority import Authority
+from lab.control_plane import ControlPlane, free_ports
+from lab.process import Process
+from lab.progress import step
+
+MODULE = Path(__file__).parent / "go" / "cluster-api"
+PROVIDER = "sigs.k8s.io/cluster-api/bootstrap/kubeadm"
+DIRECTORIES = ("core/config/crd/bases", "bootstrap/kubeadm/config/crd/bases", "controlplane/kubeadm/config/crd/bases")
+BOTH = ("v1beta1", "v1beta2")
+_CORE = "cluster.x-k8s.io"
+_BOOTSTRAP = "bootstrap.cluster.x-k8s.io"
+_TOKEN = "abcdef.hunter2hunter2xx"
+_START_SECONDS = 60
+
+
+class ClusterApiError(Exception):
+    """Cluster API could not be built or started, or made no bootstrap data; the message says what it said."""
+
+
+def definitions(versions: Sequence[str] = BOTH, storage: str | None = None) -> list[dict[str, Any]]:
+    """The CustomResourceDefinitions of Cluster API, its kubeadm bootstrap and control plane providers.
+
+    `versions` are served, `storage` is kept (the last of them without it). The server converts by leaving out, not by Cluster API.
+    """
+    found = []
+    for file in (file for name in DIRECTORIES for file in sorted((_module_directory() / name).glob("*.yaml"))):
+        definition = yaml.load(file.read_text(), yaml.CSafeLoader)
+        kept = storage or versions[-1]
+        for version in definition["spec"]["versions"]:
+            if version["name"] in BOTH:
+                version["served"] = version["name"] in versions
+                version["storage"] = version["name"] == kept
+        # the contract labels of its kustomizations, which the providers look for
+        definition["metadata"]["labels"] = {f"{_CORE}/{name}": name for name in versions}
+        found.append(definition)
+    return found
+
+
+def define(control_plane: ControlPlane, versions: Sequence[str] = BOTH, storage: str | None = None) -> None:
+    """Bring the definitions to the server and wait until it serves them. Done again with other versions, it is an upgrade."""
+    wanted = definitions(versions, storage)
+    items = {"apiVersion": "v1", "kind": "List", "items": wanted}
+    # by the server: the annotation of a client's apply is too small for them
+    control_plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=json.dumps(items))
+    names = [f"crd/{definition['metadata']['name']}" for definition in wanted]
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+
+
+class BootstrapProvider:
+    """CABPK beside an API server that has the definitions. A context manager: it ends with the block.
+
+    Its webhook server is not used: objects are written in v1beta2, which is what it reads.
+    """
+
+    def __init__(self, control_plane: ControlPlane) -> None:
+        self._control_plane = control_plane
+        self._directory = control_plane.directory / "cabpk"
+        self._process: Process | None = None
+        self._made = 0
+
+    def __enter__(self) -> BootstrapProvider:
+        self._directory.mkdir(exist_ok=True)
+        for suffix, path in zip(("crt", "key"), Authority(self._directory).issue("webhook", "webhook"), strict=True):
+            shutil.copy(path, self._directory / f"tls.{suffix}")
+        health, diagnostics, webhook = free_ports(3, "127.0.0.1")
+        options = (
+            f"--kubeconfig={self._control_plane.kubeconfig}",
+            f"--webhook-cert-dir={self._directory}",
+            f"--webhook-port={webhook}",
+            f"--health-addr=127.0.0.1:{health}",
+            f"--diagnostics-address=127.0.0.1:{diagnostics}",
+            "--insecure-diagnostics",
+            "--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",
+        )
+        environment = {"PATH": os.defpath, "HOME": str(self._directory)}
+        self._process = Process([bootstrap_provider(), *options], self._directory / "cabpk.log", environment)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._process is not None:
+            self._process.stop()
+
+    def log(self) -> str:
+        """The end of what it said."""
+        return (self._directory / "cabpk.log").read_text(errors="replace")[-3000:]
+
+    def bootstrap_data(
+        self,
+        namespace: str,
+        cluster: str,
+        spec: Mapping[str, Any],
+        *,
+        control_plane: bool = False,
+        version: str | None = None,
+        seconds: float = 60,
+    ) -> bytes:
+        """What a new machine of a Cluster (which is there) boots with: `value` of the Secret that CABPK makes.
+
+        `spec` is a KubeadmConfigSpec, as in the `template.spec` of a KubeadmConfigTemplate or the `kubeadmConfigSpec` of a
+        KubeadmControlPlane. A control plane machine is the first of its cluster; a worker joins one that is there. Raises
+        ClusterApiError with CABPK's condition where there is no Secret after `seconds`.
+        """
+        name = self.start_machine(namespace, cluster, spec, control_plane=control_plane, version=version)
+        return self.wait_data(namespace, name, seconds)
+
+    def start_machine(
+        self,
+        namespace: str,
+        cluster: str,
+        spec: Mapping[str, Any],
+        *,
+        control_plane: bool = False,
+        version: str | None = None,
+    ) -> str:
+        """Make a Machine and its KubeadmConfig, as the controllers of Cluster API do; its name, which is the Secret's too."""
+        self._made += 1
+        name = f"{cluster}-{'control-plane' if control_plane else 'worker'}-{self._made}"
+        self._make_cluster_ready(namespace, cluster, initialized=not control_plane)
+        labels = {f"{_CORE}/cluster-name": cluster} | ({f"{_CORE}/control-plane": ""} if control_plane else {})
+        metadata = {"namespace": namespace, "name": name, "labels": labels}
+        machine = {
+            "apiVersion": f"{_CORE}/v1beta2",
+            "kind": "Machine",
+            "metadata": metadata,
+            "spec": {
+                "clusterName": cluster,
+                "version": version or kubernetes.version(),
+                "bootstrap": {"configRef": {"apiGroup": _BOOTSTRAP, "kind": "KubeadmConfig", "name": name}},
+                "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "LabMachine", "name": name},
+            },
+        }
+        made = json.loads(self._request("POST", f"/apis/{_CORE}/v1beta2/namespaces/{namespace}/machines", machine))
+        owner = {"apiVersion": f"{_CORE}/v1beta2", "kind": "Machine", "name": name, "uid": made["metadata"]["uid"]}
+        config = {
+            "apiVersion": f"{_BOOTSTRAP}/v1beta2",
+            "kind": "KubeadmConfig",
+            "metadata": metadata | {"ownerReferences": [owner | {"controller": True}]},
+            "spec": dict(spec) if control_plane else _joining(spec),
+        }
+        self._request("POST", f"/apis/{_BOOTSTRAP}/v1beta2/namespaces/{namespace}/kubeadmconfigs", config)
+        return name
+
+    def wait_data(self, namespace: str, name: str, seconds: float = 60) -> bytes:
+        """The bootstrap data of a machine that was started. Raises ClusterApiError where it does not come."""
+        end = time.monotonic() + seconds
+        path = f"/apis/{_BOOTSTRAP}/v1beta2/namespaces/{namespace}/kubeadmconfigs/{name}"
+        while True:
+            status = json.loads(self._request("GET", path)).get("status", {})
+            if secret := status.get("dataSecretName"):
+                found = json.loads(self._request("GET", f"/api/v1/namespaces/{namespace}/secrets/{secret}"))
+                return base64.b64decode(found["data"]["value"])
+            if time.monotonic() > end or (self._process is not None and self._process.ended()):
+                said = self.condition(namespace, name) or self.log()
+                raise ClusterApiError(f"KubeadmConfig {namespace}/{name} has no bootstrap data: {said}")
+            time.sleep(0.1)
+
+    def condition(self, namespace: str, name: str) -> str:
+        """Why there is no bootstrap data (the message of `DataSecretAvailable`); empty where nothing is said."""
+        path = f"/apis/{_BOOTSTRAP}/v1beta2/namespaces/{namespace}/kubeadmconfigs/{name}"
+        conditions = json.loads(self._request("GET", path)).get("status", {}).get("conditions", ())
+        found = [item for item in conditions if item["type"] == "DataSecretAvailable" and item["status"] != "True"]
+        return str(found[0].get("message", "")) if found else ""
+
+    def _make_cluster_ready(self, namespace: str, cluster: str, *, initialized: bool) -> None:
+        """What an infrastructure provider and a control plane would have said, and the cluster's CA."""
+        path = f"/apis/{_CORE}/v1beta2/namespaces/{namespace}/clusters/{cluster}"
+        live = json.loads(self._request("GET", path))
+        condition = {
+            "type": "ControlPlaneInitialized",
+            "status": "True" if initialized else "False",
+            "reason": "Initialized" if initialized else "NotInitialized",
+            "lastTransitionTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        ready = {"initialization": {"infrastructureProvisioned": True, "controlPlaneInitialized": initialized}}
+        live["status"] = live.get("status", {}) | ready | {"conditions": [condition]}
+        self._request("PUT", f"{path}/status", live)
+        if initialized:
+            self._make_authority(namespace, cluster)
+
+    def _make_authority(self, namespace: str, cluster: str) -> None:
+        directory = self._directory / f"{namespace}-{cluster}-ca"
+        directory.mkdir(exist_ok=True)
+        authority = Authority(directory)
+        parts = {"tls.crt": authority.certificate_file, "tls.key": authority.key_file}
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"namespace": namespace, "name": f"{cluster}-ca", "labels": {f"{_CORE}/cluster-name": cluster}},
+            "type": f"{_CORE}/secret",
+            "data": {key: base64.b64encode(path.read_bytes()).decode() for key, path in parts.items()},
+        }
+        try:
+            self._request("POST", f"/api/v1/namespaces/{namespace}/secrets", secret)
+        except urllib.error.HTTPError as error:
+            if error.code != 409:
+                raise
+
+    def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
+        try:
+            return self._control_plane.request(method, path, body)
+        except urllib.error.HTTPError as error:
+            if error.code == 409:
+                raise
+            raise ClusterApiError(f"{method} {path}: {error.read().decode(errors='replace')[:1000]}") from error
+
+
+def bootstrap_provider() -> Path:
+    """The built CABPK (4 minutes on two cores, once)."""
+    key = cache.digest([MODULE / "go.mod", MODULE / "go.sum", PROVIDER])
+    return cache.entry("cabpk", key, _build) / "cabpk"
+
+
+def version() -> str:
+    """The version of Cluster API that is built, as ``v1.14.2``."""
+    found = re.search(r"^\s*(?:require )?sigs\.k8s\.io/cluster-api (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    if not found:
+        raise ClusterApiError(f"{MODULE / 'go.mod'} does not require sigs.k8s.io/cluster-api")
+    return found[1]
+
+
+def _build(target: Path) -> None:
+    command = ["nice", "-n", "19", _go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(target / "cabpk"), PROVIDER]
+    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
+    with step(f"building Cluster API's bootstrap provider {version()}"):
+        done = subprocess.run(command, cwd=MODULE, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ClusterApiError(f"go build {PROVIDER} failed:\n{done.stderr[-2000:]}")
+
+
+@functools.cache
+def _module_directory() -> Path:
+    """Where Go keeps the module's source, which has the definitions as YAML; fetched where it is missing."""
+    command = [_go(), "mod", "download", "-json", "sigs.k8s.io/cluster-api"]
+    done = subprocess.run(command, cwd=MODULE, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ClusterApiError(f"go mod download failed:\n{(done.stderr or done.stdout)[-2000:]}")
+    return Path(json.loads(done.stdout)["Dir"])
+
+
+def _go() -> str:
+    found = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if not found:
+        raise ClusterApiError("go is not installed: run scripts/install")
+    return found
+
+
+def _joining(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec with a token to join by: else CABPK would make one in the workload cluster."""
+    joining = dict(spec.get("joinConfiguration") or {})
+    discovery = dict(joining.get("discovery") or {})
+    discovery.setdefault("bootstrapToken", {"token": _TOKEN, "apiServerEndpoint": "127.0.0.1:6443"})
+    return {**spec, "joinConfiguration": joining | {"discovery": discovery}}
