@@ -40,7 +40,7 @@ class Story:
         assert len(asked) < 10
 
     def idle(self) -> bool:
-        queue = self.operator.windows.queue
+        queue = self.operator.controllers["windows"].queue
         return not queue.working and not len(queue) and not queue.failures((self.cluster.namespace, "win-1"))
 
 

@@ -24,8 +24,10 @@ def manifests(
         list[Part] | None, typer.Option("--part", help="Only this part; may be given again. Without it: everything.")
     ] = None,
     controllers: Annotated[
-        str, typer.Option(metavar="NAME,…", help="The controllers that run: the roles follow them.")
-    ] = "egress,windows",
+        str | None,
+        typer.Option(metavar="NAME,…", help="Controllers that run: the roles follow them. [default: all]", show_default=False),
+    ] = None,
+    openshift: Annotated[bool, typer.Option("--openshift", help="Also the roles in OpenShift's own namespaces.")] = False,
     namespace: Annotated[str, typer.Option(envvar="TRANSOM_NAMESPACE", help="Transom's own namespace.")] = NAMESPACE,
     image: Annotated[
         str | None, typer.Option(metavar="IMAGE", help="The image to run. [default: transom:VERSION]", show_default=False)
@@ -33,7 +35,7 @@ def manifests(
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.YAML,
 ) -> None:
     """Print what has to be in a cluster for Transom to run there: `transom manifests | kubectl apply -f -`."""
-    objects = _objects(frozenset(part or Part), _chosen(controllers), namespace, image)
+    objects = _objects(frozenset(part or Part), _chosen(controllers), namespace, image, openshift=openshift)
     if output is Format.JSON:
         print_data({"apiVersion": "v1", "kind": "List", "items": objects}, output)
     else:
@@ -42,7 +44,9 @@ def manifests(
         yaml.dump_all(objects, sys.stdout, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=110)
 
 
-def _objects(parts: frozenset[Part], controllers: tuple[str, ...], namespace: str, image: str | None) -> list[dict[str, Any]]:
+def _objects(
+    parts: frozenset[Part], controllers: tuple[str, ...], namespace: str, image: str | None, *, openshift: bool
+) -> list[dict[str, Any]]:
     from transom.manifests import workloads
     from transom.manifests.roles import roles
 
@@ -54,15 +58,17 @@ def _objects(parts: frozenset[Part], controllers: tuple[str, ...], namespace: st
 
         objects += definitions()
     if Part.RBAC in parts:
-        objects += roles(namespace, controllers)
+        objects += roles(namespace, controllers, openshift=openshift)
     if Part.OPERATOR in parts:
         objects += workloads.operator(namespace, image or _default_image(), controllers)
     return objects
 
 
-def _chosen(controllers: str) -> tuple[str, ...]:
+def _chosen(controllers: str | None) -> tuple[str, ...]:
     from transom.manifests.roles import CONTROLLERS
 
+    if controllers is None:
+        return CONTROLLERS
     chosen = tuple(dict.fromkeys(name.strip() for name in controllers.split(",") if name.strip()))
     unknown = [name for name in chosen if name not in CONTROLLERS]
     if unknown or not chosen:

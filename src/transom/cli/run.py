@@ -10,7 +10,7 @@ import typer
 from transom.cli.output import ExitCode, fail
 
 if TYPE_CHECKING:
-    from transom.controllers.operator import Options
+    from transom.controllers.options import Options
     from transom.kube.connection import Connection
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
@@ -32,7 +32,9 @@ def run(
     leader_elect: Annotated[
         bool, _option("--leader-elect/--no-leader-elect", "Work only while holding the lease `transom`.")
     ] = True,
-    controllers: Annotated[str, _option("--controllers", "Which controllers run, with commas.")] = "egress,windows",
+    controllers: Annotated[
+        str | None, _option("--controllers", "Which controllers run, with commas. [default: all]", show_default=False)
+    ] = None,
     log_format: Annotated[str, _option("--log-format", "json or console.")] = "json",
     log_level: Annotated[str, _option("--log-level", "debug, info, warning or error.")] = "info",
 ) -> None:
@@ -40,14 +42,14 @@ def run(
 
     Runs until SIGTERM or Ctrl-C; hosts that are being worked on are finished then. Each option can be given in the environment.
     """
-    from transom.controllers.operator import CONTROLLERS, Options
-    from transom.controllers.windows import Pace
+    from transom.controllers.operator import CONTROLLERS
+    from transom.controllers.options import Options, Pace
     from transom.kube.connection import connect
     from transom.kube.errors import ConfigurationError
     from transom.operations import logs
     from transom.operations.server import AddressInvalid, parse_address
 
-    named = tuple(name.strip() for name in controllers.split(",") if name.strip())
+    named = tuple(CONTROLLERS) if controllers is None else tuple(filter(None, map(str.strip, controllers.split(","))))
     if unknown := [name for name in named if name not in CONTROLLERS]:
         fail(f"--controllers: there is no controller {unknown[0]!r}; there are {', '.join(CONTROLLERS)}")
     if log_format not in ("json", "console"):

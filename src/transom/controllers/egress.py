@@ -10,11 +10,11 @@ from typing import Any, Final
 import structlog
 
 from transom.controllers import egress_status
+from transom.controllers.controller import Outcome
 from transom.controllers.settings import Cluster, CurrentSettings
 from transom.controllers.status import Verdict, Verdicts
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched
-from transom.controllers.windows import Outcome
 from transom.kube.apply import differs
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding

@@ -6,46 +6,39 @@ import math
 import re
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 import structlog
 
+from transom.controllers.controller import Controller, Maker, Surroundings
 from transom.controllers.egress import EgressController
+from transom.controllers.options import Options
 from transom.controllers.settings import CurrentSettings
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched
-from transom.controllers.windows import Pace, WindowsController
-from transom.controllers.workers import Controller, work
+from transom.controllers.windows import WindowsController
+from transom.controllers.workers import work
 from transom.hosts.owner import Owner
 from transom.hosts.passes import PassResult
 from transom.kube.client import Client
 from transom.kube.errors import ApiError
 from transom.kube.events import EventRecorder
-from transom.kube.lease import TERMS, Holding, LeaseElection, Terms
-from transom.kube.reflector import PACE
-from transom.kube.reflector import Pace as ReflectorPace
+from transom.kube.lease import Holding, LeaseElection
 from transom.kube.resources import NAMESPACES
+from transom.manifests.workloads import GRACE
 
 _log: Final = structlog.get_logger("transom.operator")
-CONTROLLERS: Final = ("egress", "windows")
-DRAIN: Final = 25.0
-"""Seconds that passes may take after SIGTERM: five less than Kubernetes gives by default (terminationGracePeriodSeconds)."""
+CONTROLLERS: Final[Mapping[str, Maker]] = {
+    "egress": lambda on: EgressController(on.watched, on.settings, now=on.now),
+    "windows": lambda on: WindowsController(on.watched, on.settings, pace=on.options.pace, observe=on.observe, now=on.now),
+}
+"""The controllers by name. What each may do in a cluster is in `transom.manifests.roles`, by the same names."""
+DRAIN: Final = GRACE - 10.0
+"""Seconds that passes may take after SIGTERM; what is left is for the lease and the last events."""
 _OTHER: Final = re.compile(r"[^A-Za-z0-9._-]+")
-
-
-class Options(msgspec.Struct, frozen=True):
-    """How an operator works."""
-
-    namespace: str = "transom-system"
-    workers: int = 32
-    leader_elect: bool = True
-    controllers: tuple[str, ...] = CONTROLLERS
-    pace: Pace = Pace()
-    reflector: ReflectorPace = PACE
-    terms: Terms = TERMS
 
 
 class Operator:
@@ -64,19 +57,16 @@ class Operator:
         self.identity = f"{self._host_name}_{secrets.token_hex(4)}"
         self.watched = Watched(client, options.namespace, options.reflector)
         self.settings = CurrentSettings(self.watched, client.connection.server, now)
-        self.egress = EgressController(self.watched, self.settings, now=now)
-        self.windows = WindowsController(self.watched, self.settings, pace=options.pace, observe=observe, now=now)
+        made = Surroundings(self.watched, self.settings, options, observe, now)
+        self.controllers: dict[str, Controller] = {
+            name: make(made) for name, make in CONTROLLERS.items() if options.controllers is None or name in options.controllers
+        }
+        """Those that were asked for."""
         self.election = LeaseElection(client, options.namespace, self.identity, terms=options.terms, now=now)
         self._owner = Owner("transom-operator", self._host_name)
         self.dropped_events = 0
         self.working = False
         """Whether this process works: it holds the lease, or there is no election."""
-
-    @property
-    def controllers(self) -> Sequence[Controller]:
-        """Those that were asked for."""
-        named: dict[str, Controller] = {"egress": self.egress, "windows": self.windows}
-        return [controller for name, controller in named.items() if name in self._options.controllers]
 
     @property
     def ready(self) -> bool:
@@ -102,8 +92,8 @@ class Operator:
                 raise error
 
     async def _drain(self, working: "asyncio.Future[None]") -> None:
-        _log.info("stopping", hosts=self.windows.queue.working)
-        for controller in self.controllers:
+        _log.info("stopping", **{name: controller.queue.working for name, controller in self.controllers.items()})
+        for controller in self.controllers.values():
             controller.queue.close()
         if self.working:
             await asyncio.wait((working,), timeout=DRAIN)
@@ -116,7 +106,7 @@ class Operator:
     async def _lead(self) -> None:
         await self.settings.begun.wait()
         self._owner = await self._who()
-        for controller in self.controllers:
+        for controller in self.controllers.values():
             controller.begin()
         _log.info("ready", instances=len(self.watched.windows_instances), nodes=len(self.watched.nodes))
         if self._options.leader_elect:
@@ -137,7 +127,7 @@ class Operator:
         telling = asyncio.ensure_future(term.recorder.run())
         workers = [
             asyncio.ensure_future(work(controller, term))
-            for controller in self.controllers
+            for controller in self.controllers.values()
             for _ in range(self._options.workers)
         ]
         all_workers = asyncio.gather(*workers)

@@ -1,7 +1,7 @@
 """Everything of a cluster that the controllers read: one store for each kind, kept like the server by a reflector."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from transom.controllers.kept import INSTANCES, NODES, HeldInstance, HostNode
@@ -32,7 +32,10 @@ OPENSHIFT_CONFIG: Final = "openshift-config"
 
 
 class Watched:
-    """The stores, filled by `run`. `synced` once each of them has been filled for the first time."""
+    """The stores, filled by `run`. `synced` once each of them has been filled for the first time.
+
+    What a controller has to see besides these it asks for by `watch`, before `run`.
+    """
 
     def __init__(self, client: Client, namespace: str, pace: Pace = PACE) -> None:
         self._client = client
@@ -41,9 +44,10 @@ class Watched:
         self.reflectors: list[Reflector[Any]] = []
         self.kinds: list[str] = []
         """What each of the reflectors follows."""
+        self._stores: dict[tuple[Resource[Any], str | None, str, str], Store[Any]] = {}
         self._settings: list[tuple[Resource[Whole], Store[Whole]]] = []
-        self.windows_instances = self._watch(INSTANCES, namespace, indexes=INSTANCE_INDEXES)
-        self.nodes = self._watch(NODES, indexes={"address": _node_addresses})
+        self.windows_instances = self.watch(INSTANCES, namespace, indexes=INSTANCE_INDEXES)
+        self.nodes = self.watch(NODES, indexes={"address": _node_addresses})
         self.secrets = self._watch_settings(SECRETS, namespace)
         self.config_maps = self._watch_settings(CONFIG_MAPS, namespace)
         self._egress_proxies_reflector = len(self.reflectors)
@@ -55,8 +59,34 @@ class Watched:
             self._watch_settings(resource)
         self.clusters = self._watch_settings(CLUSTERS)
         self.bundle_holders: list[Store[BundleHolder]] = [
-            self._watch(BUNDLE_HOLDERS, labels=label) for label in (LABEL, OPENSHIFT_LABEL)
+            self.watch(BUNDLE_HOLDERS, labels=label) for label in (LABEL, OPENSHIFT_LABEL)
         ]
+
+    def watch(
+        self,
+        resource: Resource[T],
+        namespace: str | None = None,
+        fields: str = "",
+        *,
+        labels: str = "",
+        indexes: Mapping[str, IndexFunction[T]] | None = None,
+    ) -> Store[T]:
+        """A store that `run` will keep like the server; empty while the server does not have the kind.
+
+        Who asks for the same gets the same store, with the indexes of both. Of a kind that there are many of, `resource.type`
+        declares only what is read. `fields` and `labels` are selectors as in the API.
+        """
+        wanted = (resource, namespace, fields, labels)
+        store: Store[T] | None = self._stores.get(wanted)
+        if store is not None:
+            store.add_indexes(indexes or {})
+            return store
+        store = self._stores[wanted] = Store(indexes)
+        pace = self._pace
+        reflector = Reflector(self._client, resource, store, namespace=namespace, labels=labels, fields=fields, pace=pace)
+        self.reflectors.append(reflector)
+        self.kinds.append(resource.kind)
+        return store
 
     async def run(self) -> None:
         """Follow the server until cancelled."""
@@ -117,24 +147,8 @@ class Watched:
                 reader.add(_complete(CLUSTERS, cluster.value), "", _nowhere)
         return reader.objects()
 
-    def _watch(
-        self,
-        resource: Resource[T],
-        namespace: str | None = None,
-        fields: str = "",
-        *,
-        labels: str = "",
-        indexes: dict[str, IndexFunction[T]] | None = None,
-    ) -> Store[T]:
-        store: Store[T] = Store(indexes)
-        pace = self._pace
-        reflector = Reflector(self._client, resource, store, namespace=namespace, labels=labels, fields=fields, pace=pace)
-        self.reflectors.append(reflector)
-        self.kinds.append(resource.kind)
-        return store
-
     def _watch_settings(self, resource: Resource[Whole], namespace: str | None = None, fields: str = "") -> Store[Whole]:
-        store = self._watch(resource, namespace, fields)
+        store = self.watch(resource, namespace, fields)
         self._settings.append((resource, store))
         return store
 

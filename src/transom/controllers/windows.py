@@ -7,21 +7,20 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import asyncssh
-import msgspec
 import structlog
 
 from transom.controllers import status
+from transom.controllers.controller import Outcome
 from transom.controllers.hosts import Target, one_pass
 from transom.controllers.kept import ADOPT, INSTANCES, MANAGED_BY_WMCO, HeldInstance, HostNode
+from transom.controllers.options import Pace
 from transom.controllers.settings import Cluster, CurrentSettings
 from transom.controllers.status import Verdict, Verdicts
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched, cluster_index, place_of, read_instance
-from transom.hosts.connection import Timeouts
 from transom.hosts.errors import HostError
 from transom.hosts.known_hosts import Fingerprint, KnownKey
 from transom.hosts.passes import PassResult, Settings
-from transom.hosts.script import Patience
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.objects import Whole
@@ -39,23 +38,8 @@ _FINGERPRINT: Final = "hostKeyFingerprint"
 Observe = Callable[[PassResult], None]
 
 
-class Pace(msgspec.Struct, frozen=True):
-    """How hosts are worked on: seconds between two checks of one, and how long things on it may take."""
-
-    check_interval: float = 1800.0
-    timeouts: Timeouts = Timeouts()
-    patience: Patience = Patience()
-
-
 class ManagedByOther(HostError):
     """The host's Node belongs to another operator."""
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """How a key was done: `failed` is tried again after a while, else it is looked at again after `again` seconds."""
-
-    failed: bool = False
-    again: float | None = None
 
 
 @dataclass(frozen=True)

@@ -1,33 +1,19 @@
 """The workers of a term: each takes a key, has it reconciled, and says how it went."""
 
 import asyncio
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 from structlog.contextvars import bound_contextvars
 
+from transom.controllers.controller import Controller
 from transom.controllers.term import Term
-from transom.controllers.windows import Outcome
 from transom.kube.errors import ApiError
 from transom.kube.lease import LeaseLost
-from transom.kube.queue import KeyQueue, QueueClosed
+from transom.kube.queue import QueueClosed
 from transom.kube.store import Name
 
 _log: Final = structlog.get_logger("transom.workers")
-
-
-class Controller(Protocol):
-    """What has keys to be worked on."""
-
-    queue: KeyQueue[Name]
-
-    def begin(self) -> None:
-        """Follow the stores, which have been filled, and ask for what is there."""
-        ...
-
-    async def reconcile(self, key: Name, term: Term) -> Outcome:
-        """Work on one key. What it raises costs this key alone, but for LeaseLost, which ends the term."""
-        ...
 
 
 async def work(controller: Controller, term: Term) -> None:

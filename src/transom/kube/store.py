@@ -76,6 +76,19 @@ class Store(Generic[T]):
     def __len__(self) -> int:
         return len(self._objects)
 
+    def add_indexes(self, indexes: Mapping[str, IndexFunction[T]]) -> None:
+        """Find objects by more than so far; an index of the same name is the same function. Before the store is filled.
+
+        Raises ValueError for another function of the same name, or once there are objects.
+        """
+        for index, function in indexes.items():
+            if self._functions.get(index, function) is not function:
+                raise ValueError(f"there is another index {index!r}")
+            if index not in self._functions and self._objects:
+                raise ValueError(f"index {index!r} comes after the objects")
+            self._functions[index] = function
+            self._indexes.setdefault(index, {})
+
     def subscribe(self, listener: Listener[T]) -> None:
         """Call `listener` after each change; the objects that are there already are told at once."""
         self._listeners.append(listener)

@@ -1,10 +1,11 @@
 """What Transom may do: a ServiceAccount, and for each controller the verbs that it uses and no others."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 NAME: Final = "transom"
-CONTROLLERS: Final = ("egress", "windows")
 LABELS: Final = {"app.kubernetes.io/name": "transom"}
 _RBAC: Final = "rbac.authorization.k8s.io/v1"
 _FOLLOW: Final = ["list", "watch"]
@@ -20,9 +21,40 @@ def rule(group: str, resources: list[str], verbs: list[str], names: list[str] | 
     return made | {"resourceNames": names} if names else made
 
 
-def roles(namespace: str, controllers: Iterable[str]) -> Iterator[dict[str, Any]]:
+_TELL: Final = rule("", ["events"], ["create", "patch"])
+
+
+class Grants(msgspec.Struct, frozen=True):
+    """What one controller needs, by where it needs it.
+
+    `everywhere` is in the ClusterRole, `own` in Transom's namespace, `default` in the namespace of events about cluster-scoped
+    objects. `openshift` is by namespace, for those that there are on OpenShift alone: `transom manifests --openshift`.
+    """
+
+    everywhere: tuple[Rule, ...] = ()
+    own: tuple[Rule, ...] = ()
+    default: tuple[Rule, ...] = ()
+    openshift: Mapping[str, tuple[Rule, ...]] = msgspec.field(default_factory=dict)
+
+
+_GRANTS: Final[Mapping[str, Grants]] = {
+    "egress": Grants(
+        everywhere=(
+            # ConfigMaps that ask for the bundle may be in any namespace
+            rule("", ["configmaps"], ["patch"]),
+            rule("transom.dev", ["egressproxies/status"], ["patch"]),
+        ),
+        own=(_TELL,),
+        default=(_TELL,),
+    ),
+    "windows": Grants(own=(rule("transom.dev", ["windowsinstances/status"], ["patch"]), _TELL)),
+}
+CONTROLLERS: Final = tuple(_GRANTS)
+
+
+def roles(namespace: str, controllers: Iterable[str], *, openshift: bool = False) -> Iterator[dict[str, Any]]:
     """ServiceAccount, roles and bindings of `transom run` in a namespace."""
-    chosen = frozenset(controllers)
+    grants = [_GRANTS[name] for name in controllers]
     yield {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
@@ -32,45 +64,48 @@ def roles(namespace: str, controllers: Iterable[str]) -> Iterator[dict[str, Any]
         "apiVersion": _RBAC,
         "kind": "ClusterRole",
         "metadata": {"name": NAME, "labels": LABELS},
-        "rules": list(_cluster_rules(namespace, chosen)),
+        "rules": _distinct([*_everywhere(namespace), *(one for grant in grants for one in grant.everywhere)]),
     }
     yield _binding("ClusterRoleBinding", "ClusterRole", namespace, None)
-    for place, rules in ((namespace, list(_own_rules(chosen))), (_CLUSTER_EVENTS, list(_default_rules(chosen)))):
-        if rules and (place != _CLUSTER_EVENTS or namespace != _CLUSTER_EVENTS):
+    placed: dict[str, list[Rule]] = {namespace: [*_own(), *(one for grant in grants for one in grant.own)]}
+    placed.setdefault(_CLUSTER_EVENTS, []).extend(one for grant in grants for one in grant.default)
+    for grant in grants if openshift else ():
+        for place, more in grant.openshift.items():
+            placed.setdefault(place, []).extend(more)
+    for place, rules in placed.items():
+        if rules:
             metadata = {"name": NAME, "namespace": place, "labels": LABELS}
-            yield {"apiVersion": _RBAC, "kind": "Role", "metadata": metadata, "rules": rules}
+            yield {"apiVersion": _RBAC, "kind": "Role", "metadata": metadata, "rules": _distinct(rules)}
             yield _binding("RoleBinding", "Role", namespace, place)
 
 
-def _cluster_rules(namespace: str, chosen: frozenset[str]) -> Iterator[Rule]:
+def _everywhere(namespace: str) -> Iterator[Rule]:
+    """What the settings are made of, whoever runs."""
     yield rule("transom.dev", ["egressproxies"], _FOLLOW)
     yield rule("config.openshift.io", ["proxies", "networks", "infrastructures"], _FOLLOW)
     yield rule("networking.k8s.io", ["servicecidrs"], _FOLLOW)
     yield rule("cluster.x-k8s.io", ["clusters"], _FOLLOW)
     # the networks of the cluster (kube-system, kube-public), OpenShift's trusted CA, ConfigMaps that ask for the bundle
-    yield rule("", ["configmaps"], [*_FOLLOW, "patch"] if "egress" in chosen else _FOLLOW)
-    yield rule("", ["nodes"], _FOLLOW)
+    yield rule("", ["configmaps", "nodes"], _FOLLOW)
     yield rule("", ["namespaces"], ["get"], [namespace])
     # an EgressProxy that went with its definition is an accident, one that was deleted is a wish
     yield rule("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"], ["egressproxies.transom.dev"])
-    if "egress" in chosen:
-        yield rule("transom.dev", ["egressproxies/status"], ["patch"])
 
 
-def _own_rules(chosen: frozenset[str]) -> Iterator[Rule]:
+def _own() -> Iterator[Rule]:
     yield rule("transom.dev", ["windowsinstances"], _FOLLOW)
     yield rule("", ["secrets"], _FOLLOW)
     yield rule("coordination.k8s.io", ["leases"], ["create"])
     yield rule("coordination.k8s.io", ["leases"], ["get", "update"], [NAME])
-    if "windows" in chosen:
-        yield rule("transom.dev", ["windowsinstances/status"], ["patch"])
-    if chosen:
-        yield rule("", ["events"], ["create", "patch"])
 
 
-def _default_rules(chosen: frozenset[str]) -> Iterator[Rule]:
-    if "egress" in chosen:
-        yield rule("", ["events"], ["create", "patch"])
+def _distinct(rules: Iterable[Rule]) -> list[Rule]:
+    """Each rule once, in order: several controllers may need the same."""
+    found: list[Rule] = []
+    for one in rules:
+        if one not in found:
+            found.append(one)
+    return found
 
 
 def _binding(kind: str, role: str, namespace: str, place: str | None) -> dict[str, Any]:

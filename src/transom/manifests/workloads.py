@@ -7,7 +7,8 @@ from transom.manifests.roles import LABELS, NAME
 
 PORT: Final = 8080
 _COMPONENT: Final = {**LABELS, "app.kubernetes.io/component": "operator"}
-_GRACE: Final = 30
+GRACE: Final = 60
+"""Seconds from SIGTERM to SIGKILL."""
 
 
 def namespace(name: str) -> dict[str, Any]:
@@ -70,7 +71,7 @@ def _pod(image: str, arguments: list[str]) -> dict[str, Any]:
     }
     return {
         "serviceAccountName": NAME,
-        "terminationGracePeriodSeconds": _GRACE,
+        "terminationGracePeriodSeconds": GRACE,
         "nodeSelector": {"kubernetes.io/os": "linux"},
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "topologySpreadConstraints": [spread],

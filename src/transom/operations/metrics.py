@@ -59,9 +59,13 @@ class _State(Collector):
     def collect(self) -> Iterator[Metric]:
         """All of it."""
         operator = self._operator
-        queue = operator.windows.queue
-        yield _gauge("transom_queue_depth", "Keys that wait for a worker.", len(queue))
-        yield _gauge("transom_queue_working", "Keys that are being worked on.", queue.working)
+        waiting = GaugeMetricFamily("transom_queue_depth", "Keys that wait for a worker.", labels=["controller"])
+        worked_on = GaugeMetricFamily("transom_queue_working", "Keys that are being worked on.", labels=["controller"])
+        for name, controller in operator.controllers.items():
+            waiting.add_metric([name], len(controller.queue))
+            worked_on.add_metric([name], controller.queue.working)
+        yield waiting
+        yield worked_on
         yield _gauge("transom_leader", "Whether this process holds the lease.", operator.working)
         yield _gauge("transom_settings_valid", "Whether the newest settings are valid.", operator.settings.valid)
         yield _hosts(operator)
