@@ -36,6 +36,11 @@ def _cidrs(items: Iterable[str]) -> tuple[str, ...]:
     return tuple(item for item in items if is_cidr(item))
 
 
+def first_cidr(cidrs: Iterable[str]) -> str | None:
+    """The first of them that is a CIDR: what a field with room for one takes of a dual-stack cluster."""
+    return next(iter(_cidrs(cidrs)), None)
+
+
 def _subnets(text: str | None) -> tuple[str, ...]:
     return _cidrs(split(text or ""))
 

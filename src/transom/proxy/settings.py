@@ -41,6 +41,17 @@ class Egress(msgspec.Struct, frozen=True):
         """Whether there is anything to apply."""
         return bool(self.http_proxy or self.https_proxy or self.trust)
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """`HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`, in this order, those that have a value. The values may hold credentials."""
+        http, https = self.http_proxy, self.https_proxy
+        values = {
+            "HTTP_PROXY": http.reveal() if http else "",
+            "HTTPS_PROXY": https.reveal() if https else "",
+            "NO_PROXY": self.no_proxy,
+        }
+        return {name: value for name, value in values.items() if value}
+
 
 class Instance(Protocol):
     """What a host says about itself here: the Cluster API cluster whose settings hold for it."""

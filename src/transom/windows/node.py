@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from transom.proxy.settings import Egress
 from transom.windows.certificates import CA, ROOT, blob, store
-from transom.windows.environment import NAMES
 from transom.windows.gathering import ENVIRONMENT, SERVICES
 from transom.windows.registry import CreateKey, Edit, Registry, SetValue, multi_sz, sz
 from transom.windows.state import HostState
@@ -20,7 +19,7 @@ def desired(egress: Egress) -> HostState:
 
 
 def _edits(egress: Egress) -> Iterator[Edit]:
-    variables = proxy_variables(egress)
+    variables = egress.variables
     scope = egress.windows.environment_scope
     for service in egress.windows.services:
         path = rf"{SERVICES}\{service}"
@@ -33,10 +32,3 @@ def _edits(egress: Egress) -> Iterator[Edit]:
     for certificate in egress.trust:
         path = rf"{store(ROOT if certificate.self_issued else CA)}\{certificate.sha1}"
         yield SetValue(path, "Blob", blob(certificate.der, certificate.sha1))
-
-
-def proxy_variables(egress: Egress) -> dict[str, str]:
-    """Name to value, of those that are set, in the order of `NAMES`."""
-    http, https = egress.http_proxy, egress.https_proxy
-    values = (http.reveal() if http else "", https.reveal() if https else "", egress.no_proxy)
-    return {name: value for name, value in zip(NAMES, values, strict=True) if value}

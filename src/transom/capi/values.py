@@ -1,0 +1,45 @@
+"""The values objects: what charts read of a workload cluster's networks and proxy (RFC "Management- and Workload-clusters
+behind a proxy"), and of today's names for it what cluster-apps-operator's charts read."""
+
+import ipaddress
+from typing import Final
+
+from transom.capi.yaml_text import Tree, render
+from transom.proxy.networks import first_cidr
+from transom.proxy.objects import Cluster
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+
+KEY: Final = "values"
+_DNS_OFFSET: Final = 10
+"""kubeadm gives the cluster's DNS the tenth address of the services' network (kubeadm, constants.GetDNSIP)."""
+
+
+def config_map_text(cluster: Cluster, egress: Egress) -> str:
+    """YAML, at top level as the RFC prints it and under `cluster` as the charts read it; what is not known is left out."""
+    pods, services = first_cidr(cluster.pods), first_cidr(cluster.services)
+    dns = dns_address(services) if services else None
+    found: Tree = {
+        "calico": _known(CIDR=pods),
+        "kubernetes": {"API": _known(clusterIPRange=services), "DNS": _known(IP=dns)},
+        "proxy": _known(noProxy=egress.no_proxy),
+    }
+    return render({**found, "cluster": found})
+
+
+def secret_text(egress: Egress) -> Secret:
+    """YAML: `cluster.proxy`, with the RFC's names and those that today's charts read."""
+    http, https = egress.http_proxy, egress.https_proxy
+    http_url, https_url = http.reveal() if http else "", https.reveal() if https else ""
+    names = _known(httpProxy=http_url, httpsProxy=https_url, http=http_url, https=https_url, noProxy=egress.no_proxy)
+    return Secret(render({"cluster": {"proxy": names}}))
+
+
+def dns_address(services: str) -> str | None:
+    """The address of the cluster's DNS; None where the network is too small to have it."""
+    network = ipaddress.ip_network(services, strict=False)
+    return str(network[_DNS_OFFSET]) if network.num_addresses > _DNS_OFFSET else None
+
+
+def _known(**values: str | None) -> dict[str, str]:
+    return {name: value for name, value in values.items() if value}
