@@ -13,6 +13,7 @@ from transom.cli.no_proxy import no_proxy
 from transom.cli.render import render
 from transom.cli.run import run as run_operator
 from transom.cli.trust import trust
+from transom.cli.userdata import userdata
 from transom.cli.validate import validate
 
 app = typer.Typer(
@@ -47,6 +48,7 @@ app.command()(facts)
 app.command()(validate)
 app.command()(render)
 app.command()(manifests)
+app.command()(userdata)
 app.command("run")(run_operator)
 app.add_typer(trust, name="trust")
 app.add_typer(no_proxy, name="no-proxy")

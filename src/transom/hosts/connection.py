@@ -1,7 +1,6 @@
 """One SSH connection to a host: keys, host key policy, time-outs; every failure is a HostError."""
 
 import asyncio
-import functools
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -12,8 +11,9 @@ import asyncssh
 import msgspec
 
 from transom.hosts import known_hosts
-from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, KeyUnusable, Unreachable
+from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, Unreachable
 from transom.hosts.known_hosts import HostKeys, KnownKey
+from transom.hosts.private_key import private_key
 from transom.proxy.secret import Secret
 
 # The key types of Windows' OpenSSH, the best first; no host certificates.
@@ -87,7 +87,7 @@ async def connect(access: Access, host_keys: HostKeys, timeouts: Timeouts) -> As
 
 def _options(access: Access, client: "_Client", timeouts: Timeouts) -> dict[str, Any]:
     options: dict[str, Any] = {
-        "client_keys": [_private_key(key) for key in access.keys] or None,
+        "client_keys": [private_key(key) for key in access.keys] or None,
         "known_hosts": ([], [], []),
         "server_host_key_algs": client.algorithms(),
         "x509_trusted_certs": None,
@@ -110,16 +110,6 @@ def _options(access: Access, client: "_Client", timeouts: Timeouts) -> dict[str,
     if not access.keys:
         del options["client_keys"]
     return options
-
-
-@functools.lru_cache(maxsize=64)
-def _private_key(key: Secret) -> asyncssh.SSHKey:
-    try:
-        return asyncssh.import_private_key(key.reveal())
-    except asyncssh.KeyEncryptionError:
-        raise KeyUnusable("the private key is encrypted; give one without a passphrase") from None
-    except (asyncssh.KeyImportError, ValueError):
-        raise KeyUnusable("the private key cannot be read; it must be a PEM or OpenSSH private key") from None
 
 
 class _Client(asyncssh.SSHClient):

@@ -1,0 +1,148 @@
+"""First-boot data, read by cloudbase-init, and by a grammar of PowerShell."""
+
+import base64
+import json
+import re
+from typing import Any
+
+import pytest
+import tree_sitter_powershell
+from cloudbaseinit.plugins.common import execcmd
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.windows.authorities import authority
+from tree_sitter import Language, Node, Parser
+
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.windows import winhttp
+from transom.windows.certificates import certificate as held_certificate
+from transom.windows.registry import binary
+from transom.windows.userdata import UserData, user_data
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleExampleExampleExampleExampleExampleExam"
+PASSWORD = "hunter2%^&!x"
+PROXIED = Egress(
+    http_proxy=Secret("http://alice:hunter2%25%5E%26%21x@proxy.corp.example:3128"),
+    https_proxy=Secret("http://alice:hunter2%25%5E%26%21x@proxy.corp.example:3128"),
+    no_proxy=".cluster.local,10.0.0.0/16",
+    trust=(authority("Root"),),
+)
+_PARSER = Parser(Language(tree_sitter_powershell.language()))
+
+
+def parsed(script: str) -> Node:
+    return _PARSER.parse(script.encode()).root_node
+
+
+def walk(node: Node) -> Any:
+    yield node
+    for child in node.children:
+        yield from walk(child)
+
+
+def powershell(text: str) -> str:
+    """The one script that cloudbase-init finds."""
+    sections = list(execcmd._ec2_find_sections(text.encode()))
+    assert [kind for _, kind in sections] == [execcmd.POWERSHELL_TAG]
+    return bytes(sections[0][0]).decode()
+
+
+@pytest.mark.parametrize("egress", [Egress(), PROXIED])
+@pytest.mark.parametrize("platform", ["", "AWS", "Azure", "GCP"])
+def test_it_is_powershell_without_an_error(egress: Egress, platform: str) -> None:
+    text = user_data(KEY, egress, platform=platform).text
+    script = text if platform == "GCP" else powershell(text)
+    assert ("<" in text.splitlines()[0]) == (platform != "GCP")
+    assert ("<persist>true</persist>" in text) == (platform != "GCP")
+    root = parsed(script)
+    assert not root.has_error
+    assert not [node for node in walk(root) if node.is_missing]
+
+
+def test_there_is_no_secret_in_it_and_no_environment() -> None:
+    text = user_data(KEY, PROXIED).text
+    assert "hunter2" not in text
+    assert "alice" not in text
+    assert "HTTP_PROXY" not in text
+    settings = winhttp.settings(PROXIED)
+    assert settings is not None
+    assert b"http=proxy.corp.example:3128;https=proxy.corp.example:3128" in settings
+    assert b"alice" not in settings
+    assert base64.b64encode(settings).decode() in text
+
+
+def test_the_key_has_transoms_comment() -> None:
+    assert f"'{KEY} transom'" in user_data(KEY + " me@laptop", Egress()).text
+
+
+def test_nothing_of_a_proxy_without_one() -> None:
+    text = user_data(KEY, Egress()).text
+    assert "SOFTWARE\\Transom" not in text
+    assert "Certificates" not in text
+    assert "-Proxy" in text
+    assert "$proxy = ''" in text
+
+
+def test_certificates_are_entered_as_the_ledger_reads_them() -> None:
+    rows = re.findall(r"@\('(\w+)', '(\w+)', '(.*?)', '(\S+)'\)", user_data(KEY, PROXIED).text)
+    assert [(store, sha1) for store, sha1, _, _ in rows] == [("ROOT", PROXIED.trust[0].sha1)]
+    assert json.loads(rows[0][2]) == {"added": True, "subject": PROXIED.trust[0].subject}
+    assert held_certificate(binary(base64.b64decode(rows[0][3]))) == PROXIED.trust[0].der
+
+
+def test_certificates_that_do_not_fit_are_left_out() -> None:
+    trust = tuple(authority(f"Root {number}") for number in range(40))
+    made = user_data(KEY, Egress(trust=trust), platform="AWS")
+    assert len(made.text.encode()) <= 16384
+    assert 0 < len(made.left_out) < 40
+    assert not user_data(KEY, Egress(trust=trust), platform="Azure").left_out
+
+
+@given(st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=30))
+def test_any_subject_stays_one_literal(name: str) -> None:
+    script = user_data(KEY, Egress(trust=(authority("x" + name),))).text
+    root = parsed(powershell(script))
+    assert not root.has_error
+    commands = {node.text.decode().lower() for node in walk(root) if node.type == "command_name" and node.text}
+    assert commands == COMMANDS
+
+
+COMMANDS = {
+    name.lower()
+    for name in (
+        "Add-WindowsCapability",
+        "Get-AuthenticodeSignature",
+        "Get-Content",
+        "Get-ItemProperty",
+        "Get-NetFirewallRule",
+        "Get-Service",
+        "Invoke-WebRequest",
+        "Join-Path",
+        "New-Item",
+        "New-ItemProperty",
+        "New-NetFirewallRule",
+        "Out-Null",
+        "Remove-Item",
+        "Restart-Service",
+        "Set-Content",
+        "Set-Service",
+        "Start-Process",
+        "Start-Service",
+        "Start-Sleep",
+        "Test-Path",
+    )
+}
+
+
+@pytest.mark.parametrize("key", ["", "ssh-ed25519", "ssh-ed25519 AAAA\nssh-rsa BBBB"])
+def test_a_key_that_is_none(key: str) -> None:
+    with pytest.raises(ValueError, match="public key"):
+        user_data(key, Egress())
+
+
+def test_the_installer_must_come_over_https() -> None:
+    with pytest.raises(ValueError, match="https"):
+        user_data(KEY, Egress(), openssh_msi="http://example.com/a.msi")
+    assert isinstance(user_data(KEY, Egress(), openssh_msi="https://mirror.example/it's.msi"), UserData)
+    assert "'https://mirror.example/it''s.msi'" in user_data(KEY, Egress(), openssh_msi="https://mirror.example/it's.msi").text
