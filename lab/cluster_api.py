@@ -41,7 +41,7 @@ class ClusterApiError(Exception):
 def definitions(versions: Sequence[str] = BOTH, storage: str | None = None) -> list[dict[str, Any]]:
     """The CustomResourceDefinitions of Cluster API, its kubeadm bootstrap and control plane providers.
 
-    `versions` are served, `storage` is kept (the last of them without it). The server converts by leaving out, not by Cluster API.
+    `versions` are served, `storage` is kept (the last without it). The server converts by leaving out what it does not know.
     """
     found = []
     for file in (file for name in DIRECTORIES for file in sorted((_module_directory() / name).glob("*.yaml"))):
