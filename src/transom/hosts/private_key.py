@@ -14,9 +14,10 @@ def private_key(key: Secret) -> asyncssh.SSHKey:
     """The key of a text. Raises KeyUnusable; nothing of the text is in its message."""
     try:
         return asyncssh.import_private_key(key.reveal())
-    except asyncssh.KeyEncryptionError:
-        raise KeyUnusable("the private key is encrypted; give one without a passphrase") from None
-    except (asyncssh.KeyImportError, ValueError):
+    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError, ValueError) as error:
+        # asyncssh has an error of its own for a wrong passphrase, and none for a missing one
+        if isinstance(error, asyncssh.KeyEncryptionError) or "passphrase" in str(error).lower():
+            raise KeyUnusable("the private key is encrypted; give one without a passphrase") from None
         raise KeyUnusable("the private key cannot be read; it must be a PEM or OpenSSH private key") from None
 
 
