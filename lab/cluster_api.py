@@ -190,6 +190,7 @@ class BootstrapProvider:
             "type": "ControlPlaneInitialized",
             "status": "True" if initialized else "False",
             "reason": "Initialized" if initialized else "NotInitialized",
+            "message": "",
             "lastTransitionTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
         ready = {"initialization": {"infrastructureProvisioned": True, "controlPlaneInitialized": initialized}}
