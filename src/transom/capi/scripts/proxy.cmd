@@ -12,7 +12,7 @@ set "FIND=%SystemRoot%\System32\find.exe"
 set "ICACLS=%SystemRoot%\System32\icacls.exe"
 set "LEDGER=HKLM\SOFTWARE\Transom"
 set "SERVICES=HKLM\SYSTEM\CurrentControlSet\Services"
-set "STORES=HKLM\SOFTWARE\Microsoft\SystemCertificates"
+set "STORES=HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\SystemCertificates"
 set "MODE=%~1"
 set "FIRST="
 set "LOST="
@@ -102,21 +102,32 @@ if not defined ABSENT_%1 exit /b 0
 "%REG%" delete "%LEDGER%\Environment\Services\%1" /f /reg:64 >nul 2>nul
 exit /b 0
 
-rem %1 store: what it holds before the import.
+rem %1 store: what it holds before the import, and which of its keys there are.
 :keep
-del "%HERE%%1.reg" "%HERE%%1.txt" 2>nul
+call :has %1 NEW_%1
+call :has %1\Certificates EMPTY_%1
 "%REG%" export "%STORES%\%1\Certificates" "%HERE%%1.reg" /y /reg:64 >nul 2>nul
 "%REG%" query "%STORES%\%1\Certificates" /reg:64 >"%HERE%%1.txt" 2>nul
+exit /b 0
+:has
+set "%2="
+"%REG%" query "%STORES%\%1" /reg:64 >nul 2>nul
+if errorlevel 1 set "%2=1"
 exit /b 0
 
 rem %1 store: certificates that were there before stay as they were, and the ledger does not call them ours.
 :restore
-if not exist "%HERE%%1.reg" exit /b 0
-"%REG%" import "%HERE%%1.reg" /reg:64 >nul 2>nul
-del "%HERE%ledger.txt" 2>nul
+if defined NEW_%1 call :made %1
+if defined EMPTY_%1 call :made %1\Certificates
+if exist "%HERE%%1.reg" "%REG%" import "%HERE%%1.reg" /reg:64 >nul 2>nul
 "%REG%" query "%LEDGER%\Certificates\%1" /reg:64 >"%HERE%ledger.txt" 2>nul
 for /f "usebackq tokens=1,2" %%a in ("%HERE%ledger.txt") do if "%%b"=="REG_SZ" call :found %1 %%a
 del "%HERE%%1.reg" "%HERE%%1.txt" "%HERE%ledger.txt" 2>nul
+exit /b 0
+:made
+"%REG%" query "%STORES%\%1" /reg:64 >nul 2>nul
+if errorlevel 1 exit /b 0
+"%REG%" add "%LEDGER%\Keys" /v "%STORES%\%1" /t REG_SZ /f /reg:64 >nul 2>nul
 exit /b 0
 :found
 "%FIND%" /i "%2" <"%HERE%%1.txt" >nul 2>nul
@@ -160,6 +171,7 @@ exit /b 0
 
 :start
 set "TRIES=0"
+call :state %1
 :starting
 if "%STATE%"=="4" goto running
 "%SC%" start %1 >nul 2>nul
