@@ -79,7 +79,7 @@ def examine(instances: Iterable[WindowsInstance], objects: SettingsObjects) -> I
 
 def _examine(instance: WindowsInstance, objects: SettingsObjects) -> Iterator[Finding]:
     spec, place = instance.spec, instance.place
-    if not _is_address(spec.address):
+    if not is_address(spec.address):
         hint = (
             "brackets and ports have no place here" if spec.address[:1] == "[" else "for example win-1.example.com or 10.0.0.7"
         )
@@ -109,7 +109,8 @@ def _examine_key(instance: WindowsInstance, objects: SettingsObjects) -> Iterato
         yield secret.place.error(("data", KEY), "this is not a private key in PEM or OpenSSH form")
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Whether a host can be reached by this text: a DNS name, or an IP address without brackets and port."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

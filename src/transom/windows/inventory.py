@@ -1,0 +1,207 @@
+"""The instances that a cluster's objects ask for: lines of a ConfigMap, Machine API machines, Cluster API machines.
+
+Each becomes an `Entry`: the WindowsInstance that Transom makes of it and owns. What cannot become one is a `Rejected`, with the
+reason, and costs itself alone.
+"""
+
+import hashlib
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from transom.windows.instance import is_address
+
+CONFIG_MAP: Final = "windows-instances"
+IGNORE: Final = "windowsmachineconfig.openshift.io/ignore"
+OS_ID: Final = "machine.openshift.io/os-id"
+SSH: Final = "transom.dev/ssh"
+SSH_USER: Final = "transom.dev/ssh-user"
+_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9.-]+")
+_PHASES: Final = ("Provisioned", "Running")
+
+Source = Literal["ConfigMap", "Machine", "ClusterMachine"]
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """An instance to be: `name` and `spec` of the object, and what it comes from (`origin`, with the UID where it has one).
+
+    `host_name` is what the host must call itself before its kubelet first starts; None where its own name is as good.
+    """
+
+    name: str
+    source: Source
+    origin: str
+    uid: str
+    spec: Mapping[str, Any]
+    host_name: str | None = None
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """What no instance is made of: where it stands and why. `waiting` says that it may become one by itself."""
+
+    source: Source
+    origin: str
+    reason: str
+    waiting: bool = False
+
+
+def from_config_map(data: Mapping[str, str]) -> Iterator[Entry | Rejected]:
+    """Of each entry `<address>: username=<user>`."""
+    seen: dict[str, str] = {}
+    for key, value in sorted(data.items()):
+        made = _line(key.strip(), value)
+        if isinstance(made, Entry):
+            if made.name in seen:
+                made = Rejected("ConfigMap", key, f"{seen[made.name]} is the same address")
+            else:
+                seen[made.name] = key
+        yield made
+
+
+def _line(key: str, value: str) -> Entry | Rejected:
+    def rejected(reason: str) -> Rejected:
+        return Rejected("ConfigMap", _shown(key), reason)
+
+    if not is_address(key):
+        return rejected("the key must be a DNS name or an IP address")
+    name, sign, user = value.strip().partition("=")
+    if name.strip() != "username" or not sign:
+        return rejected("the value must be username=<user>")
+    user = user.strip()
+    if not user or not user.isprintable():
+        return rejected("username must name the account to log in with, for example username=Administrator")
+    address = key.rstrip(".").lower()
+    spec = {"address": address, "username": user, "lifecycle": "Node"}
+    return Entry(_name(address), "ConfigMap", key, "", spec)
+
+
+def from_machine(machine: Mapping[str, Any]) -> Entry | Rejected | None:
+    """Of a Machine (machine.openshift.io/v1beta1); None where it is none of Windows, or is to be ignored."""
+    meta = _mapping(machine.get("metadata"))
+    labels, annotations = _mapping(meta.get("labels")), _mapping(meta.get("annotations"))
+    if labels.get(OS_ID) != "Windows" or _ignored(labels, annotations):
+        return None
+    name, origin = str(meta.get("name", "")), f"{meta.get('namespace', '')}/{meta.get('name', '')}"
+    status = _mapping(machine.get("status"))
+    phase = status.get("phase")
+    if phase not in _PHASES:
+        return Rejected("Machine", origin, f"its phase is {phase or 'not known'}: it is not provisioned yet", waiting=True)
+    addresses = _addresses(status)
+    address = _reachable(addresses)
+    if address is None:
+        return Rejected("Machine", origin, "it has no address yet", waiting=True)
+    platform = _platform(machine)
+    node_name, host_name = _machine_node_name(platform, name, addresses)
+    spec = {
+        "address": address,
+        "username": "capi" if platform == "Azure" else "Administrator",
+        "nodeName": node_name,
+        "lifecycle": "Node",
+    }
+    return Entry(_name(name), "Machine", origin, str(meta.get("uid", "")), spec, host_name)
+
+
+def _machine_node_name(platform: str, name: str, addresses: Mapping[str, str]) -> tuple[str, str | None]:
+    """The Node's name, and the name that the host must be given for it."""
+    if platform == "AWS" and "InternalDNS" in addresses:
+        return addresses["InternalDNS"].lower(), None
+    if platform == "Azure":
+        computer = addresses.get("Hostname") or addresses.get("InternalDNS", "").partition(".")[0]
+        return (computer or name).lower(), None
+    return name.lower(), name.lower()
+
+
+def _platform(machine: Mapping[str, Any]) -> str:
+    """By what the provider's part of the spec is, or the ID that the provider gave."""
+    spec = _mapping(machine.get("spec"))
+    provider = _mapping(_mapping(spec.get("providerSpec")).get("value"))
+    kind, identity = str(provider.get("kind", "")), str(spec.get("providerID") or "")
+    for platform in ("AWS", "Azure"):
+        if kind.startswith(platform) or identity.startswith(f"{platform.lower()}:"):
+            return platform
+    return ""
+
+
+def from_cluster_machine(machine: Mapping[str, Any]) -> Entry | Rejected | None:
+    """Of a Machine (cluster.x-k8s.io); None where nobody opened it to SSH, or it has no Windows Node."""
+    meta = _mapping(machine.get("metadata"))
+    labels, annotations = _mapping(meta.get("labels")), _mapping(meta.get("annotations"))
+    if labels.get(SSH) != "true" or _ignored(labels, annotations):
+        return None
+    namespace, name = str(meta.get("namespace", "")), str(meta.get("name", ""))
+    status, origin = _mapping(machine.get("status")), f"{namespace}/{name}"
+    system = str(_mapping(status.get("nodeInfo")).get("operatingSystem", ""))
+    node = _mapping(status.get("nodeRef")).get("name")
+    if not node or not system:
+        return Rejected("ClusterMachine", origin, "it has no Node yet", waiting=True)
+    if system.lower() != "windows":
+        return None
+    address = _reachable(_addresses(status))
+    if address is None:
+        return Rejected("ClusterMachine", origin, "it has no address yet", waiting=True)
+    spec = {
+        "address": address,
+        "username": str(annotations.get(SSH_USER) or "Administrator"),
+        "nodeName": str(node),
+        "lifecycle": "Egress",
+        "clusterRef": {"namespace": namespace, "name": str(_mapping(machine.get("spec")).get("clusterName", ""))},
+    }
+    return Entry(_name(f"{name}.{namespace}"), "ClusterMachine", origin, str(meta.get("uid", "")), spec)
+
+
+def vanishing(owned: int, gone: int) -> bool:
+    """Whether so many of our instances have gone at once that a person has to confirm it."""
+    return gone > max(1, owned * 0.2)
+
+
+def _addresses(status: Mapping[str, Any]) -> dict[str, str]:
+    """The first of each type, IPv4 before IPv6."""
+    found: dict[str, str] = {}
+    listed = [one for one in status.get("addresses") or () if isinstance(one, Mapping)]
+    for one in sorted(listed, key=lambda one: ":" in str(one.get("address", ""))):
+        if one.get("address"):
+            found.setdefault(str(one.get("type")), str(one["address"]))
+    return found
+
+
+def _reachable(addresses: Mapping[str, str]) -> str | None:
+    for type_ in ("InternalIP", "InternalDNS", "ExternalIP", "ExternalDNS", "Hostname"):
+        if type_ in addresses and is_address(addresses[type_]):
+            return addresses[type_]
+    return None
+
+
+def machine_addresses(machine: Mapping[str, Any]) -> Iterable[str]:
+    """All that a Machine says it can be reached by."""
+    listed = _mapping(machine.get("status")).get("addresses") or ()
+    return [str(one["address"]) for one in listed if isinstance(one, Mapping) and one.get("address")]
+
+
+def _name(text: str) -> str:
+    """The name of an instance for an address or a machine: the text itself where it can be one."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        made = _NOT_IN_NAMES.sub("-", text.lower()).strip("-.")
+        # another text must not become the same name
+        return made if made == text.lower() else f"{made}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return (
+        str(address)
+        if address.version == 4
+        else "ipv6-" + "-".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))
+    )
+
+
+def _ignored(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> bool:
+    return "true" in (labels.get(IGNORE), annotations.get(IGNORE))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _shown(text: str) -> str:
+    return text if text.isprintable() and len(text) <= 253 else "(not printable)"
