@@ -47,8 +47,10 @@ def definitions(versions: Sequence[str] = BOTH, storage: str | None = None) -> l
     for file in (file for name in DIRECTORIES for file in sorted((_module_directory() / name).glob("*.yaml"))):
         definition = yaml.load(file.read_text(), yaml.CSafeLoader)
         kept = storage or versions[-1]
+        names = {version["name"] for version in definition["spec"]["versions"]}
         for version in definition["spec"]["versions"]:
-            if version["name"] in BOTH:
+            # a kind that never was in both keeps its own
+            if version["name"] in BOTH and names.issuperset(BOTH):
                 version["served"] = version["name"] in versions
                 version["storage"] = version["name"] == kept
         # the contract labels of its kustomizations, which the providers look for

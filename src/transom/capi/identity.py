@@ -1,6 +1,7 @@
 """What a workload cluster is called, and the names, labels and owner of the objects that Transom keeps for it."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from transom.proxy.names import NAME
@@ -22,15 +23,19 @@ class InvalidIdentity(ValueError):
 
 
 def cluster_id(cluster: Cluster) -> str:
+    """The id of a Cluster. Raises InvalidIdentity."""
+    return identity_of(cluster.metadata.name, cluster.metadata.labels)
+
+
+def identity_of(name: str, labels: Mapping[str, str]) -> str:
     """Label `giantswarm.io/cluster`, else the Cluster's name. Raises InvalidIdentity."""
-    label = cluster.metadata.labels.get(ID_LABEL)
+    label = labels.get(ID_LABEL)
     if label is not None:
         if not NAME.match(label) or len(label) > _LONGEST_ID:
             raise InvalidIdentity(
-                f"metadata.labels[{ID_LABEL}] is no name: lower-case letters, digits, `-` and `.`, at most {_LONGEST_ID} of them"
+                f"metadata.labels[{ID_LABEL}] is no name of at most {_LONGEST_ID} lower-case letters, digits, `-` and `.`"
             )
         return label
-    name = cluster.metadata.name
     if not _LABEL.match(name):
         raise InvalidIdentity(f"metadata.name is longer than {_LONGEST_ID} characters: give the Cluster a label {ID_LABEL}")
     return name

@@ -8,6 +8,7 @@ from transom.kube.objects import NodeAddress, ObjectMeta, Projected
 from transom.kube.resources import NODES as WHOLE_NODES
 from transom.kube.resources import WINDOWS_INSTANCES as WHOLE_INSTANCES
 from transom.kube.resources import Resource
+from transom.kube.versions import PREFERRED
 
 MANAGED_BY_WMCO: Final = "windowsmachineconfig.openshift.io/version"
 ADOPT: Final = "transom.dev/adopt"
@@ -101,6 +102,77 @@ class HeldInstance(Projected, frozen=True):
         return next((one.get("reason") for one in self.live.get("conditions") or () if one.get("type") == condition), None)
 
 
+class ClusterAnnotations(msgspec.Struct, frozen=True):
+    """The annotations of a Cluster that somebody reads; others are not kept."""
+
+    paused: str | None = msgspec.field(default=None, name="cluster.x-k8s.io/paused")
+
+
+class ClusterMeta(Projected, frozen=True):
+    """`metadata` of a Cluster."""
+
+    name: str = ""
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: ClusterAnnotations | None = None
+
+
+class Topology(Projected, frozen=True):
+    """`spec.topology` of a Cluster: that it is there is all that is read."""
+
+
+class ClusterSpec(Projected, frozen=True):
+    """`spec` of a Cluster. What the settings' reader examines is as it came."""
+
+    cluster_network: Any = None
+    control_plane_endpoint: Any = None
+    paused: bool | None = None
+    topology: Topology | None = None
+
+
+class HeldCluster(Projected, frozen=True):
+    """A Cluster of Cluster API (v1beta1 or v1beta2: the same places in both), without what the server and others note in it."""
+
+    api_version: str = ""
+    metadata: ClusterMeta = ClusterMeta()
+    spec: ClusterSpec | None = None
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The object in plain values, as the settings' reader takes it."""
+        meta, spec = self.metadata, self.spec or ClusterSpec()
+        metadata = {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "labels": meta.labels or {},
+            "uid": meta.uid,
+            "creationTimestamp": meta.creation_timestamp,
+        }
+        network = {"clusterNetwork": spec.cluster_network, "controlPlaneEndpoint": spec.control_plane_endpoint}
+        return {"apiVersion": self.api_version, "kind": CLUSTERS.kind, "metadata": metadata, "spec": network}
+
+    @property
+    def deleting(self) -> bool:
+        """Whether it is on its way out."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def paused(self) -> bool:
+        """Whether Cluster API leaves it alone for now, by its spec or by annotation."""
+        noted = self.metadata.annotations is not None and self.metadata.annotations.paused is not None
+        return noted or (self.spec is not None and self.spec.paused is True)
+
+    @property
+    def from_class(self) -> bool:
+        """Whether a ClusterClass makes its control plane and its machines."""
+        return self.spec is not None and self.spec.topology is not None
+
+
+CLUSTERS: Final = Resource("cluster.x-k8s.io", PREFERRED, "Cluster", "clusters", True, HeldCluster)
 NODES: Final = Resource(WHOLE_NODES.group, "v1", WHOLE_NODES.kind, WHOLE_NODES.plural, False, HostNode)
 INSTANCES: Final = Resource(
     WHOLE_INSTANCES.group, WHOLE_INSTANCES.version, WHOLE_INSTANCES.kind, WHOLE_INSTANCES.plural, True, HeldInstance

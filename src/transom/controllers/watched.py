@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from transom.controllers.kept import INSTANCES, NODES, HeldInstance, HostNode
+from transom.controllers.kept import CLUSTERS, INSTANCES, NODES, HeldCluster, HeldInstance, HostNode
 from transom.kube.client import Client
 from transom.kube.errors import NotFound
 from transom.kube.objects import BundleHolder, T, Whole
@@ -21,13 +21,12 @@ from transom.kube.resources import (
     SERVICE_CIDRS,
     Resource,
 )
-from transom.kube.store import IndexFunction, Store
+from transom.kube.store import IndexFunction, Name, Store
 from transom.proxy.injection import LABEL, OPENSHIFT_LABEL
 from transom.proxy.objects import SettingsObjects
 from transom.sources.objects import ObjectReader, Objects
 from transom.windows.instance import WindowsInstance
 
-CLUSTERS: Final = Resource("cluster.x-k8s.io", "v1beta1", "Cluster", "clusters", True, Whole)
 OPENSHIFT_CONFIG: Final = "openshift-config"
 
 
@@ -57,7 +56,7 @@ class Watched:
         self._watch_settings(CONFIG_MAPS, "kube-public", "metadata.name=cluster-info")
         for resource in (OPENSHIFT_PROXIES, OPENSHIFT_NETWORKS, OPENSHIFT_INFRASTRUCTURES, SERVICE_CIDRS):
             self._watch_settings(resource)
-        self.clusters = self._watch_settings(CLUSTERS)
+        self.clusters = self.watch(CLUSTERS)
         self.bundle_holders: list[Store[BundleHolder]] = [
             self.watch(BUNDLE_HOLDERS, labels=label) for label in (LABEL, OPENSHIFT_LABEL)
         ]
@@ -127,13 +126,29 @@ class Watched:
         for _, store in self._settings:
             store.subscribe(lambda _, __, ___: changed())
 
+        def cluster_changed(_: Name, before: HeldCluster | None, after: HeldCluster | None) -> None:
+            # the status of a thousand Clusters changes all the time
+            if before is None or after is None or before.value != after.value:
+                changed()
+
+        self.clusters.subscribe(cluster_changed)
+
     def objects(self) -> Objects:
         """What the settings are made of, as it is now; without instances."""
         reader = ObjectReader(self.namespace)
         for resource, store in self._settings:
             for held in store.snapshot():
                 reader.add(_complete(resource, held.value), "", _nowhere)
+        for cluster in self.clusters.snapshot():
+            reader.add(cluster.value, "", _nowhere)
         return reader.objects()
+
+    def served(self, resource: Resource[T]) -> Resource[T] | None:
+        """A kind that is followed, in the version that it is followed in; None while the server does not have it."""
+        for (asked, *_), reflector in zip(self._stores, self.reflectors, strict=True):
+            if asked is resource:
+                return reflector.resource if reflector.present else None
+        raise ValueError(f"{resource.plural} are not followed")
 
     def instance_objects(self, instance: WindowsInstance) -> SettingsObjects:
         """What an instance refers to, as far as it is there: its Secret and its Cluster."""
@@ -144,7 +159,7 @@ class Watched:
         if instance.cluster is not None:
             cluster = self.clusters.snapshot().get(instance.cluster[1], instance.cluster[0])
             if cluster is not None:
-                reader.add(_complete(CLUSTERS, cluster.value), "", _nowhere)
+                reader.add(cluster.value, "", _nowhere)
         return reader.objects()
 
     def _watch_settings(self, resource: Resource[Whole], namespace: str | None = None, fields: str = "") -> Store[Whole]:

@@ -19,6 +19,7 @@ from transom.kube.errors import ApiError, Gone, NotFound
 from transom.kube.objects import Metadata, T
 from transom.kube.resources import Resource
 from transom.kube.store import Store
+from transom.kube.versions import PREFERRED, KindAbsent, served
 
 _log: Final = structlog.get_logger("transom.kube.reflector")
 _decode_metadata: Final = msgspec.json.Decoder(Metadata).decode
@@ -60,6 +61,7 @@ class Reflector(Generic[T]):
         draw: Callable[[], float] = random.random,
     ) -> None:
         self._client = client
+        self._asked = resource
         self._resource = resource
         self._store = store
         self._namespace = namespace
@@ -76,14 +78,25 @@ class Reflector(Generic[T]):
         self.watches = 0
         """How often each was begun: for the metrics."""
 
+    @property
+    def resource(self) -> Resource[T]:
+        """The kind in the version that is followed; until one is, in the one that was asked for."""
+        return self._resource
+
     async def run(self) -> None:
         """Never returns; cancel it to stop. Faults of the server are waited out, others are raised."""
         while True:
             try:
+                await self._choose_version()
                 if self._version is None:
                     await self._list()
                 await self._watch()
             except NotFound as error:
+                if self._asked.version == PREFERRED and not isinstance(error, KindAbsent):
+                    # this version is gone; whether the kind is, its other versions tell
+                    self._version = None
+                    await self._wait(self._pace.backoff, error)
+                    continue
                 self._absent()
                 await self._wait(self._pace.absent, error)
             except Gone as error:
@@ -95,6 +108,11 @@ class Reflector(Generic[T]):
                     self._failures = 1
             except ApiError as error:
                 await self._wait(self._pace.backoff, error)
+
+    async def _choose_version(self) -> None:
+        resource = await served(self._client, self._asked)
+        if resource != self._resource:
+            self._resource, self._version = resource, None
 
     async def _list(self) -> None:
         self.lists += 1

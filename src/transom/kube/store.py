@@ -125,7 +125,8 @@ class Store(Generic[T]):
         name = name_of(obj)
         before = self._objects.get(name)
         same = before is not None and before.metadata.resource_version == obj.metadata.resource_version
-        if same and before is not None and before.metadata.uid == obj.metadata.uid and name not in self._malformed:
+        # of one version, but read from another version of the API, it may differ
+        if same and before == obj and name not in self._malformed:
             return
         self._detach()
         self._malformed.pop(name, None)

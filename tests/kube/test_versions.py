@@ -1,0 +1,61 @@
+"""Which version of a kind is followed, over an upgrade in place."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from lab import cluster_api
+from lab.control_plane import ControlPlane
+
+from transom.controllers.kept import CLUSTERS, HeldCluster
+from transom.kube.backoff import Backoff
+from transom.kube.client import Client
+from transom.kube.connection import connect
+from transom.kube.reflector import Pace, Reflector
+from transom.kube.store import Store
+
+pytestmark = pytest.mark.lab
+QUICK = Pace(backoff=Backoff(0.05, 0.4), absent=Backoff(0.1, 0.4), watch=1, inactivity=20.0, least=0.05)
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[ControlPlane]:
+    """A server without Cluster API."""
+    with ControlPlane() as running:
+        yield running
+
+
+@pytest.fixture
+async def client(plain: ControlPlane) -> AsyncIterator[Client]:
+    connection = connect(str(plain.kubeconfig))
+    yield Client(connection)
+    await connection.close()
+
+
+async def test_an_upgrade_in_place_changes_the_version_and_loses_no_object(plain: ControlPlane, client: Client) -> None:
+    store: Store[HeldCluster] = Store()
+    gone: list[str] = []
+    store.subscribe(lambda name, _, after: gone.append(name[1]) if after is None else None)
+    reflector = Reflector(client, CLUSTERS, store, pace=QUICK)
+    following = asyncio.create_task(reflector.run())
+
+    async def follows(version: str) -> None:
+        async with asyncio.timeout(30):
+            while not any(held.api_version.endswith(f"/{version}") for held in store.snapshot()):
+                await asyncio.sleep(0.05)
+
+    await reflector.synced.wait()
+    assert not reflector.present
+    await asyncio.to_thread(cluster_api.define, plain, ("v1beta1",))
+    cluster = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "metadata": {"name": "a", "namespace": "default"}}
+    await asyncio.to_thread(plain.apply, [cluster | {"spec": {"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}}}])
+    await follows("v1beta1")
+    await asyncio.to_thread(cluster_api.define, plain, ("v1beta1", "v1beta2"), "v1beta2")
+    await follows("v1beta2")
+    assert reflector.present
+    assert reflector.resource.version == "v1beta2"
+    assert gone == []
+    following.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await following
