@@ -1,0 +1,80 @@
+"""What a person commits where Transom does not edit: the entries for templates in Git, and the patch for a ClusterClass."""
+
+from typing import Any, Final
+
+import msgspec
+
+from transom.capi.identity import ID_LABEL
+from transom.capi.kubeadm import Entries
+
+_CONTROL_PLANE_SPEC: Final = "/spec/template/spec/kubeadmConfigSpec"
+_WORKER_SPEC: Final = "/spec/template/spec"
+_PLACEHOLDER: Final = "TRANSOM-CLUSTER-ID"
+_BY_NAME: Final = "{{ .builtin.cluster.name }}"
+_BY_LABEL: Final = f'{{{{ index .builtin.cluster.metadata.labels "{ID_LABEL}" }}}}'
+
+
+def entries_as_objects(entries: Entries) -> dict[str, Any]:
+    """The lists of a KubeadmConfigSpec with these entries alone, as plain values."""
+    parts = {
+        "files": [msgspec.to_builtins(file) for file in entries.files],
+        "preKubeadmCommands": list(entries.pre),
+        "postKubeadmCommands": list(entries.post),
+    }
+    return {key: value for key, value in parts.items() if value}
+
+
+def class_patch(
+    control_plane: Entries,
+    workers: dict[tuple[str, ...], Entries],
+    cluster_id: str,
+    *,
+    labelled: bool,
+    version: str = "v1beta2",
+) -> dict[str, Any]:
+    """An item of `spec.patches` of a ClusterClass: the same entries, for each cluster with the name of its own Secret.
+
+    `workers` are the entries of classes of MachineDeployments; `labelled`: the clusters' ids are their labels, not their names.
+    A JSON Patch adds to lists that are there: the templates of the class need `files` and both lists of commands.
+    """
+    identity = _BY_LABEL if labelled else _BY_NAME
+    definitions = [
+        {
+            "selector": {
+                "apiVersion": f"controlplane.cluster.x-k8s.io/{version}",
+                "kind": "KubeadmControlPlaneTemplate",
+                "matchResources": {"controlPlane": True},
+            },
+            "jsonPatches": _additions(_CONTROL_PLANE_SPEC, control_plane, cluster_id, identity),
+        }
+    ]
+    definitions += [
+        {
+            "selector": {
+                "apiVersion": f"bootstrap.cluster.x-k8s.io/{version}",
+                "kind": "KubeadmConfigTemplate",
+                "matchResources": {"machineDeploymentClass": {"names": list(classes)}},
+            },
+            "jsonPatches": _additions(_WORKER_SPEC, entries, cluster_id, identity),
+        }
+        for classes, entries in workers.items()
+    ]
+    return {"name": "transom-egress", "definitions": [item for item in definitions if item["jsonPatches"]]}
+
+
+def _additions(spec: str, entries: Entries, cluster_id: str, identity: str) -> list[dict[str, Any]]:
+    additions: list[dict[str, Any]] = []
+    for file in entries.files:
+        value = msgspec.to_builtins(file)
+        path = f"{spec}/files/-"
+        if file.content_from is None:
+            additions.append({"op": "add", "path": path, "value": value})
+            continue
+        name = file.content_from.secret.name.removeprefix(cluster_id)
+        value["contentFrom"]["secret"]["name"] = f"{_PLACEHOLDER}{name}"
+        template = msgspec.json.encode(value).decode().replace(_PLACEHOLDER, identity.replace('"', "`"))
+        additions.append({"op": "add", "path": path, "valueFrom": {"template": template}})
+    # each goes to the front: the last one added is the first
+    additions += [{"op": "add", "path": f"{spec}/preKubeadmCommands/0", "value": text} for text in reversed(entries.pre)]
+    additions += [{"op": "add", "path": f"{spec}/postKubeadmCommands/-", "value": text} for text in entries.post]
+    return additions
