@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import select
 import shutil
 import subprocess
@@ -85,22 +86,22 @@ class Machine:
         if self._power:
             raise MachineError(f"{self.name} is on already")
         command = [*self.place.inside, wine.loader(), r"C:\lab\boot.exe"]
-        self._power = subprocess.Popen(
-            command,
-            cwd=self.drive,
-            env=wine.environment(self.prefix),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        log = self.directory / "boot.log"
+        with log.open("wb") as errors:
+            self._power = subprocess.Popen(
+                command,
+                cwd=self.drive,
+                env=wine.environment(self.prefix, {"WINEDEBUG": "-all,err+all"}),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
         self.ssh.start()
-        output = self._power.stdout
-        assert output is not None
-        readable, _, _ = select.select([output], [], [], BOOT_SECONDS)
-        if not readable or output.readline().strip() != b"ready":
-            self.power_off()
-            raise MachineError(f"{self.name} did not boot in {BOOT_SECONDS} s")
+        if trouble := _trouble(self._power, log):
+            running = wine.running(self.prefix)
+            self.cut_power()
+            raise MachineError(f"{self.name} did not boot: {trouble}\nrunning: {', '.join(running) or 'nothing'}")
         self.ssh.wait()
 
     def power_off(self) -> None:
@@ -244,13 +245,32 @@ class Machine:
         return [event for event in self.recorded(service) if event.event == "start"]
 
 
+def _trouble(power: subprocess.Popen[bytes], log: Path) -> str:
+    """Wait for boot.exe to say "ready", and tell what came instead; empty where it was said."""
+    output = power.stdout
+    assert output is not None
+    begun, told, ended = time.monotonic(), b"", False
+    while b"\n" not in told and not ended and time.monotonic() < begun + BOOT_SECONDS:
+        ended = power.poll() is not None
+        if select.select([output], [], [], 0.1)[0]:
+            told += os.read(output.fileno(), 4096)
+    if told.strip() == b"ready":
+        return ""
+    code, seconds = power.poll(), time.monotonic() - begun
+    state = "still runs" if code is None else f"ended with {code}"
+    return (
+        f"boot.exe {state} after {seconds:.0f} s; it said {told[:200]!r}, Wine said:\n{log.read_text(errors='replace')[-2000:]}"
+    )
+
+
 def _new_directory(name: str) -> tuple[Path, IO[str]]:
     """A directory for a machine and the lock that says that somebody operates it. Machines without an operator go."""
     machines = cache.directory() / "machines"
     machines.mkdir(exist_ok=True)
     with cache.locked("machines"):
         for directory in machines.iterdir():
-            with suppress(BlockingIOError), (directory / "lock").open("a") as lock:
+            # FileNotFoundError: its operator is destroying it right now
+            with suppress(BlockingIOError, FileNotFoundError), (directory / "lock").open("a") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 wine.kill(directory / "prefix")
                 shutil.rmtree(directory, ignore_errors=True)

@@ -13,6 +13,8 @@ from lab.progress import step
 SOURCES = Path(__file__).parent
 SHARED = (".acm", ".ax", ".com", ".cpl", ".dll", ".drv", ".ds", ".exe", ".msstyles", ".nls", ".ocx", ".sys", ".tlb", ".ttf")
 """The kinds of files that copies of a machine share: nobody writes into them in place."""
+SERVER = ("wine-", "wineserver")
+"""How the names of what belongs to Wine's server begin, in a prefix."""
 ADMINISTRATOR = "Administrator"
 TOOLS = ("netsh", "icacls", "certutil", "dism", r"WindowsPowerShell\v1.0\powershell")
 """Programs of Windows that are empty stubs in Wine; in a bare machine tool.exe stands for them."""
@@ -42,7 +44,13 @@ def template(containerd: bool = False, bare: bool = False) -> Path:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a prefix that is switched off. Programs are hard links, since nobody writes into them; the rest is copied."""
+    """Copy a prefix that is switched off. Programs are hard links, since nobody writes into them; the rest is copied.
+
+    What Wine's server keeps about itself is left out: a machine has a server of its own.
+    """
+
+    def servers(directory: str, names: list[str]) -> set[str]:
+        return {name for name in names if name.startswith(SERVER)} if Path(directory) == source else set()
 
     def place(origin: str, destination: str) -> str:
         if Path(origin).suffix.lower() in SHARED:
@@ -51,7 +59,7 @@ def copy(source: Path, target: Path) -> None:
             shutil.copy2(origin, destination)
         return destination
 
-    shutil.copytree(source, target, symlinks=True, copy_function=place, dirs_exist_ok=True)
+    shutil.copytree(source, target, symlinks=True, ignore=servers, copy_function=place, dirs_exist_ok=True)
 
 
 def _version() -> str:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 LOADERS = ("/usr/lib/wine/wine64", "/usr/bin/wine64", "/usr/bin/wine")
@@ -26,8 +27,15 @@ def loader() -> str:
 
 
 def environment(prefix: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The whole Linux environment of a Wine process: every variable of it would be one of Windows, too."""
-    return {"PATH": "/usr/bin:/bin", "HOME": str(prefix), "WINEPREFIX": str(prefix), "WINEDEBUG": "-all", **(extra or {})}
+    """The whole Linux environment of a Wine process: every variable of it would be one of Windows, too.
+
+    TMPDIR is where Debian's Wine puts the socket of its server, in a directory named after the inode of the prefix. In /tmp,
+    which all prefixes share, a new prefix would find what one that is gone, with the same inode, has left. Wine asks the
+    resolver for the name of the Linux machine at each boot: where nobody answers, RES_OPTIONS makes that one second.
+    """
+    own = {"HOME": str(prefix), "WINEPREFIX": str(prefix), "TMPDIR": str(prefix)}
+    shared = {"PATH": "/usr/bin:/bin", "WINEDEBUG": "-all", "RES_OPTIONS": "timeout:1 attempts:1"}
+    return shared | own | dict(extra or {})
 
 
 def run(
@@ -83,6 +91,15 @@ def processes(prefix: Path, marker: str = "") -> list[int]:
         if sought in variables and (not marker or marker.encode() in variables):
             found.append(int(entry.name))
     return found
+
+
+def running(prefix: Path) -> list[str]:
+    """The names of the running processes of a prefix, for people."""
+    found = []
+    for pid in processes(prefix):
+        with suppress(OSError):
+            found.append(Path(f"/proc/{pid}/comm").read_text().strip())
+    return sorted(found)
 
 
 def kill(prefix: Path, marker: str = "") -> None:

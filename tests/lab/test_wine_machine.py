@@ -3,7 +3,7 @@
 import hashlib
 
 import pytest
-from lab.machine import Machine
+from lab.machine import Machine, MachineError
 from lab.network import Network
 from lab.template import template
 
@@ -99,3 +99,11 @@ def test_a_stopped_service_has_said_so(machine: Machine) -> None:
     machine.stop("recorder-b")
     assert [event.event for event in machine.recorded("recorder-b")] == ["start", "stop"]
     assert machine.state("no-such-service") == ""
+
+
+def test_a_machine_that_does_not_boot_says_what_was_seen_and_keeps_no_other_from_booting() -> None:
+    with Machine("broken") as machine:
+        machine.path(r"C:\lab\boot.exe").unlink()
+        with pytest.raises(MachineError, match=r"boot\.exe ended with [1-9]\d* after \d+ s; it said b''"):
+            machine.boot()
+        assert wine.processes(machine.prefix) == []
