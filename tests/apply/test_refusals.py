@@ -82,10 +82,13 @@ async def test_ctrl_c_during_a_change_finishes_or_leaves_the_host(simulated: Sim
     before = await seen(simulated)
     for moment in ("gather", "change.cmd"):
         desk.write(SETTINGS)
+        # the command must not have ended before the signal comes
+        simulated.host.faults.disk_delay = 0.05
         process = await desk.start("apply", "-f", str(desk.manifests))
         while not any(moment in command for command in simulated.commands()):
             await asyncio.sleep(0.002)
         process.send_signal(signal.SIGINT)
+        simulated.host.faults.disk_delay = 0.0
         _, err = await process.communicate()
         assert process.returncode == 130
         assert b"Traceback" not in err

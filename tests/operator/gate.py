@@ -31,7 +31,9 @@ class Gate:
     def cut(self) -> None:
         """End every connection, without a goodbye."""
         for transport in self._transports:
-            transport.abort()
+            # Python 3.11.2 (Debian 12) cannot abort a TLS transport that is closed already
+            if not transport.is_closing():
+                transport.abort()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         watch = request.query.get("watch") == "true"
