@@ -11,9 +11,10 @@ from transom.hosts.owner import Owner
 from transom.hosts.passes import PassResult, Settings, converge
 from transom.hosts.script import Patience
 from transom.windows.gathering import LEDGER, RESTARTS, SERVICES, Questions
-from transom.windows.plan import Plan, Step
+from transom.windows.plan import Plan
 from transom.windows.registry import DeleteValue, Edit, SetValue, dword, multi_sz, sz
 from transom.windows.state import HostState
+from transom.windows.steps import Step
 
 PASSWORD = 'hunter2%PATH%^&!"\\é x'
 VALUE = f"HTTPS_PROXY=http://alice:{PASSWORD}@proxy:3128"

@@ -15,9 +15,10 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
 from transom.windows.certificates import DISALLOWED, store
-from transom.windows.plan import Plan, Step
+from transom.windows.plan import Plan
 from transom.windows.registry import CreateKey, Registry
 from transom.windows.state import HostState
+from transom.windows.steps import Step
 
 PROXY = Egress(Secret("http://p:1"), Secret("http://p:1"), "x.example")
 BOTH = Egress(Secret("http://p:1"), Secret("http://p:1"), "x.example", parse_bundle(ROOT_1).certificates)

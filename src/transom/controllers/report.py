@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from transom.windows.plan import Step
+from transom.windows.steps import Step
 
 Result = Literal["unchanged", "changed", "failed"]
 

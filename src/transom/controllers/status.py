@@ -11,8 +11,9 @@ from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChange
 from transom.hosts.passes import PassResult
 from transom.proxy.settings import Egress
 from transom.windows import certificates, ledger
-from transom.windows.plan import Plan, Step
+from transom.windows.plan import Plan
 from transom.windows.state import HostState
+from transom.windows.steps import Step
 
 TYPES: Final = ("Reachable", "Configured", "ProxyApplied", "TrustApplied", "EgressWorks", "NodeReady", "RebootRequired")
 _MAX_MESSAGE: Final = 1024

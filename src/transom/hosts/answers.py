@@ -120,9 +120,10 @@ def merged(first: HostState, second: HostState) -> HostState:
         (*(service for service in first.services if service.name.casefold() not in again), *second.services),
         first.boot if second.boot is None else second.boot,
         first.dependencies if second.dependencies is None else second.dependencies,
-        first.files | second.files,
-        second.computer_name or first.computer_name,
-        second.os_version or first.os_version,
+        files=first.files | second.files,
+        outputs=first.outputs | second.outputs,
+        computer_name=second.computer_name or first.computer_name,
+        os_version=second.os_version or first.os_version,
     )
 
 

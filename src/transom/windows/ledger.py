@@ -8,6 +8,11 @@
 | `Certificates\\<store>` | SHA-1 | JSON of `Trusted` |
 | `Keys` | full path of a key that Transom made | REG_SZ, empty |
 | `Restarts` | service that owes a restart | REG_SZ `running` or `check` |
+| `Installed` | `Payload`, `Preparation` | REG_SZ; JSON of `Prepared` |
+| `Installed\\Services` | service of the payload | JSON of `OwnService` |
+| `Installed\\Files` | full path of a file that was sent | JSON of `OwnFile` |
+| `Installed\\Directories` | full path of a directory that was made | REG_SZ, empty |
+| `Installed\\Variables` | variable that a script of the payload gave | JSON of `Output` |
 
 JSON stands in REG_SZ as ASCII, so that a person can read it in regedit and every text survives.
 """
@@ -36,8 +41,10 @@ from transom.windows.registry import (
     dword,
     sz,
 )
+from transom.windows.state import Preparation
 
 VERSION = 1
+INSTALLED = LEDGER + r"\Installed"
 MACHINE = LEDGER + r"\Environment\Machine"
 SERVICES = LEDGER + r"\Environment\Services"
 CERTIFICATES = LEDGER + r"\Certificates"
@@ -127,6 +134,57 @@ class Trusted(msgspec.Struct, frozen=True, omit_defaults=True):
     was: Held | None = None
 
 
+class OwnService(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A service of the payload: made by us, or there before (adopted): then its environment alone is ours."""
+
+    adopted: bool = False
+
+
+class OwnFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file that was sent: its hash and size; `aside`: a file of somebody else's was there, and lies beside it."""
+
+    sha256: str
+    size: int
+    aside: bool = False
+
+
+class Output(msgspec.Struct, frozen=True):
+    """What a script of the payload printed, and the boot in which it did."""
+
+    text: str
+    boot: int | None = None
+
+
+class Prepared(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was done to Windows itself; `boot` is the boot in which it was, where only the next one completes it."""
+
+    preparation: Preparation
+    boot: int | None = None
+
+
+class Installed(msgspec.Struct, frozen=True):
+    """What of a payload is on the host."""
+
+    payload: str = ""
+    prepared: Prepared | None = None
+    services: dict[str, OwnService] = {}
+    files: dict[str, OwnFile] = {}
+    directories: tuple[str, ...] = ()
+    outputs: dict[str, Output] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything of a payload is there."""
+        return bool(self.payload or self.prepared or self.services or self.files or self.directories or self.outputs)
+
+    def file(self, path: str) -> OwnFile | None:
+        """The file at a path, compared without case."""
+        return next((file for name, file in self.files.items() if name.casefold() == path.casefold()), None)
+
+    def service(self, name: str) -> OwnService | None:
+        """The service of that name, compared without case."""
+        return next((service for known, service in self.services.items() if known.casefold() == name.casefold()), None)
+
+
 class Ledger(msgspec.Struct, frozen=True):
     """The ledger as a value. Names of variables are upper case, of services in the host's spelling."""
 
@@ -137,10 +195,12 @@ class Ledger(msgspec.Struct, frozen=True):
     certificates: dict[str, dict[str, Trusted]] = {}
     keys: tuple[str, ...] = ()
     restarts: dict[str, Note] = {}
+    installed: Installed = Installed()
 
     def __bool__(self) -> bool:
         """Whether anything on the host is ours or owed."""
-        return bool(self.machine or self.services or any(self.certificates.values()) or self.keys or self.restarts)
+        ours = self.machine or self.services or any(self.certificates.values()) or self.keys or self.restarts
+        return bool(ours or self.installed)
 
     def digest(self, name: str, value: str) -> str:
         """The salted hash that tells whether a value is still the one that was set."""
@@ -177,6 +237,21 @@ def read(registry: Registry) -> Ledger:
         certificates={_leaf(key.path): dict(_entries(registry, key.path, Trusted)) for key in registry.below(CERTIFICATES)},
         keys=tuple(_names(registry.key(KEYS))),
         restarts={name: _note(registry, name) for name in _names(registry.key(RESTARTS))},
+        installed=_installed(registry),
+    )
+
+
+def _installed(registry: Registry) -> Installed:
+    key = registry.key(INSTALLED)
+    payload = key.get("Payload") if key else None
+    prepared = _decode(key, "Preparation", Prepared) if key and key.get("Preparation") else None
+    return Installed(
+        payload.text() if payload else "",
+        prepared,
+        dict(_entries(registry, rf"{INSTALLED}\Services", OwnService)),
+        dict(_entries(registry, rf"{INSTALLED}\Files", OwnFile)),
+        tuple(_names(registry.key(rf"{INSTALLED}\Directories"))),
+        dict(_entries(registry, rf"{INSTALLED}\Variables", Output)),
     )
 
 
@@ -236,6 +311,19 @@ def _registry(ledger: Ledger) -> Registry:
         put(KEYS, path, sz(""))
     for service, note in ledger.restarts.items():
         put(RESTARTS, service, sz(note))
+    installed = ledger.installed
+    if installed:
+        put(INSTALLED, "Payload", sz(installed.payload))
+    if installed.prepared:
+        put(INSTALLED, "Preparation", _json(installed.prepared))
+    for name, own in installed.services.items():
+        put(rf"{INSTALLED}\Services", name, _json(own))
+    for path, file in installed.files.items():
+        put(rf"{INSTALLED}\Files", path, _json(file))
+    for path in installed.directories:
+        put(rf"{INSTALLED}\Directories", path, sz(""))
+    for name, output in installed.outputs.items():
+        put(rf"{INSTALLED}\Variables", name, _json(output))
     return Registry(Key(path, values) for path, values in keys.items())
 
 

@@ -5,15 +5,15 @@ restarts of a plan the next plan is empty; a host that is as it should be gets n
 """
 
 from collections.abc import Iterator
-from typing import Literal
 
 import msgspec
 from cryptography import x509
 
-from transom.windows import certificates, ledger, reg
-from transom.windows.environment import NAMES, UNMASKED, Action, Change, Wish, merge_machine, merge_service
+from transom.windows import certificates, installation, ledger, reg
+from transom.windows.environment import NAMES, UNMASKED, Change, Wish, merge_machine, merge_service
 from transom.windows.gathering import ENVIRONMENT, LEDGER, RESTARTS, SERVICES
-from transom.windows.ledger import Held, Note, ServiceEnvironment, Trusted
+from transom.windows.installation import Install
+from transom.windows.ledger import INSTALLED, Held, Ledger, Note, ServiceEnvironment, Trusted
 from transom.windows.registry import (
     CreateKey,
     DeleteKey,
@@ -25,29 +25,21 @@ from transom.windows.registry import (
     Value,
     ValueType,
 )
-from transom.windows.restarts import dependants, stop_order
-from transom.windows.state import HostState, ServiceState
-
-Kind = Literal["machine-environment", "service-environment", "certificate", "service", "file", "ledger"]
-
-
-class Step(msgspec.Struct, frozen=True):
-    """One change as people and JSON see it. No secret stands in it: targets name the thing, reasons say why."""
-
-    kind: Kind
-    target: str
-    action: Action
-    reason: str
+from transom.windows.restarts import dependants, start_order, stop_order
+from transom.windows.state import HostState, Preparation, ServiceState
+from transom.windows.steps import Kind, Step
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What has to be done on a host, in order: one import of `edits`, then `stop`, then `start`.
+    """What has to be done on a host, in order: one import of `edits`, then `stop`, then `install`, then `start`.
 
     Every service of `stop` has a note in the ledger (`…\\Transom\\Restarts`, value named as the service, REG_SZ), written by
     `edits`: `running` (it was running: it must run at the end) or `check` (a dependant whose state is not known: when it is
     running, its note becomes `running` before it is stopped; when it is stopped, its note is cleared and it stays stopped).
     A note is cleared when its service was seen running. With `forget` the ledger's key goes after the last note.
     `warnings` are for people: what the plan leaves as it is although the settings ask for more.
+    With `prepare`, Windows itself comes first, and the plan holds nothing else but `edits` that say it is done, imported after
+    it. With `boot_pending` nothing can be done before the host has booted.
     """
 
     steps: tuple[Step, ...] = ()
@@ -56,10 +48,13 @@ class Plan(msgspec.Struct, frozen=True):
     start: tuple[str, ...] = ()
     forget: bool = False
     warnings: tuple[str, ...] = ()
+    install: Install = Install()
+    prepare: Preparation | None = None
+    boot_pending: bool = False
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.edits or self.stop or self.forget)
+        return bool(self.edits or self.stop or self.start or self.forget or self.install or self.prepare)
 
 
 def plan(desired: HostState, actual: HostState, salt: bytes) -> Plan:
@@ -74,42 +69,71 @@ class _Planner:
     """The parts of one plan as they are found; the ledger is copied, changed, and compared at the end."""
 
     def __init__(self, desired: HostState, actual: HostState, salt: bytes) -> None:
-        self.desired, self.actual = desired, actual
+        self.desired = desired
         self.old = ledger.read(actual.registry)
+        self.decision = installation.decide(desired, actual, self.old.installed)
+        self.actual = self.decision.actual
         self.ledger = msgspec.structs.replace(
             self.old,
+            installed=self.decision.before,
             salt=self.old.salt or salt,
             machine=dict(self.old.machine),
             services=dict(self.old.services),
             certificates={name: dict(held) for name, held in self.old.certificates.items()},
         )
         self.keys = list(self.old.keys)
-        self.steps: list[Step] = []
+        self.steps: list[Step] = list(self.decision.steps)
         self.edits: list[Edit] = []
-        self.restarts: dict[str, str] = {}
-        self.warnings: list[str] = []
+        self.restarts: dict[str, str] = dict(self.decision.restarts)
+        self.warnings: list[str] = list(self.decision.warnings)
 
     def plan(self) -> Plan:
+        if self.decision.prepare is not None or self.decision.boot_pending:
+            return Plan(tuple(self.steps), prepare=self.decision.prepare, boot_pending=self.decision.boot_pending)
         masks = self._machine_environment()
         self._service_environments(masks)
         self._certificates()
         stop, notes = self._restarts()
         self._created_keys()
-        digest = ledger.digest(self.ledger.salt, "StateHash", reg.render(_as_edits(self.desired.registry)).hex())
+        text = reg.render(_as_edits(self.desired.registry)).hex() + "".join(map(" ".join, sorted(self.desired.files.items())))
+        digest = ledger.digest(self.ledger.salt, "StateHash", text)
         wanted = msgspec.structs.replace(self.ledger, state_hash=digest, keys=tuple(self.keys), restarts=notes)
-        ours = bool(msgspec.structs.replace(wanted, restarts={}))
+        ours = bool(msgspec.structs.replace(wanted, restarts={}, installed=self.decision.after))
         changed = ledger.edits(self.actual.registry, wanted)
+        install = self._install(wanted, changed)
         if changed and not self.steps:
             self.steps.append(Step("ledger", "ledger", "replace", "keeps the ledger in step with the settings"))
+        edits = [edit for edit in self.edits if not installation.speaks_of(edit, install)]
         return Plan(
             steps=tuple(self.steps),
             # a line enters the ledger before what it speaks of is changed, and leaves it after
-            edits=(*(e for e in changed if not _takes(e)), *self.edits, *(e for e in changed if _takes(e))),
+            edits=(*(e for e in changed if not _takes(e)), *edits, *(e for e in changed if _takes(e))),
             stop=stop,
-            start=tuple(reversed(stop)),
-            forget=not ours and bool(stop),
+            start=self._start(stop),
+            forget=not ours and bool(stop or install),
             warnings=tuple(self.warnings),
+            install=install,
         )
+
+    def _install(self, wanted: Ledger, changed: tuple[Edit, ...]) -> Install:
+        """The installation with what is imported after it: services' values, then the ledger's lines that go."""
+        decided = self.decision.install
+        services = [edit for made in (*decided.create, *decided.configure) for edit in made.edits()]
+        own = [edit for edit in self.edits if installation.speaks_of(edit, decided)]
+        after = ledger.edits(
+            self.actual.registry.apply(changed), msgspec.structs.replace(wanted, installed=self.decision.after)
+        )
+        lines = [edit for edit in after if (edit.path + "\\").casefold().startswith(INSTALLED.casefold() + "\\")]
+        return msgspec.structs.replace(decided, edits=(*services, *own, *lines))
+
+    def _start(self, stop: tuple[str, ...]) -> tuple[str, ...]:
+        """What was stopped and stays, and what has to run; in the order that dependencies and the payload ask for."""
+        gone = self.decision.install.delete
+        again = [name for name in reversed(stop) if not _listed(name, gone)]
+        names = _each_once((*self.decision.start, *again))
+        if not self.decision.start:
+            return tuple(again)
+        return start_order(names, self._dependencies())
 
     def _machine_environment(self) -> dict[str, Wish]:
         """Sets and undoes the machine's variables; gives what has been booted with and must be hidden from services."""
@@ -328,7 +352,8 @@ def _leaf(path: str) -> str:
 
 def after(actual: HostState, planned: Plan) -> HostState:
     """What a gather should find once `planned` was carried out."""
-    registry = actual.registry.apply(planned.edits)
+    actual = installation.after(actual, planned.install)
+    registry = actual.registry.apply(planned.edits).apply(planned.install.edits)
     restarts = registry.key(RESTARTS)
     for named in list((restarts.values or {}).values()) if restarts else []:
         registry = registry.apply([DeleteValue(RESTARTS, named.name)])

@@ -39,3 +39,35 @@ def stop_order(names: Iterable[str], dependencies: Dependencies) -> tuple[str, .
     except CycleError:
         starting = list(reversed(by_name))
     return tuple(by_name[name] for name in reversed(starting))
+
+
+def start_order(names: Iterable[str], dependencies: Dependencies) -> tuple[str, ...]:
+    """`names` with what they depend on before them, and in the given order otherwise. A cycle keeps the given order."""
+    by_name = {name.casefold(): name for name in names}
+    folded = {name.casefold(): needs for name, needs in dependencies.items()}
+    ordered: dict[str, str] = {}
+    entered: set[str] = set()
+
+    def visit(name: str) -> None:
+        if name in entered:
+            return
+        entered.add(name)
+        for need in folded.get(name, ()):
+            visit(need.casefold())
+        if name in by_name:
+            ordered.setdefault(name, by_name[name])
+
+    for name in by_name:
+        visit(name)
+    return tuple(ordered.values())
+
+
+def cycle(dependencies: Dependencies) -> tuple[str, ...]:
+    """A circle of services that depend on each other, its first named again at the end; none: empty."""
+    spelled = {name.casefold(): name for name in dependencies}
+    try:
+        graph = {name.casefold(): [need.casefold() for need in needs] for name, needs in dependencies.items()}
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return tuple(spelled.get(name, name) for name in reversed(error.args[1]))
+    return ()

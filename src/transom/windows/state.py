@@ -26,6 +26,33 @@ class Service(msgspec.Struct, frozen=True):
     state: ServiceState
 
 
+CHANGED = "changed"
+"""What stands for a hash where a file is there and is not as it was sent."""
+STAMP = 1_577_836_800
+"""The earliest time that a file is given: 2020-01-01, in seconds since 1970."""
+
+
+def stamp(sha256: str) -> int:
+    """The time that a file of this content is given when it is sent: part of how an unchanged one is known again.
+
+    With the size it stands for the content, so that nothing has to be hashed on the host in a pass that finds all as it was.
+    """
+    return STAMP + int(sha256[:6], 16)
+
+
+class Preparation(msgspec.Struct, frozen=True):
+    """What has to be done to Windows itself before a worker's services can be there.
+
+    `name` is the name that the computer has to get (empty: as it is); `ports` are TCP ports that the firewall lets in;
+    `directories` are those that have to be Transom's own, or nobody's, when they are there already.
+    """
+
+    containers: bool = False
+    name: str = ""
+    ports: tuple[int, ...] = ()
+    directories: tuple[str, ...] = ()
+
+
 class HostState(msgspec.Struct, frozen=True):
     """Registry values, services, files.
 
@@ -33,7 +60,11 @@ class HostState(msgspec.Struct, frozen=True):
     `boot` is BootId of the prefetcher, which Windows counts up at every boot; None where it was not read.
     `dependencies` maps every service of the host to the services that it depends on (DependOnService), where that was read.
     `computer_name` and `os_version` (`10.0.20348.2485`) are for people.
-    `files` maps paths (`C:\\…`) of files that are of interest to their SHA-256.
+    `files` maps paths (`C:\\…`) of files that are of interest to their SHA-256, or to CHANGED; `sizes` those that are wanted
+    to their size in bytes, and `readers` to the services that read them.
+    `directories` are those of interest that are there. `outputs` are what scripts of the payload printed.
+    `payload` is the version of what is installed; as a wish, None leaves services, files and directories as they are.
+    `preparation` is what was done to Windows itself.
     """
 
     registry: Registry
@@ -41,6 +72,12 @@ class HostState(msgspec.Struct, frozen=True):
     boot: int | None = None
     dependencies: dict[str, tuple[str, ...]] | None = None
     files: dict[str, str] = {}
+    sizes: dict[str, int] = {}
+    readers: dict[str, tuple[str, ...]] = {}
+    directories: tuple[str, ...] = ()
+    outputs: dict[str, str] = {}
+    payload: str | None = None
+    preparation: Preparation | None = None
     computer_name: str = ""
     os_version: str = ""
 

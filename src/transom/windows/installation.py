@@ -1,0 +1,296 @@
+"""What of a payload has to be put on a host: directories, files, services. The part of a plan beside registry values.
+
+What was there before is adopted and left: a service of the same name is never reconfigured or removed, a file of somebody
+else's is kept beside ours and comes back. What is about to be made stands in the ledger before it is made; what is removed
+leaves the ledger after it was seen to be gone.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from transom.windows import service
+from transom.windows.gathering import SERVICES
+from transom.windows.ledger import Installed, Output, OwnFile, OwnService
+from transom.windows.registry import DeleteKey, Edit, Registry
+from transom.windows.service import Configuration
+from transom.windows.state import CHANGED, HostState, Preparation, Service, ServiceState
+from transom.windows.steps import Step
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A file to be put at `path`; `aside`: what was there at first is somebody else's and is kept beside it, once."""
+
+    path: str
+    sha256: str
+    size: int
+    aside: bool = False
+
+
+class Removal(msgspec.Struct, frozen=True):
+    """A file to be removed; `back`: the file that was kept beside it gets its name again."""
+
+    path: str
+    back: bool = False
+
+
+class Install(msgspec.Struct, frozen=True):
+    """What is done between the stops and the starts of a plan, in this order; `edits` are imported last of it.
+
+    `directories` are made, parents first. Services of `configure` exist and get another configuration.
+    """
+
+    directories: tuple[str, ...] = ()
+    place: tuple[Place, ...] = ()
+    create: tuple[Configuration, ...] = ()
+    configure: tuple[Configuration, ...] = ()
+    delete: tuple[str, ...] = ()
+    remove: tuple[Removal, ...] = ()
+    leave: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        return self != Install()
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What follows from a payload: the ledger before and after, the host as it is once services were made, and why."""
+
+    install: Install
+    before: Installed
+    after: Installed
+    actual: HostState
+    steps: tuple[Step, ...] = ()
+    restarts: Mapping[str, str] = {}
+    start: tuple[str, ...] = ()
+    prepare: Preparation | None = None
+    boot_pending: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+def decide(desired: HostState, actual: HostState, held: Installed) -> Decision:
+    """What to do about services, files and directories; nothing where the wish does not speak of a payload."""
+    if desired.payload is None:
+        return Decision(Install(), held, held, actual)
+    preparation = desired.preparation
+    if preparation is not None and (held.prepared is None or held.prepared.preparation != preparation):
+        step = Step("windows", "Windows", "add", "has to be prepared for containers and for this node")
+        return Decision(Install(), held, held, actual, (step,), prepare=preparation)
+    if held.prepared is not None and held.prepared.boot is not None and held.prepared.boot == actual.boot:
+        return Decision(Install(), held, held, actual, boot_pending=True)
+    return _Decider(desired, actual, held).decide()
+
+
+class _Decider:
+    def __init__(self, desired: HostState, actual: HostState, held: Installed) -> None:
+        self.desired, self.actual, self.held = desired, actual, held
+        self.services = dict(held.services)
+        self.files = dict(held.files)
+        self.steps: list[Step] = []
+        self.restarts: dict[str, str] = {}
+        self.start: list[str] = []
+        self.gone_services: list[str] = []
+        self.gone_files: list[str] = []
+        self.warnings: list[str] = []
+
+    def decide(self) -> Decision:
+        directories = self._directories()
+        place = self._files()
+        remove = self._removals()
+        create, configure = self._services()
+        delete = self._deletions()
+        leave = self._directories_to_leave()
+        outputs = {name: Output(text, self.actual.boot) for name, text in self.actual.outputs.items()}
+        before = msgspec.structs.replace(
+            self.held,
+            services=self.services,
+            files=self.files,
+            directories=_union(self.held.directories, directories),
+            outputs=outputs,
+        )
+        after = msgspec.structs.replace(
+            before,
+            payload=self.desired.payload or "",
+            prepared=self.held.prepared if self.desired.payload else None,
+            services=_without(self.services, self.gone_services),
+            files=_without(self.files, self.gone_files),
+            directories=tuple(path for path in before.directories if path not in leave),
+        )
+        install = Install(directories, place, create, configure, delete, remove, leave)
+        return Decision(
+            install,
+            before,
+            after,
+            self._later(create, configure, delete),
+            tuple(self.steps),
+            self.restarts,
+            tuple(self.start),
+            warnings=tuple(self.warnings),
+        )
+
+    def _directories(self) -> tuple[str, ...]:
+        made = tuple(path for path in self.desired.directories if not _listed(path, self.actual.directories))
+        self.steps += [Step("directory", path, "add", "part of the payload") for path in made]
+        return made
+
+    def _files(self) -> tuple[Place, ...]:
+        found = []
+        for path, sha256 in self.desired.files.items():
+            there, own = _get(self.actual.files, path), self.held.file(path)
+            if there == sha256:
+                continue
+            aside = own.aside if own else there is not None
+            size = self.desired.sizes.get(path, 0)
+            found.append(Place(path, sha256, size, aside=aside))
+            self.files = _without(self.files, [path]) | {path: OwnFile(sha256, size, aside)}
+            self.steps.append(Step("file", path, "replace" if there else "add", _file_reason(own, there, sha256)))
+            for name in self.desired.readers.get(path, ()):
+                self.restarts.setdefault(name, f"{path} changes")
+        return tuple(found)
+
+    def _removals(self) -> tuple[Removal, ...]:
+        found = []
+        for path, own in self.held.files.items():
+            if _get(self.desired.files, path) is not None:
+                continue
+            there = _get(self.actual.files, path)
+            self.gone_files.append(path)
+            if there == own.sha256:
+                found.append(Removal(path, own.aside))
+                self.steps.append(Step("file", path, "remove", "no longer in the payload"))
+            elif there is not None:
+                self.warnings.append(f"{path} was changed since it was sent: it is left")
+                self.steps.append(Step("ledger", path, "remove", "changed by somebody else since it was sent: left as it is"))
+            else:
+                self.steps.append(Step("ledger", path, "remove", "no longer in the payload, and not there"))
+        return tuple(found)
+
+    def _services(self) -> tuple[tuple[Configuration, ...], tuple[Configuration, ...]]:
+        create, configure = [], []
+        running = {service.name.casefold() for service in self.desired.services if service.state == ServiceState.RUNNING}
+        for name in self._wanted():
+            key = self.desired.registry.key(rf"{SERVICES}\{name}")
+            assert key is not None
+            there, own = self.actual.service(name), self.held.service(name)
+            held = self.actual.registry.key(key.path)
+            if there is None or held is None:
+                create.append(service.of_key(name, key))
+                self.services = _without(self.services, [name]) | {name: OwnService()}
+                self.steps.append(Step("service", name, "add", "part of the payload" if own is None else "it is gone"))
+            elif own is None:
+                self.services[name] = OwnService(adopted=True)
+                self.steps.append(Step("ledger", name, "add", "was there before: adopted, and only its environment is ours"))
+                continue
+            elif own.adopted:
+                continue
+            elif differing := service.differences(service.of_key(name, key), held):
+                configure.append(service.with_items_of(service.of_key(name, key), held))
+                self.steps.append(Step("service", name, "replace", f"its configuration differs: {', '.join(differing)}"))
+                self.restarts[name] = "its configuration changes"
+            if name.casefold() in running and (there is None or there.state in _DOWN):
+                self.start.append(name)
+                if there is not None:
+                    self.steps.append(Step("service", name, "restart", "it does not run"))
+        return tuple(create), tuple(configure)
+
+    def _wanted(self) -> tuple[str, ...]:
+        """In the order of start: that of the wish's services, then others."""
+        named = tuple(service.name for service in self.desired.services)
+        return tuple(
+            name
+            for name in dict.fromkeys((*named, *self.desired.registry.children(SERVICES)))
+            if service.configured(self.desired.registry.key(rf"{SERVICES}\{name}"))
+        )
+
+    def _deletions(self) -> tuple[str, ...]:
+        wanted, found = self._wanted(), []
+        for name, own in self.held.services.items():
+            if _listed(name, wanted):
+                continue
+            self.gone_services.append(name)
+            if own.adopted:
+                self.steps.append(Step("ledger", name, "remove", "no longer in the payload, and not ours to remove"))
+            elif self.actual.service(name) is not None:
+                found.append(name)
+                self.restarts[name] = "it is no longer in the payload"
+                self.steps.append(Step("service", name, "remove", "no longer in the payload"))
+        return tuple(found)
+
+    def _directories_to_leave(self) -> tuple[str, ...]:
+        """Directories that we made and that nothing of the payload needs: removed where they are empty, and forgotten."""
+        return tuple(
+            path for path in sorted(self.held.directories, key=len, reverse=True) if not _listed(path, self.desired.directories)
+        )
+
+    def _later(
+        self, create: tuple[Configuration, ...], configure: tuple[Configuration, ...], delete: tuple[str, ...]
+    ) -> HostState:
+        """The host once services were made and removed, as far as registry values and states go."""
+        registry = self.actual.registry.apply(edit for made in (*create, *configure) for edit in made.edits())
+        registry = registry.apply(DeleteKey(rf"{SERVICES}\{name}") for name in delete)
+        services = [held for held in self.actual.services if not _listed(held.name, delete)]
+        services += [Service(made.name, ServiceState.STOPPED) for made in create if self.actual.service(made.name) is None]
+        dependencies = self.actual.dependencies
+        if dependencies is not None:
+            dependencies = _without(dependencies, delete) | {made.name: made.depends for made in (*create, *configure)}
+        return msgspec.structs.replace(self.actual, registry=registry, services=tuple(services), dependencies=dependencies)
+
+
+_DOWN = (ServiceState.STOPPED, ServiceState.STOP_PENDING)
+
+
+def after(actual: HostState, install: Install) -> HostState:
+    """What a gather should find once `install` was carried out."""
+    directories = [path for path in (*actual.directories, *install.directories) if path not in install.leave]
+    files = _without(actual.files, [removal.path for removal in install.remove])
+    for removal in install.remove:
+        if removal.back:
+            files[removal.path] = CHANGED
+    for placed in install.place:
+        files = _without(files, [placed.path]) | {placed.path: placed.sha256}
+    made = (*install.create, *install.configure)
+    registry: Registry = actual.registry.apply(edit for one in made for edit in one.edits())
+    registry = registry.apply(DeleteKey(rf"{SERVICES}\{name}") for name in install.delete).apply(install.edits)
+    services = [held for held in actual.services if not _listed(held.name, install.delete)]
+    services += [Service(one.name, ServiceState.STOPPED) for one in install.create if actual.service(one.name) is None]
+    return msgspec.structs.replace(
+        actual, registry=registry, services=tuple(services), directories=tuple(directories), files=files
+    )
+
+
+def speaks_of(edit: Edit, install: Install) -> bool:
+    """Whether an edit is about a service that `install` makes: it counts only once the service is there."""
+    keys = [made.path.casefold() for made in (*install.create, *install.configure)]
+    return any(edit.path.casefold() == key or edit.path.casefold().startswith(key + "\\") for key in keys)
+
+
+def _file_reason(own: OwnFile | None, there: str | None, sha256: str) -> str:
+    if own is None:
+        return "in the place of a file that was there before; it is kept beside" if there else "part of the payload"
+    if there is None:
+        return "it is gone"
+    return "drift: somebody else changed it" if own.sha256 == sha256 or there == CHANGED else "the payload changed"
+
+
+def _get(files: Mapping[str, str], path: str) -> str | None:
+    if path in files:
+        return files[path]
+    return next((held for name, held in files.items() if name.casefold() == path.casefold()), None)
+
+
+def _listed(name: str, names: Mapping[str, object] | tuple[str, ...] | list[str]) -> bool:
+    return name.casefold() in {other.casefold() for other in names}
+
+
+_T = TypeVar("_T")
+
+
+def _union(names: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    return (*names, *(name for name in more if not _listed(name, names)))
+
+
+def _without(held: Mapping[str, _T], names: tuple[str, ...] | list[str]) -> dict[str, _T]:
+    gone = {name.casefold() for name in names}
+    return {name: value for name, value in held.items() if name.casefold() not in gone}
