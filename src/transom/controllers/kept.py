@@ -39,11 +39,18 @@ class NodeCondition(Projected, frozen=True):
     reason: str | None = None
 
 
+class NodeSystem(Projected, frozen=True):
+    """The part of `status.nodeInfo` of a Node that says what runs there."""
+
+    operating_system: str | None = None
+
+
 class NodeState(Projected, frozen=True):
     """`status` of a Node."""
 
     addresses: list[NodeAddress] | None = None
     conditions: list[NodeCondition] | None = None
+    node_info: NodeSystem | None = None
 
 
 class HostNode(Projected, frozen=True):
@@ -63,6 +70,12 @@ class HostNode(Projected, frozen=True):
         """Names and IPs, in lower case."""
         listed = (self.status.addresses if self.status else None) or ()
         return tuple(one.address.casefold() for one in listed if one.address)
+
+    @property
+    def windows(self) -> bool:
+        """Whether its kubelet has said that it runs on Windows."""
+        info = self.status.node_info if self.status else None
+        return info is not None and info.operating_system == "windows"
 
     @property
     def managed_by_other(self) -> bool:

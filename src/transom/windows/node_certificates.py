@@ -104,10 +104,19 @@ def judge(request: Request, members: Collection[Member], nodes: Mapping[str, Kno
     return Judgement("Approve", member)
 
 
+def requested_node(request: Request) -> str | None:
+    """The name of the node that a request is for; None where it cannot be read."""
+    try:
+        return _node_name(_parsed(request.pem))
+    except _Refused:
+        return None
+
+
 def _asking(request: Request, members: Collection[Member]) -> Member | None:
-    """Whose request it is, by who sent it."""
+    """Whose request it is, by who sent it; of several with one token (OpenShift's) the one that it names."""
     if request.signer == CLIENT:
-        return next((one for one in members if one.requestor is not None and one.requestor == request.username), None)
+        found = [one for one in members if one.requestor is not None and one.requestor == request.username]
+        return next((one for one in found if one.node_name == requested_node(request)), found[0] if found else None)
     return next((one for one in members if request.username == _NODE + one.node_name), None)
 
 

@@ -1,0 +1,49 @@
+"""Machines of OpenShift's Machine API and of Cluster API, as far as they concern Windows hosts."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from transom.controllers.watched import Watched
+from transom.kube.objects import ObjectMeta, Projected
+from transom.kube.resources import Resource
+from transom.kube.store import Store
+from transom.kube.versions import PREFERRED
+from transom.windows.inventory import OS_ID, SSH
+
+
+class HeldMachine(Projected, frozen=True):
+    """A Machine of either API, without what the server notes of its fields."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Any = None
+    status: Any = None
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The object in plain values."""
+        return {"metadata": msgspec.to_builtins(self.metadata), "spec": self.spec, "status": self.status}
+
+    @property
+    def origin(self) -> str:
+        """Namespace and name."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+MACHINES: Final = Resource("machine.openshift.io", "v1beta1", "Machine", "machines", True, HeldMachine)
+CLUSTER_MACHINES: Final = Resource("cluster.x-k8s.io", PREFERRED, "Machine", "machines", True, HeldMachine)
+
+
+def machines(watched: Watched) -> Store[HeldMachine]:
+    """Those of the Machine API whose system is Windows, of all namespaces."""
+    return watched.watch(MACHINES, labels=f"{OS_ID}=Windows", indexes={"origin": _origin})
+
+
+def cluster_machines(watched: Watched) -> Store[HeldMachine]:
+    """Those of Cluster API that somebody opened to SSH."""
+    return watched.watch(CLUSTER_MACHINES, labels=f"{SSH}=true", indexes={"origin": _origin})
+
+
+def _origin(machine: HeldMachine) -> Iterator[str]:
+    yield machine.origin
