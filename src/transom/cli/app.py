@@ -10,6 +10,7 @@ from transom.cli.demo import demo
 from transom.cli.facts import facts
 from transom.cli.manifests import manifests
 from transom.cli.no_proxy import no_proxy
+from transom.cli.pods import pods
 from transom.cli.render import render
 from transom.cli.run import run as run_operator
 from transom.cli.trust import trust
@@ -52,6 +53,7 @@ app.command()(userdata)
 app.command("run")(run_operator)
 app.add_typer(trust, name="trust")
 app.add_typer(no_proxy, name="no-proxy")
+app.add_typer(pods, name="pods")
 
 
 def run() -> None:

@@ -9,7 +9,7 @@ import msgspec
 from transom.proxy import layers, merging, networks, no_proxy, url, validation
 from transom.proxy.finding import Finding
 from transom.proxy.layers import ALL_CONSUMERS, Layer, Layered
-from transom.proxy.objects import AppReference, Cluster, Consumer, Networks, SettingsObjects, WindowsSettings
+from transom.proxy.objects import AppReference, Cluster, Consumer, Networks, PodsSettings, SettingsObjects, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.trust import Certificate, parse_bundle
 
@@ -35,6 +35,8 @@ class Egress(msgspec.Struct, frozen=True):
     apps: tuple[AppReference, ...] = ()
     api_server_known: bool = True
     """Whether `no_proxy` covers the API server by name or address. Where it does not, a kubelet must not be given it."""
+    pods: PodsSettings = PodsSettings()
+    """Of the own cluster alone."""
 
     @property
     def configured(self) -> bool:
@@ -109,6 +111,9 @@ def effective(objects: SettingsObjects, now: datetime, server: str | None = None
         if any(f.severity == "error" for f in own_found)
         else builder.egress(own, merged.text, bool(known.internal_api_host))
     )
+
+    if egress is not None and base is not None and base.spec.pods is not None:
+        egress = msgspec.structs.replace(egress, pods=base.spec.pods)
 
     clusters: dict[tuple[str, str], Egress | None] = {}
     for cluster in objects.clusters:

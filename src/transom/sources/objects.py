@@ -17,8 +17,9 @@ from transom.proxy.objects import (
     ServiceCIDR,
     SettingsObjects,
 )
-from transom.sources import cluster_api, core_objects, openshift
+from transom.sources import cluster_api, core_objects, openshift, workloads
 from transom.sources.decoding import INVALID, Decoder
+from transom.sources.workloads import DEFAULT_NAMESPACE, Namespace, Service, Workload
 from transom.windows.instance import WindowsInstance, WindowsInstanceSpec
 
 Locate = Callable[[Path], tuple[int, int]]
@@ -28,6 +29,9 @@ class Objects(SettingsObjects, frozen=True):
     """Everything that was read, and what was wrong with the reading of it."""
 
     windows_instances: tuple[WindowsInstance, ...] = ()
+    workloads: tuple[Workload, ...] = ()
+    namespaces: tuple[Namespace, ...] = ()
+    services: tuple[Service, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
@@ -114,7 +118,7 @@ class ObjectReader:
         meta = value.get("metadata")
         namespace = meta.get("namespace") if isinstance(meta, dict) else None
         if namespace is None or namespace == "":
-            return self._namespace
+            return DEFAULT_NAMESPACE if _group_kind(value) in workloads.KINDS else self._namespace
         return shown_name(namespace)
 
     def objects(self) -> Objects:
@@ -136,6 +140,9 @@ class ObjectReader:
             kubeadm_config=core_objects.kubeadm_config(kubeadm, self._findings) if kubeadm else None,
             cluster_info=core_objects.cluster_info(info, self._findings) if info else None,
             windows_instances=tuple(self._read.get("windows_instances", ())),
+            workloads=tuple(self._read.get("workloads", ())),
+            namespaces=tuple(self._read.get("namespaces", ())),
+            services=tuple(self._read.get("services", ())),
             findings=tuple(self._findings),
         )
 
@@ -148,6 +155,10 @@ class ObjectReader:
             else:
                 self._findings.append(item.place.warning(("metadata", "name"), "only the one named `cluster` is read"))
         return found
+
+
+def _group_kind(value: dict[str, Any]) -> tuple[str, str]:
+    return str(value.get("apiVersion", "")).rpartition("/")[0], str(value.get("kind"))
 
 
 def _is(config_map: ConfigMap, namespace: str, name: str) -> bool:
@@ -227,4 +238,7 @@ _KINDS: Final[dict[tuple[str, str], tuple[str, bool, _Read]]] = {
     ("", "ConfigMap"): ("config_maps", True, core_objects.config_map),
     ("networking.k8s.io", "ServiceCIDR"): ("service_cidrs", False, _service_cidr),
     ("cluster.x-k8s.io", "Cluster"): ("clusters", True, cluster_api.cluster),
+    ("", "Namespace"): ("namespaces", False, workloads.namespace),
+    ("", "Service"): ("services", True, workloads.service),
+    **dict.fromkeys(workloads.KINDS, ("workloads", True, workloads.workload)),
 }

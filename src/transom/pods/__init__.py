@@ -1,0 +1,1 @@
+"""Pods: which of them get the proxy and the CAs, and the JSON patch that gives them."""

@@ -1,0 +1,100 @@
+"""Which pods get the variables and the CAs, with the reason in words. Of several reasons the first is told."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from transom.pods.environment import PodEgress, excluded
+from transom.pods.pod import MIRROR, Pod
+
+INJECT_PROXY: Final = "transom.dev/inject-proxy"
+"""Annotation of a pod: `false` or `override`."""
+INJECT_CA: Final = "transom.dev/inject-ca"
+"""Label of a pod or a namespace: `true`; a pod's own `false` goes before its namespace's."""
+KYVERNO: Final = "policies.kyverno.io/inject-proxy-env"
+"""Annotation by which a pod keeps out of the proxy policies of Kyverno: `exclude`."""
+NODE_USE_ENV_PROXY: Final = "transom.dev/inject-node-use-env-proxy"
+"""Annotation of a pod: `true` adds NODE_USE_ENV_PROXY=1, by which Node.js 22.21 and 24 read the variables themselves."""
+_WITHHELD: Final = (
+    "the proxy has credentials and spec.pods.namespaceSelector of EgressProxy/cluster is not set: "
+    "set it to the namespaces that may have them"
+)
+
+
+class Decision(tuple[str | None, str | None]):
+    """Why not: for the variables and for the CAs; None where the pod gets them."""
+
+    __slots__ = ()
+
+    @property
+    def proxy(self) -> str | None:
+        """Why the pod gets no variables."""
+        return self[0]
+
+    @property
+    def ca(self) -> str | None:
+        """Why the pod gets no CAs."""
+        return self[1]
+
+
+def decide(pod: Pod, namespace: str, labels: Mapping[str, str], egress: PodEgress) -> Decision:
+    """Whether a pod of a namespace (with these labels) gets the variables, and whether the CAs."""
+    whole = _untouched(pod, namespace, labels, egress)
+    if whole is not None:
+        return Decision((whole, whole))
+    return Decision((_no_proxy(pod, egress), _no_ca(pod, labels, egress)))
+
+
+def unknown_value(pod: Pod) -> str | None:
+    """A warning for an annotation whose value is none that is known."""
+    value = pod.metadata.annotation(INJECT_PROXY)
+    if value is None or value in ("false", "override", "true"):
+        return None
+    return f'annotation {INJECT_PROXY} is neither "false" nor "override": it is not heeded'
+
+
+def overrides(pod: Pod) -> bool:
+    """Whether what the pod sets itself is replaced."""
+    return pod.metadata.annotation(INJECT_PROXY) == "override"
+
+
+def _untouched(pod: Pod, namespace: str, labels: Mapping[str, str], egress: PodEgress) -> str | None:
+    reason = excluded(namespace, labels, egress.namespace)
+    if reason is not None:
+        return reason
+    if pod.metadata.annotation(MIRROR) is not None:
+        return "the pod is a mirror of a static pod: what the kubelet runs is not changed by it"
+    if pod.spec.host_process:
+        return "the pod has a HostProcess container: it has the environment of the host"
+    if not egress.gives:
+        return "there are no settings for pods"
+    if not egress.selects(namespace, labels):
+        return "spec.pods.namespaceSelector does not select the namespace"
+    return None
+
+
+def _no_proxy(pod: Pod, egress: PodEgress) -> str | None:
+    if pod.metadata.annotation(INJECT_PROXY) == "false":
+        return f'annotation {INJECT_PROXY} is "false"'
+    if pod.metadata.annotation(KYVERNO) == "exclude":
+        return f'annotation {KYVERNO} is "exclude"'
+    if egress.withheld:
+        return _WITHHELD
+    if not egress.pairs:
+        return "the settings have no proxy"
+    return None
+
+
+def _no_ca(pod: Pod, labels: Mapping[str, str], egress: PodEgress) -> str | None:
+    asked = pod.metadata.label(INJECT_CA)
+    if asked == "false":
+        return f'label {INJECT_CA} of the pod is "false"'
+    if asked != "true" and labels.get(INJECT_CA) != "true":
+        return f"neither the pod nor its namespace is labelled {INJECT_CA}: true"
+    if not egress.trust:
+        return "the settings have no trustedCA"
+    return None
+
+
+def withheld(decision: Decision) -> bool:
+    """Whether the pod would get the variables, had somebody said which namespaces may have the credentials."""
+    return decision.proxy is _WITHHELD

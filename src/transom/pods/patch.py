@@ -1,0 +1,242 @@
+"""A pod in, the JSON patch (RFC 6902) that gives it the settings out: nothing of the pod's own is altered or removed.
+
+The patch of a patched pod is empty, since a variable that is there already, in either case, stays as it is.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from transom.pods import decision
+from transom.pods.environment import BUNDLE_KEY, CA_VARIABLES, CONFIG_MAP, NOT_ON_WINDOWS, SECRET, Entry, Pair, PodEgress
+from transom.pods.pod import Container, Pod, Variable
+
+SETTINGS_HASH: Final = "transom.dev/settings-hash"
+"""The annotation that says which settings a pod was given."""
+DIRECTORY: Final = "/etc/transom/ca"
+WINDOWS_DIRECTORY: Final = r"C:\transom\ca"
+NODE_VARIABLE: Final = "NODE_USE_ENV_PROXY"
+List = Literal["initContainers", "containers", "ephemeralContainers"]
+LISTS: Final[tuple[List, ...]] = ("initContainers", "containers", "ephemeralContainers")
+_HASH_PATH: Final = "/metadata/annotations/" + SETTINGS_HASH.replace("/", "~1")
+_VOLUME: Final = {"name": CONFIG_MAP, "configMap": {"name": CONFIG_MAP, "optional": False}}
+
+
+class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One operation of a JSON patch; `path` is a JSON pointer (RFC 6901)."""
+
+    op: Literal["add", "remove"]
+    path: str
+    value: Any = msgspec.UNSET
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What one container gets (`added`), and what it keeps of its own."""
+
+    container: str
+    list: List
+    added: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    mounted: bool = False
+
+
+class Patch(msgspec.Struct, frozen=True):
+    """What is done to a pod. `proxy` and `ca` are why it does not get them; None where it does."""
+
+    operations: tuple[Operation, ...] = ()
+    given: tuple[Given, ...] = ()
+    proxy: str | None = None
+    ca: str | None = None
+    warnings: tuple[str, ...] = ()
+    needs_secret: bool = False
+    """Whether a container refers to the Secret by this patch."""
+
+
+def patch(
+    pod: Pod,
+    namespace: str,
+    labels: Mapping[str, str],
+    egress: PodEgress,
+    *,
+    before: Pod | None = None,
+) -> Patch:
+    """What is to be done to a pod in a namespace with these labels.
+
+    `before` is the pod as it is where ephemeral containers are added to it: then only the new ones are patched.
+    """
+    decided = decision.decide(pod, namespace, labels, egress)
+    warnings = []
+    if decision.withheld(decided):
+        warnings.append(f"no proxy for this pod: {decided.proxy}")
+    if (unknown := decision.unknown_value(pod)) and decided.proxy is None:
+        warnings.append(unknown)
+    if decided.proxy is not None and decided.ca is not None:
+        return Patch(proxy=decided.proxy, ca=decided.ca, warnings=tuple(warnings))
+    writer = _Writer(pod, egress, decided, before)
+    given = tuple(writer.containers())
+    writer.rest(given)
+    return Patch(
+        tuple(writer.operations),
+        given,
+        decided.proxy,
+        decided.ca or writer.no_volume,
+        tuple(warnings),
+        egress.in_secret and any(one.added or one.replaced for one in given) and decided.proxy is None,
+    )
+
+
+class _Writer:
+    """Collects the operations for one pod."""
+
+    def __init__(self, pod: Pod, egress: PodEgress, decided: decision.Decision, before: Pod | None) -> None:
+        self._pod = pod
+        self._egress = egress
+        self._ephemeral = before is not None
+        self._there = {one.name for one in (before.spec.ephemeral_containers or ())} if before else set[str]()
+        self._windows = pod.spec.windows
+        self._pairs = egress.pairs if decided.proxy is None else ()
+        self._override = decision.overrides(pod)
+        self._node = decided.proxy is None and pod.metadata.annotation(decision.NODE_USE_ENV_PROXY) == "true"
+        self.no_volume = _no_volume(pod, adding=not self._ephemeral) if decided.ca is None else None
+        self._ca = decided.ca is None and self.no_volume is None
+        self._own = False
+        self.operations: list[Operation] = []
+
+    def containers(self) -> Iterator[Given]:
+        """Each container's part, in the order in which they start."""
+        spec = self._pod.spec
+        for name, found in zip(LISTS, (spec.init_containers, spec.containers, spec.ephemeral_containers), strict=True):
+            if self._ephemeral and name != "ephemeralContainers":
+                continue
+            for index, container in enumerate(found or ()):
+                if container.name not in self._there:
+                    yield self._container(container, name, f"/spec/{name}/{index}")
+
+    def rest(self, given: Iterable[Given]) -> None:
+        """What the pod itself gets: the volume, and the annotation."""
+        if self._ephemeral:
+            return
+        proxied = {name for pair in self._pairs for name in (pair.name, pair.twin)}
+        added = mounted = False
+        for one in given:
+            added = added or any(name in proxied for name in one.added)
+            mounted = mounted or one.mounted
+        volumes = self._pod.spec.volumes
+        if mounted and not any(volume.name == CONFIG_MAP for volume in volumes or ()):
+            self._append("/spec/volumes", volumes, _VOLUME)
+        if added:
+            self._annotate()
+
+    def _annotate(self) -> None:
+        held = self._pod.metadata.annotation(SETTINGS_HASH)
+        # variables of an earlier call, before another webhook added a container, may be of older settings: those count
+        if held == self._egress.digest or (held is not None and self._own):
+            return
+        if self._pod.metadata.annotations is None:
+            self.operations.append(Operation("add", "/metadata/annotations", {SETTINGS_HASH: self._egress.digest}))
+        else:
+            self.operations.append(Operation("add", _HASH_PATH, self._egress.digest))
+
+    def _container(self, container: Container, list_: List, path: str) -> Given:
+        names = _names(container, windows=self._windows)
+        entries: list[Entry] = []
+        kept: list[str] = []
+        replaced: list[str] = []
+        for pair in self._pairs:
+            held = [held for held in (names.get(pair.name), names.get(pair.twin)) if held is not None]
+            if not held:
+                entries += (pair.upper,) if self._windows else (pair.upper, pair.lower)
+            elif self._override and not self._ours(container.env or [], pair):
+                replaced += held
+                entries += (pair.upper,) if self._windows else (pair.upper, pair.lower)
+            else:
+                kept += held
+                self._own = True
+        if self._node and NODE_VARIABLE not in names:
+            entries.append({"name": NODE_VARIABLE, "value": "1"})
+        mounted = self._ca and self._trust(container, names, path, entries, kept)
+        indexes = self._indexes(container, replaced) if replaced else []
+        for index in reversed(indexes):
+            self.operations.append(Operation("remove", f"{path}/env/{index}"))
+        if entries:
+            self._prepend(f"{path}/env", container.env, entries)
+        return Given(container.name, list_, tuple(entry["name"] for entry in entries), tuple(kept), tuple(replaced), mounted)
+
+    def _trust(self, container: Container, names: Mapping[str, str], path: str, entries: list[Entry], kept: list[str]) -> bool:
+        """The directory and the variables that point into it; whether the directory is there then, and ours."""
+        directory = WINDOWS_DIRECTORY if self._windows else DIRECTORY
+        file = directory + ("\\" if self._windows else "/") + BUNDLE_KEY
+        held = next((one for one in container.volume_mounts or () if one.mount_path == directory), None)
+        if held is not None and held.name != CONFIG_MAP:
+            kept.append(directory)
+            return False
+        for name in CA_VARIABLES:
+            if name in names:
+                kept.append(names[name])
+            elif not (self._windows and name == NOT_ON_WINDOWS):
+                entries.append({"name": name, "value": file})
+        if held is None:
+            mount = {"name": CONFIG_MAP, "mountPath": directory, "readOnly": True}
+            self._append(f"{path}/volumeMounts", container.volume_mounts, mount)
+        return True
+
+    def _ours(self, env: list[Variable], pair: Pair) -> bool:
+        """Whether each name of a pair is there exactly once, with our value."""
+        wanted = [pair.upper] if self._windows else [pair.upper, pair.lower]
+        held = [one for one in env if _same(one.name, pair, windows=self._windows)]
+        return len(held) == len(wanted) and all(any(_equal(one, entry) for one in held) for entry in wanted)
+
+    def _indexes(self, container: Container, names: Iterable[str]) -> list[int]:
+        upper = {name.upper() for name in names}
+        pairs = [pair for pair in self._pairs if pair.name in upper]
+        return [
+            index
+            for index, one in enumerate(container.env or ())
+            if any(_same(one.name, pair, windows=self._windows) for pair in pairs)
+        ]
+
+    def _prepend(self, path: str, env: list[Variable] | None, entries: list[Entry]) -> None:
+        if env is None:
+            self.operations.append(Operation("add", path, entries))
+        else:
+            self.operations += [Operation("add", f"{path}/{index}", entry) for index, entry in enumerate(entries)]
+
+    def _append(self, path: str, items: list[Any] | None, item: dict[str, Any]) -> None:
+        if items is None:
+            self.operations.append(Operation("add", path, [item]))
+        else:
+            self.operations.append(Operation("add", f"{path}/-", item))
+
+
+def _names(container: Container, *, windows: bool) -> dict[str, str]:
+    """The names of a container's variables, by how they are looked for: on Windows case says nothing."""
+    if not container.env:
+        return {}
+    if windows:
+        return {one.name.upper(): one.name for one in container.env}
+    return {one.name: one.name for one in container.env}
+
+
+def _same(name: str, pair: Pair, *, windows: bool) -> bool:
+    return (name.upper() if windows else name) in (pair.name, pair.twin)
+
+
+def _equal(one: Variable, entry: Entry) -> bool:
+    return one.name == entry["name"] and one.value == entry.get("value") and one.value_from == entry.get("valueFrom")
+
+
+def _no_volume(pod: Pod, *, adding: bool) -> str | None:
+    """Why the directory cannot be mounted; None where it can."""
+    held = next((one for one in pod.spec.volumes or () if one.name == CONFIG_MAP), None)
+    if held is not None and (held.config_map is None or held.config_map.name != CONFIG_MAP):
+        return f"the pod has another volume named {CONFIG_MAP}"
+    if held is None and not adding:
+        return f"the pod has no volume {CONFIG_MAP}, and none can be added to a pod that is there"
+    return None
+
+
+def secret_missing(namespace: str) -> str:
+    """The warning where the Secret is not there yet."""
+    return f"Secret {SECRET} is not in namespace {namespace} yet: the containers wait for it"

@@ -1,0 +1,153 @@
+"""A Pod as far as its environment concerns Transom: projections of core/v1. Go writes an empty list as `null`."""
+
+from typing import Any, Final
+
+import msgspec
+
+HOST_OS: Final = "kubernetes.io/os"
+"""The label of nodes that a Windows pod's node selector names."""
+MIRROR: Final = "kubernetes.io/config.mirror"
+"""The annotation of mirror pods: what the kubelet shows of its static pods."""
+
+
+class _Base(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    pass
+
+
+class Owner(_Base, frozen=True):
+    """One of `metadata.ownerReferences`."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
+
+
+class Meta(_Base, frozen=True):
+    """`metadata` of a pod or of a pod template."""
+
+    name: str = ""
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    generate_name: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[Owner] | None = None
+
+    def label(self, name: str) -> str | None:
+        """The value of a label."""
+        return self.labels.get(name) if self.labels else None
+
+    def annotation(self, name: str) -> str | None:
+        """The value of an annotation."""
+        return self.annotations.get(name) if self.annotations else None
+
+
+class Variable(_Base, frozen=True):
+    """One of `env`. Without value and source its value is empty."""
+
+    name: str = ""
+    value: str | None = None
+    value_from: Any = None
+
+
+class Mount(_Base, frozen=True):
+    """One of `volumeMounts`."""
+
+    name: str = ""
+    mount_path: str = ""
+
+
+class WindowsOptions(_Base, frozen=True):
+    """`securityContext.windowsOptions`."""
+
+    host_process: bool | None = None
+
+
+class SecurityContext(_Base, frozen=True):
+    """`securityContext` of a pod or of a container."""
+
+    windows_options: WindowsOptions | None = None
+
+    @property
+    def host_process(self) -> bool:
+        """Whether it runs on the Windows host itself."""
+        return self.windows_options is not None and self.windows_options.host_process is True
+
+
+class Container(_Base, frozen=True):
+    """A container, an init container or an ephemeral container."""
+
+    name: str = ""
+    env: list[Variable] | None = None
+    volume_mounts: list[Mount] | None = None
+    security_context: SecurityContext | None = None
+
+
+class NamedConfigMap(_Base, frozen=True):
+    """`configMap` of a volume."""
+
+    name: str | None = None
+
+
+class Volume(_Base, frozen=True):
+    """One of `volumes`: its name, and the ConfigMap where it is one."""
+
+    name: str = ""
+    config_map: NamedConfigMap | None = None
+
+
+class OperatingSystem(_Base, frozen=True):
+    """`os` of a pod."""
+
+    name: str = ""
+
+
+class Spec(_Base, frozen=True):
+    """`spec` of a pod."""
+
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    ephemeral_containers: list[Container] | None = None
+    volumes: list[Volume] | None = None
+    os: OperatingSystem | None = None
+    node_selector: dict[str, str] | None = None
+    security_context: SecurityContext | None = None
+
+    @property
+    def windows(self) -> bool:
+        """Whether the pod runs on Windows, as it says itself."""
+        if self.os is not None and self.os.name:
+            return self.os.name == "windows"
+        return self.node_selector is not None and self.node_selector.get(HOST_OS) == "windows"
+
+    @property
+    def host_process(self) -> bool:
+        """Whether the pod or one of its containers is a HostProcess container (Windows)."""
+        if self.security_context is not None and self.security_context.host_process:
+            return True
+        for containers in (self.containers, self.init_containers, self.ephemeral_containers):
+            for one in containers or ():
+                if one.security_context is not None and one.security_context.host_process:
+                    return True
+        return False
+
+
+class Status(_Base, frozen=True):
+    """`status` of a pod."""
+
+    phase: str | None = None
+
+
+class Pod(_Base, frozen=True):
+    """A pod, or the template of one."""
+
+    metadata: Meta = Meta()
+    spec: Spec = Spec()
+    status: Status | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether its containers have ended and will not start again."""
+        return self.status is not None and self.status.phase in ("Succeeded", "Failed")

@@ -1,0 +1,83 @@
+"""`transom pods explain`: offline, with the reasons."""
+
+import json
+from pathlib import Path
+
+import yaml
+from tests.pods.table import CASES, NAMESPACES, PASSWORD, SETTINGS, objects
+from tests.settings.command import run
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop}\nspec: {containers: [{name: app, image: x}]}\n"
+
+
+def write(directory: Path, settings: str, pods: str) -> str:
+    (directory / "settings.yaml").write_text(yaml.safe_dump_all(objects(settings)))
+    (directory / "pods.yaml").write_text(pods)
+    return str(directory)
+
+
+def test_every_pod_of_the_table(tmp_path: Path) -> None:
+    for settings in SETTINGS:
+        cases = [case for case in CASES if case.settings == settings]
+        place = tmp_path / settings
+        place.mkdir()
+        pods = [{**case.pod, "metadata": {**case.pod["metadata"], "namespace": f"{case.namespace}-x"}} for case in cases]
+        named = [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"{name}-x", "labels": labels}}
+            for name, labels in NAMESPACES.items()
+        ]
+        pods = [pod for pod in pods if pod["metadata"]["namespace"] != "own-x"]
+        done = run("pods", "explain", "-f", write(place, settings, yaml.safe_dump_all([*pods, *named])), "-o", "json")
+        assert done.code == 0, done.err
+        found = {one["object"].rpartition("/")[2]: one for one in json.loads(done.out)}
+        for case in cases:
+            if case.namespace == "own":
+                continue
+            told = found[case.name]
+            assert told["proxy"]["given"] == (case.proxy == "given")
+            assert case.proxy == "given" or case.proxy in told["proxy"]["reason"]
+            assert told["ca"]["given"] == case.with_ca
+            assert bool(told["patch"]) == bool(case.env)
+        assert "hunter2" not in done.out + done.err
+
+
+def test_what_makes_pods_is_explained_too(tmp_path: Path) -> None:
+    template = {"spec": {"containers": [{"name": "app", "image": "x"}]}}
+    made = [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"template": template}},
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {"name": "c", "namespace": "shop"},
+            "spec": {"jobTemplate": {"spec": {"template": template}}},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "kubernetes", "namespace": "default"},
+            "spec": {"clusterIP": "10.9.8.7"},
+        },
+    ]
+    done = run("pods", "explain", "-f", write(tmp_path, "credentials", yaml.safe_dump_all(made)))
+    assert done.code == 0
+    assert "Deployment/default/d\n  proxy: given to app\n" in done.out
+    assert "CronJob/shop/c\n" in done.out
+    assert PASSWORD not in done.out
+    done = run("pods", "explain", "-f", str(tmp_path), "-o", "yaml")
+    (patch, *_) = (one["patch"] for one in yaml.safe_load(done.out))
+    assert patch[0]["value"][-1]["value"].endswith(",10.9.8.7")
+    assert patch[-1] == {"op": "add", "path": "/metadata/annotations", "value": {"transom.dev/settings-hash": "***"}}
+
+
+def test_no_pod_and_no_valid_settings(tmp_path: Path) -> None:
+    done = run("pods", "explain", "-f", write(tmp_path, "plain", "---\n"))
+    assert (done.code, done.out) == (2, "")
+    assert "no pod in these manifests" in done.err
+    (tmp_path / "pods.yaml").write_text(POD.replace("[{name: app, image: x}]", "{app: 1}"))
+    done = run("pods", "explain", "-f", str(tmp_path))
+    assert done.code == 2
+    assert "this is no pod: Expected `array | null`, got `object` - at `$.spec.containers`" in done.err
+    (tmp_path / "pods.yaml").write_text(POD)
+    done = run("pods", "explain", "-f", str(tmp_path / "pods.yaml"))
+    assert done.code == 0
+    assert "proxy: not given: there are no settings for pods" in done.out

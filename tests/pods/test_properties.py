@@ -1,0 +1,110 @@
+"""What holds of every patch: it never removes or alters what a pod set, and a second one is empty."""
+
+import functools
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.pods.json_patch import applied
+from tests.pods.strategies import pods
+from tests.pods.table import SETTINGS, decoded, pod_egress
+
+from transom.pods.environment import CONFIG_MAP, PodEgress
+from transom.pods.patch import patch
+
+LABELS = [{}, {"transom.dev/inject-ca": "true"}, {"team": "a"}]
+
+
+@functools.cache
+def made(name: str) -> PodEgress:
+    return pod_egress(name)
+
+
+def containers(pod: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {one["name"]: one for field in ("initContainers", "containers") for one in pod["spec"].get(field, ())}
+
+
+@settings(max_examples=400, deadline=None)
+@given(pods(), st.sampled_from(list(SETTINGS)), st.sampled_from(LABELS))
+def test_nothing_of_the_pods_own_is_lost(pod: dict[str, Any], name: str, labels: dict[str, str]) -> None:
+    egress = made(name)
+    found = patch(decoded(pod), "shop", labels, egress)
+    after = applied(pod, found.operations)
+    override = pod["metadata"].get("annotations", {}).get("transom.dev/inject-proxy") == "override"
+    windows = pod["spec"].get("os", {}).get("name") == "windows"
+    ours = {one for pair in egress.pairs for one in (pair.name, pair.twin)} if override and found.proxy is None else set()
+    for container, before in containers(pod).items():
+        now = containers(after)[container]
+        env, held = now.get("env", []), before.get("env", [])
+        theirs = [one for one in held if (one["name"].upper() if windows else one["name"]) not in ours]
+        added = len(env) - len(theirs)
+        if ours:
+            assert [one for one in env if one in theirs] == theirs
+            names = [one["name"].upper() if windows else one["name"] for one in env]
+            assert all(names.count(pair.name) == 1 for pair in egress.pairs)
+            assert all(names.count(pair.twin) == (0 if windows else 1) for pair in egress.pairs)
+        else:
+            # what is ours stands first, what was there follows as it was
+            assert env[added:] == theirs == held
+            assert len({one["name"] for one in env}) == len(env)
+        assert now.get("volumeMounts", [])[: len(before.get("volumeMounts", []))] == before.get("volumeMounts", [])
+        assert {key: value for key, value in now.items() if key not in ("env", "volumeMounts")} == {
+            key: value for key, value in before.items() if key not in ("env", "volumeMounts")
+        }
+    volumes = after["spec"].get("volumes", [])
+    assert [one for one in volumes if one["name"] != CONFIG_MAP] == pod["spec"].get("volumes", [])
+    rest = {key: value for key, value in after["spec"].items() if key not in ("containers", "initContainers", "volumes")}
+    assert rest == {key: value for key, value in pod["spec"].items() if key not in ("containers", "initContainers", "volumes")}
+    annotations = {key: value for key, value in after["metadata"].get("annotations", {}).items() if "settings-hash" not in key}
+    held_annotations = pod["metadata"].get("annotations", {})
+    assert annotations == {key: value for key, value in held_annotations.items() if "settings-hash" not in key}
+    assert after["metadata"].get("labels") == pod["metadata"].get("labels")
+    assert patch(decoded(after), "shop", labels, egress).operations == ()
+    if not found.operations:
+        assert after == pod
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    pods(), st.sampled_from(["plain", "credentials"]), st.lists(st.sampled_from(["d0", "d1", "d2"]), unique=True, min_size=1)
+)
+def test_of_ephemeral_containers_only_the_new_ones_are_patched(pod: dict[str, Any], name: str, added: list[str]) -> None:
+    egress = made(name)
+    pod = applied(pod, patch(decoded(pod), "shop", {}, egress).operations)
+    before = {**pod, "spec": {**pod["spec"], "ephemeralContainers": [{"name": "there", "image": "x"}]}}
+    debuggers = [{"name": "there", "image": "x"}, *({"name": one, "image": "x"} for one in added)]
+    now = {**pod, "spec": {**pod["spec"], "ephemeralContainers": debuggers}}
+    found = patch(decoded(now), "shop", {}, egress, before=decoded(before))
+    after = applied(now, found.operations)
+    assert all(one.path.startswith("/spec/ephemeralContainers/") for one in found.operations)
+    assert after["spec"]["ephemeralContainers"][0] == {"name": "there", "image": "x"}
+    refused = pod["metadata"].get("annotations", {}).get("transom.dev/inject-proxy") == "false"
+    mounted = any(volume["name"] == CONFIG_MAP for volume in pod["spec"].get("volumes", ()))
+    for one in after["spec"]["ephemeralContainers"][1:]:
+        names = [item["name"] for item in one.get("env", [])]
+        assert ("HTTP_PROXY" in names) != refused
+        assert ("SSL_CERT_FILE" in names or "PIP_CERT" in names) == mounted
+        assert [item["name"] for item in one.get("volumeMounts", [])] == ([CONFIG_MAP] if mounted else [])
+    assert patch(decoded(after), "shop", {}, egress, before=decoded(before)).operations == ()
+
+
+@settings(max_examples=100, deadline=None)
+@given(pods(), st.sampled_from([("plain", "http-alone"), ("credentials", "plain")]))
+def test_variables_of_older_settings_keep_their_hash(pod: dict[str, Any], names: tuple[str, str]) -> None:
+    """Another webhook added a container between two calls, and the settings changed meanwhile: the pod counts as older."""
+    pod["metadata"].pop("annotations", None)
+    for one in containers(pod).values():
+        one.pop("env", None)
+    older, newer = (made(name) for name in names)
+    after = applied(pod, patch(decoded(pod), "shop", {}, older).operations)
+    after["spec"]["containers"].append({"name": "late", "image": "x"})
+    after = applied(after, patch(decoded(after), "shop", {}, newer).operations)
+    assert containers(after)["late"]["env"]
+    assert after["metadata"]["annotations"] == {"transom.dev/settings-hash": older.digest}
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32))
+def test_credentials_cannot_be_guessed_from_the_hash(one: bytes, other: bytes) -> None:
+    assert (pod_egress("userinfo", one).digest == pod_egress("userinfo", other).digest) == (one == other)
+    assert pod_egress("plain", one).digest == pod_egress("plain", other).digest
