@@ -8,10 +8,10 @@ over SSH finds nothing left to do.
 import base64
 import gzip
 import hashlib
-import importlib.resources
 from collections.abc import Iterable
 from types import MappingProxyType
 
+from transom.capi.content import script
 from transom.capi.kubeadm import ContentSource, Entries, File, SecretKey, encoded
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
@@ -64,17 +64,11 @@ def entries(secret: str) -> Entries:
                 encoding="gzip+base64",
                 content_from=ContentSource(SecretKey(secret, KEY)),
             ),
-            encoded(PROXY_CMD, script()),
+            encoded(PROXY_CMD, script("proxy.cmd")),
         ),
         pre=(BEFORE_JOIN,),
         post=(AFTER_JOIN,),
     )
-
-
-def script() -> bytes:
-    """The script, the same for every cluster; no setting stands in it."""
-    text = (importlib.resources.files("transom.capi") / "scripts" / "proxy.cmd").read_text("ascii")
-    return text.replace("\n", "\r\n").encode("ascii")
 
 
 def _image(egress: Egress) -> HostState:

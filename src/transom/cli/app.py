@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from transom.cli.apply import apply, diff
+from transom.cli.capi import capi
 from transom.cli.demo import demo
 from transom.cli.facts import facts
 from transom.cli.manifests import manifests
@@ -51,6 +52,7 @@ app.command()(render)
 app.command()(manifests)
 app.command()(userdata)
 app.command("run")(run_operator)
+app.add_typer(capi, name="capi")
 app.add_typer(trust, name="trust")
 app.add_typer(no_proxy, name="no-proxy")
 app.add_typer(pods, name="pods")

@@ -1,0 +1,241 @@
+"""What is wrong with the inputs of a Windows worker, each with the reason and what to do instead."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from transom.capi import windows_proxy
+from transom.capi.inputs import InputFile, InputUser, WorkerInputs
+from transom.capi.providers.provider import Provider
+from transom.capi.windows_release import RELEASES
+from transom.proxy.finding import Finding, Severity, field_name
+from transom.proxy.names import NAME
+
+VERSION = re.compile(r"v1\.(0|[1-9][0-9]?)\.(0|[1-9][0-9]?)\Z")
+NETBIOS = 15
+"""A longer computer name is cut for NetBIOS (Microsoft: "Naming conventions in Active Directory")."""
+RANDOM = 6
+"""What Cluster API adds to a machine's name: a hyphen and five characters."""
+OLDER = 3
+"""How many minor versions a kubelet may be older than the API server (Kubernetes: "Version skew policy")."""
+COMMAND = 8_191
+"""What cmd.exe reads of a line, in characters (Microsoft: "Command prompt line string limitation")."""
+
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
+_PATH = re.compile(r"[Cc]:[/\\](?:[A-Za-z0-9._-]+[/\\])*[A-Za-z0-9._-]+\Z")
+_PERMISSIONS = re.compile(r"0[0-7]{3}\Z")
+_USER = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,19}\Z")
+_GROUP = re.compile(r"[A-Za-z][A-Za-z0-9._-]*( [A-Za-z0-9._-]+)*\Z")
+_SSH_KEY = re.compile(r"[a-z0-9@.-]+ [A-Za-z0-9+/=]+( [A-Za-z0-9@._-]+)?\Z")
+_BOOLEAN = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
+_ARGUMENT = re.compile(r"[a-z][a-z0-9-]*\Z")
+_VALUE = re.compile(r"[A-Za-z0-9_./:,=-]*\Z")
+_STORE_NEED = "an image of `transom capi image`, whose cloudbase-init fetches it"
+_ENDS_SCRIPT = re.compile(r'(?i)"?[^"\s]+\.(cmd|bat)"?(\s|\Z)')
+_LEAVES_SCRIPT = re.compile(r"(?i)@?(exit|goto)\b")
+_TEMPLATE = ("{{", "{%", "{#")
+
+
+class Checks:
+    """The findings about one set of inputs."""
+
+    def __init__(self, inputs: WorkerInputs, provider: Provider, file: str = "") -> None:
+        self._inputs, self._provider, self._file = inputs, provider, file
+        self._object = f"MachineDeployment/{inputs.deployment}"
+
+    def finding(self, severity: Severity, path: tuple[str | int, ...], message: str) -> Finding:
+        """One that names the file of the inputs."""
+        return Finding(severity, self._file, self._object, field_name(path), message)
+
+    def all(self) -> Iterator[Finding]:
+        """Everything, in the order of the inputs."""
+        yield from self._names()
+        yield from self._versions()
+        yield from self._store()
+        for index, file in enumerate(self._inputs.files):
+            yield from self._of_file(index, file)
+        for index, user in enumerate(self._inputs.users):
+            yield from self._of_user(index, user)
+        yield from self._of_commands("preKubeadmCommands", self._inputs.pre_kubeadm_commands)
+        yield from self._of_commands("postKubeadmCommands", self._inputs.post_kubeadm_commands)
+        for name, value in self._inputs.kubelet_arguments.items():
+            if not _ARGUMENT.match(name) or not _VALUE.match(value):
+                yield self.finding(
+                    "error", ("kubeletArguments",), f"{name!r}: letters, digits and `_./:,=-` alone can be passed on"
+                )
+        yield from self._images()
+        if self._inputs.daemons == "wins":
+            yield self.finding(
+                "warning", ("daemons",), "wins is deprecated and no longer maintained: hostprocess needs nothing on the machine"
+            )
+
+    def _names(self) -> Iterator[Finding]:
+        inputs = self._inputs
+        for field, name in (("cluster", inputs.cluster), ("namespace", inputs.namespace)):
+            if not (NAME if field == "cluster" else _LABEL).match(name):
+                yield self.finding("error", (field,), f"{name!r} is no name of an object")
+        longest = 63 - 11
+        if not _LABEL.match(inputs.deployment) or len(inputs.deployment) > longest:
+            yield self.finding(
+                "error",
+                ("name",),
+                f"{inputs.deployment!r}: at most {longest} lower-case letters, digits and hyphens (a hash is added)",
+            )
+        prefix = machine_prefix(inputs)
+        length = len(prefix) + RANDOM
+        if not re.fullmatch(self._provider.name_pattern, prefix):
+            yield self.finding(
+                "error", ("machineNamePrefix",), f"{prefix!r} cannot begin a machine's name on {self._provider.name}"
+            )
+        elif length > self._provider.longest_name:
+            yield self.finding(
+                "error",
+                ("machineNamePrefix",),
+                f"machines are called {prefix}-xxxxx, {length} characters; {self._provider.name} takes "
+                f"{self._provider.longest_name} for Windows: give a prefix of at most {self._provider.longest_name - RANDOM}",
+            )
+        elif length > NETBIOS:
+            yield self.finding(
+                "warning",
+                ("machineNamePrefix",),
+                f"machines are called {prefix}-xxxxx, {length} characters; NetBIOS cuts a computer's name after {NETBIOS}: "
+                f"give a prefix of at most {NETBIOS - RANDOM} where that matters",
+            )
+        if not 0 <= inputs.replicas <= 5_000:
+            yield self.finding("error", ("replicas",), f"{inputs.replicas}: a number from 0 to 5,000")
+
+    def _versions(self) -> Iterator[Finding]:
+        inputs = self._inputs
+        sound = True
+        for field, version in (
+            ("kubernetesVersion", inputs.kubernetes_version),
+            ("controlPlaneVersion", inputs.control_plane_version),
+        ):
+            if not VERSION.match(version) and (version or field == "kubernetesVersion"):
+                yield self.finding("error", (field,), f"{version!r} is no version of the form v1.N.M")
+                sound = False
+        if inputs.control_plane_version and sound:
+            yield from self._skew()
+        if inputs.windows not in RELEASES:
+            yield self.finding(
+                "error",
+                ("windows",),
+                f"Kubernetes does not list Windows Server {inputs.windows!r}: one of {', '.join(RELEASES)}",
+            )
+
+    def _skew(self) -> Iterator[Finding]:
+        ours, theirs = self._inputs.kubernetes_version, self._inputs.control_plane_version
+        if _minor(ours) > _minor(theirs):
+            message = f"{ours} is newer than the control plane's {theirs}: upgrade that first"
+            yield self.finding("error", ("kubernetesVersion",), message)
+        elif _minor(ours) < _minor(theirs) - OLDER:
+            message = f"{ours} is more than {OLDER} minor versions older than the control plane's {theirs}"
+            yield self.finding("error", ("kubernetesVersion",), message)
+
+    def _store(self) -> Iterator[Finding]:
+        store = self._inputs.secret_store
+        if store and store not in self._provider.secret_stores:
+            yield self.finding("error", ("secretStore",), f"{self._provider.name} has no {store}: {self._provider.no_store}")
+        elif store:
+            yield self.finding("warning", ("secretStore",), f"the bootstrap data is kept in {store}: that needs {_STORE_NEED}")
+        elif self._provider.secret_stores:
+            yield self.finding(
+                "warning",
+                ("secretStore",),
+                "the join token stands in the user data, which whatever runs on the machine can read: "
+                f"--secret-store {self._provider.secret_stores[0]} keeps it out",
+            )
+
+    def _of_file(self, index: int, file: InputFile) -> Iterator[Finding]:
+        if not _PATH.match(file.path) or len(file.path) > 512:
+            yield self.finding(
+                "error",
+                ("files", index, "path"),
+                f"{file.path!r}: a path on drive C of letters, digits and `._-`, like C:/k/site.conf",
+            )
+        elif file.path.replace("\\", "/").casefold() in RESERVED:
+            yield self.finding("error", ("files", index, "path"), f"{file.path} is Transom's own: choose another name")
+        if not _PERMISSIONS.match(file.permissions):
+            yield self.finding("error", ("files", index, "permissions"), f"{file.permissions!r}: four octal digits, like 0644")
+
+    def _of_user(self, index: int, user: InputUser) -> Iterator[Finding]:
+        if not _USER.match(user.name) or user.name.casefold() in _BOOLEAN:
+            yield self.finding("error", ("users", index, "name"), f"{user.name!r}: at most 20 letters, digits and `._-`")
+        for number, group in enumerate(user.groups):
+            if not _GROUP.match(group) or group.casefold() in _BOOLEAN:
+                yield self.finding("error", ("users", index, "groups", number), f"{group!r} is no name of a group here")
+        for number, key in enumerate(user.ssh_authorized_keys):
+            if not _SSH_KEY.match(key):
+                path = ("users", index, "sshAuthorizedKeys", number)
+                yield self.finding("error", path, "no line of an authorized_keys file: type, key, and a comment without blanks")
+
+    def _of_commands(self, field: str, commands: Sequence[str]) -> Iterator[Finding]:
+        for index, command in enumerate(commands):
+            for problem in command_problems(command):
+                yield self.finding("error", (field, index), problem)
+
+    def _images(self) -> Iterator[Finding]:
+        release = RELEASES.get(self._inputs.windows)
+        if release is None:
+            return
+        for index, image in enumerate(self._inputs.images):
+            found = next((other for other in RELEASES.values() if other.tag in image or other.build in image), None)
+            if found is not None and found is not release:
+                yield self.finding(
+                    "error",
+                    ("images", index),
+                    f"{image} is for Windows Server {found.year} (build {found.build}); these machines are {release.year} "
+                    f"(build {release.build}), and process-isolated containers need the same build: use the {release.tag} one",
+                )
+
+
+RESERVED = frozenset(
+    path.casefold()
+    for path in (
+        windows_proxy.PROXY_REG,
+        windows_proxy.PROXY_CMD,
+        "C:/k/proxy.log",
+        "C:/k/kubelet-arguments.txt",
+        "C:/k/kubelet-arguments.ps1",
+        "C:/k/azure.json",
+    )
+)
+
+
+def command_problems(command: str) -> Iterator[str]:
+    """Why a command cannot be a line of the one script that cloudbase-init makes of all commands."""
+    instead = "put it into a file of `files`, as a script, and call that with `cmd.exe /d /c C:\\k\\name.cmd`"
+    if not command.strip():
+        yield "an empty command"
+    if any(not " " <= letter <= "~" for letter in command):
+        yield f"cmd.exe reads the script in the code page of the machine: printable ASCII alone; {instead}"
+    if "%" in command:
+        yield f"cmd.exe expands `%`: {instead}"
+    if any(mark in command for mark in _TEMPLATE):
+        yield f"cloudbase-init reads `{{{{`, `{{%` and `{{#` as a template: {instead}"
+    if command.rstrip().endswith("^"):
+        yield "a `^` at the end takes the next command into this line"
+    if _ENDS_SCRIPT.match(command.lstrip()):
+        yield "a script that is named alone ends all commands: put `call` or `cmd.exe /d /c` before it"
+    if _LEAVES_SCRIPT.match(command.lstrip()):
+        yield "this leaves the script that all commands are in, before the later ones: use `cmd.exe /d /c`"
+    if len(command) > COMMAND:
+        yield f"{len(command):,} characters; cmd.exe reads {COMMAND:,} of a line: {instead}"
+
+
+def machine_prefix(inputs: WorkerInputs) -> str:
+    """What machines' names begin with: as given, else the deployment's name where they stay short, else `win` and a hash."""
+    if inputs.machine_name_prefix:
+        return inputs.machine_name_prefix
+    if len(inputs.deployment) + RANDOM <= NETBIOS:
+        return inputs.deployment
+    return "win-" + _short_hash(f"{inputs.namespace}/{inputs.cluster}/{inputs.deployment}")
+
+
+def _short_hash(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()[:5]
+
+
+def _minor(version: str) -> int:
+    return int(version.split(".")[1])

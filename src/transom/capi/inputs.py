@@ -1,0 +1,80 @@
+"""What `transom capi worker` is told: flags and an inputs file make one of these."""
+
+from typing import Any, Literal
+
+import msgspec
+
+ProviderName = Literal["aws", "azure", "vsphere", "openstack", "gcp"]
+Daemons = Literal["hostprocess", "services", "wins"]
+Cni = Literal["calico", "flannel", "none"]
+SecretStore = Literal["", "secrets-manager", "ssm-parameter-store"]
+ApiVersion = Literal["v1beta1", "v1beta2"]
+
+DEFAULT_VERSION = "v1.36.3"
+"""The Kubernetes version where none is given."""
+
+
+class InputFile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A file for the machines: its path as on Windows with `/` or `\\`, and its content as text or in base64."""
+
+    path: str
+    content: str = ""
+    content_base64: str = ""
+    permissions: str = "0644"
+
+
+class InputUser(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A local user for the machines. cloudbase-init gives it a random password."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    ssh_authorized_keys: tuple[str, ...] = ()
+
+
+class WorkerInputs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The inputs, with their defaults.
+
+    `name` is the MachineDeployment's, `machineNamePrefix` begins the name of every machine. `image` is an id, a name, or a name
+    pattern, whichever the provider takes. `revision` is any text: another one makes new templates of the same inputs.
+    `machine` is merged into the machine template's `spec.template.spec`. `images` are container images that are meant to run
+    there: their Windows version is compared with the machines'.
+    """
+
+    cluster: str
+    provider: ProviderName
+    namespace: str = "default"
+    name: str = ""
+    machine_name_prefix: str = ""
+    replicas: int = 1
+    kubernetes_version: str = DEFAULT_VERSION
+    control_plane_version: str = ""
+    windows: str = "2022"
+    image: str = ""
+    instance_type: str = ""
+    disk_gi_b: int = 0
+    secret_store: SecretStore = ""
+    daemons: Daemons = "hostprocess"
+    cni: Cni = "calico"
+    api_version: ApiVersion = "v1beta2"
+    revision: str = ""
+    kubelet_arguments: dict[str, str] = {}
+    node_labels: dict[str, str] = {}
+    files: tuple[InputFile, ...] = ()
+    users: tuple[InputUser, ...] = ()
+    pre_kubeadm_commands: tuple[str, ...] = ()
+    post_kubeadm_commands: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
+    daemon_images: dict[str, str] = {}
+    service_cidr: str = "10.96.0.0/12"
+    machine: dict[str, Any] = {}
+
+    @property
+    def deployment(self) -> str:
+        """The MachineDeployment's name."""
+        return self.name or f"{self.cluster}-win"
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of an inputs file."""
+    made = msgspec.json.schema(WorkerInputs)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Inputs of transom capi worker", **made}

@@ -1,0 +1,33 @@
+"""OpenStack by Cluster API Provider OpenStack (CAPO, infrastructure.cluster.x-k8s.io/v1beta1)."""
+
+from typing import Any
+
+from transom.capi.image_name import image_name
+from transom.capi.inputs import WorkerInputs
+from transom.capi.providers.provider import Provider, UserDataLimit
+
+
+def _machine(inputs: WorkerInputs) -> dict[str, Any]:
+    return {
+        "flavor": inputs.instance_type or "m1.large",
+        "image": {"filter": {"name": inputs.image or image_name(inputs.windows, inputs.kubernetes_version)}},
+        **({"rootVolume": {"sizeGiB": inputs.disk_gi_b}} if inputs.disk_gi_b else {}),
+        "configDrive": True,
+    }
+
+
+OPENSTACK = Provider(
+    name="openstack",
+    template="OpenStackMachineTemplate",
+    api_version="infrastructure.cluster.x-k8s.io/v1beta1",
+    machine=_machine,
+    # the host name of the metadata may have a domain; the cloud provider looks for the server by its name
+    node_name="{{ v1.local_hostname.split('.')[0] }}",
+    metadata_services=(
+        "cloudbaseinit.metadata.services.configdrive.ConfigDriveService",
+        "cloudbaseinit.metadata.services.httpservice.HttpService",
+    ),
+    limit=UserDataLimit(65_535, gzip=False, base64=True, source="Nova takes 65,535 bytes of user data, in base64"),
+    longest_name=63,
+    no_store="CAPO hands the bootstrap data to Nova as it is; with configDrive it is read from a disk of the machine",
+)

@@ -1,0 +1,48 @@
+"""What an infrastructure provider adds to a Windows worker, as data."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from transom.capi.inputs import WorkerInputs
+from transom.capi.kubeadm import Entries
+
+
+class UserDataLimit(msgspec.Struct, frozen=True):
+    """How much user data a machine can have, in bytes, as the provider counts: gzipped where it does so, then in base64."""
+
+    most: int
+    gzip: bool
+    base64: bool
+    source: str
+
+
+def _no_entries(_: str) -> Entries:
+    return Entries()
+
+
+class Provider(msgspec.Struct, frozen=True):
+    """An infrastructure provider.
+
+    `machine` makes the machine template's `spec.template.spec`; `node_name` is what cloudbase-init's template engine finds the
+    node's name by; `metadata_services` are cloudbase-init's classes for the image; `longest_name` is the longest machine name;
+    `secret_stores` are those that can hold the bootstrap data; `entries` are made of the machine template's name.
+    """
+
+    name: str
+    template: str
+    api_version: str
+    machine: Callable[[WorkerInputs], dict[str, Any]]
+    node_name: str
+    metadata_services: tuple[str, ...]
+    limit: UserDataLimit
+    longest_name: int
+    name_pattern: str = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+    secret_stores: tuple[str, ...] = ()
+    no_store: str = ""
+    kubelet_arguments: Mapping[str, str] = MappingProxyType({"cloud-provider": "external"})
+    annotations: Callable[[WorkerInputs], dict[str, str]] = lambda _: {}
+    entries: Callable[[str], Entries] = _no_entries
+    notes: Callable[[WorkerInputs], tuple[str, ...]] = lambda _: ()

@@ -1,0 +1,41 @@
+"""vSphere by Cluster API Provider vSphere (CAPV, infrastructure.cluster.x-k8s.io/v1beta1)."""
+
+from typing import Any
+
+from transom.capi.image_name import image_name
+from transom.capi.inputs import WorkerInputs
+from transom.capi.providers.provider import Provider, UserDataLimit
+
+
+def _machine(inputs: WorkerInputs) -> dict[str, Any]:
+    return {
+        "os": "Windows",
+        "template": inputs.image or image_name(inputs.windows, inputs.kubernetes_version),
+        "cloneMode": "linkedClone",
+        "numCPUs": 4,
+        "memoryMiB": 16_384,
+        "diskGiB": inputs.disk_gi_b or 100,
+        "network": {"devices": [{"networkName": "VM Network", "dhcp4": True}]},
+    }
+
+
+def _notes(inputs: WorkerInputs) -> tuple[str, ...]:
+    return (
+        ()
+        if "network" in inputs.machine
+        else ("the machines are put on the network `VM Network`: `machine.network` says another",)
+    )
+
+
+VSPHERE = Provider(
+    name="vsphere",
+    template="VSphereMachineTemplate",
+    api_version="infrastructure.cluster.x-k8s.io/v1beta1",
+    machine=_machine,
+    node_name="{{ v1.local_hostname }}",
+    metadata_services=("cloudbaseinit.metadata.services.vmwareguestinfoservice.VMwareGuestInfoService",),
+    limit=UserDataLimit(1_048_576, gzip=False, base64=True, source="VMware's guestinfo holds 1 MiB, in base64"),
+    longest_name=63,
+    no_store="vSphere has no store that a machine could read by an identity of its own",
+    notes=_notes,
+)

@@ -1,0 +1,86 @@
+"""How large a machine's user data becomes: the text that CABPK makes of a KubeadmConfigSpec, with a token of the usual length.
+
+The layout is that of Cluster API 1.14's template for a joining node; tests hold it against the real program's output.
+"""
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from transom.capi.kubeadm import File
+from transom.capi.providers.provider import UserDataLimit
+
+_JOIN = """---
+apiVersion: kubeadm.k8s.io/v1beta4
+caCertPath: ""
+discovery:
+  bootstrapToken:
+    apiServerEndpoint: {endpoint}
+    caCertHashes:
+    - sha256:{digest}
+    token: {token}
+    unsafeSkipCAVerification: false
+  tlsBootstrapToken: ""
+kind: JoinConfiguration
+{registration}
+"""
+_PLACEHOLDER = (
+    "-   path: /run/cluster-api/placeholder\n    owner: root:root\n    permissions: '0640'\n    content: \"This placeholder "
+    "file is used to create the /run/cluster-api sub directory in a way that is compatible with both Linux and Windows (mkdir "
+    '-p /run/cluster-api does not work with Windows)"\n'
+)
+_KUBEADM = (
+    "  - kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml  && echo success > "
+    "/run/cluster-api/bootstrap-success.complete\n"
+)
+
+
+def rendered(
+    files: Sequence[File],
+    texts: Mapping[tuple[str, str], str],
+    registration: Mapping[str, Any],
+    *,
+    commands: Sequence[str],
+    users: Sequence[Mapping[str, Any]],
+) -> bytes:
+    """The text; `texts` are what Secrets hold, by name and key. What is not known counts as empty."""
+    parts = ["## template: jinja\n#cloud-config\n\nwrite_files:\n"]
+    parts += [_file(file, texts) for file in files]
+    join = _JOIN.format(
+        endpoint="an-api-server.with-a-name-of-the-usual-length.example.com:6443",
+        digest="0123456789abcdef" * 4,
+        token="a" * 6 + "." + "b" * 16,
+        registration=json.dumps({"nodeRegistration": registration}, indent=2),
+    )
+    parts.append(
+        "-   path: /run/kubeadm/kubeadm-join-config.yaml\n    owner: root:root\n    permissions: '0640'\n    content: |\n"
+    )
+    parts += [_indented(join), _PLACEHOLDER, "runcmd:\n"]
+    parts += [f"  - {json.dumps(command)}\n" for command in commands]
+    parts += [_KUBEADM, *(_user(user) for user in users)]
+    return "".join(parts).encode()
+
+
+def size(text: bytes, limit: UserDataLimit) -> int:
+    """How many bytes the provider counts."""
+    if limit.gzip:
+        text = gzip.compress(text, mtime=0)
+    return len(base64.b64encode(text)) if limit.base64 else len(text)
+
+
+def _file(file: File, texts: Mapping[tuple[str, str], str]) -> str:
+    source = file.content_from.secret if file.content_from else None
+    content = texts.get((source.name, source.key), "") if source else file.content
+    head = f"-   path: {file.path}\n" + (f'    encoding: "{file.encoding}"\n' if file.encoding else "")
+    return head + f"    permissions: '{file.permissions}'\n    content: |\n" + _indented(content)
+
+
+def _indented(text: str) -> str:
+    return "".join(f"      {line}\n" for line in text.splitlines())
+
+
+def _user(user: Mapping[str, Any]) -> str:
+    keys = "".join(f"      - {key}\n" for key in user.get("sshAuthorizedKeys", ()))
+    return f"users:\n  - name: {user['name']}\n    groups: {user.get('groups', '')}\n    ssh_authorized_keys:\n{keys}"

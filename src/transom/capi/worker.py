@@ -1,0 +1,351 @@
+"""Windows workers of a Cluster API cluster: the objects that make them, from a few inputs."""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from transom.capi import content, identity, user_data, windows_proxy
+from transom.capi.checks import Checks, machine_prefix
+from transom.capi.daemons import daemon_set_objects, machine_entries
+from transom.capi.inputs import WorkerInputs
+from transom.capi.kubeadm import Entries, File, encoded
+from transom.capi.providers import PROVIDERS
+from transom.capi.providers.provider import Provider
+from transom.proxy.finding import Finding, errors
+from transom.proxy.settings import Egress
+
+CLUSTER = "cluster.x-k8s.io"
+BOOTSTRAP = "bootstrap.cluster.x-k8s.io"
+CRI_SOCKET = "npipe:////./pipe/containerd-containerd"
+TAINT = {"key": "os", "value": "windows", "effect": "NoSchedule"}
+WORKER_LABEL = "transom.dev/windows-worker"
+"""On every object of a worker: the MachineDeployment's name. Objects with it that are not made any more are old ones."""
+CLUSTER_LABEL = "transom.dev/windows-workers"
+"""To be put on the Cluster, with the value `true`: it gets the daemons."""
+POWERSHELL = r"powershell.exe -NoProfile -ExecutionPolicy Bypass -File C:\k\kubelet-arguments.ps1"
+
+Object = dict[str, Any]
+
+
+class Worker(msgspec.Struct, frozen=True):
+    """What was made: objects for the management cluster, those for the workload cluster, and what is to be said.
+
+    `secret` is the Secret that holds credentials, where there is one; it is among `objects` too.
+    """
+
+    objects: tuple[Object, ...] = ()
+    daemons: tuple[Object, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    secret: str = ""
+
+
+def make(inputs: WorkerInputs, egress: Egress | None = None, cluster_id: str = "", file: str = "") -> Worker:
+    """The objects of one MachineDeployment of Windows machines. With an error among the findings there are none.
+
+    `egress` are the cluster's effective settings, `cluster_id` is the cluster's id (its name where empty), `file` the inputs'.
+    """
+    return _Maker(inputs, egress, cluster_id or inputs.cluster, file).make()
+
+
+class _Maker:
+    def __init__(self, inputs: WorkerInputs, egress: Egress | None, cluster_id: str, file: str) -> None:
+        self._inputs, self._identity = inputs, cluster_id
+        self._provider: Provider = PROVIDERS[inputs.provider]
+        self._egress = egress if egress is not None and egress.configured else None
+        self._checks = Checks(inputs, self._provider, file)
+        self._labels = {f"{CLUSTER}/cluster-name": inputs.cluster, WORKER_LABEL: inputs.deployment}
+        self._secrets: dict[str, Object] = {}
+        self._texts: dict[tuple[str, str], str] = {}
+
+    def make(self) -> Worker:
+        findings = list(self._checks.all())
+        if errors(findings):
+            return Worker(findings=tuple(findings))
+        machine = self._machine_template()
+        entries, found = self._entries(machine["metadata"]["name"])
+        spec = self._bootstrap_spec(entries)
+        findings += found
+        findings += self._size(spec, entries)
+        if errors(findings):
+            return Worker(findings=tuple(findings))
+        bootstrap = self._bootstrap_template(spec)
+        proxy = windows_proxy.secret_name(self._identity)
+        return Worker(
+            objects=(*self._secrets.values(), bootstrap, machine, self._deployment(bootstrap, machine), *self._resource_set()),
+            daemons=tuple(daemon_set_objects(self._inputs)),
+            findings=tuple(findings),
+            notes=self._notes(),
+            secret=proxy if proxy in self._secrets and self._has_credentials() else "",
+        )
+
+    def _machine_template(self) -> Object:
+        spec = _merged(self._provider.machine(self._inputs), self._inputs.machine)
+        body = {"template": {"spec": spec}}
+        return {
+            "apiVersion": self._provider.api_version,
+            "kind": self._provider.template,
+            "metadata": self._metadata(self._hashed(body), self._provider.annotations(self._inputs)),
+            "spec": body,
+        }
+
+    def _entries(self, machine: str) -> tuple[Entries, list[Finding]]:
+        inputs = self._inputs
+        arguments = "".join(f"--{name}={value}\r\n" for name, value in self._kubelet_arguments().items())
+        made = Entries(
+            files=(
+                encoded("C:/k/kubelet-arguments.ps1", content.script("kubelet-arguments.ps1")),
+                encoded("C:/k/kubelet-arguments.txt", arguments.encode("ascii")),
+            ),
+            pre=(POWERSHELL,),
+        )
+        made = self._provider.entries(machine) + made + machine_entries(inputs)
+        findings, files = [], []
+        for index, item in enumerate(inputs.files):
+            try:
+                data = base64.b64decode(item.content_base64, validate=True) if item.content_base64 else item.content.encode()
+                carried = content.carry(item.path.replace("\\", "/"), data, item.permissions, inputs.deployment)
+            except binascii.Error:
+                findings.append(self._checks.finding("error", ("files", index, "contentBase64"), "this is no base64"))
+                continue
+            except content.TooLarge as error:
+                findings.append(self._checks.finding("error", ("files", index, "content"), str(error)))
+                continue
+            files.append(carried.file)
+            if carried.secret:
+                self._add_secret(carried.secret, {content.KEY: carried.text}, immutable=True)
+        made += Entries(tuple(files), inputs.pre_kubeadm_commands, inputs.post_kubeadm_commands)
+        if self._egress is None:
+            return made, findings
+        name = windows_proxy.secret_name(self._identity)
+        proxy = windows_proxy.entries(name)
+        self._add_secret(name, {windows_proxy.KEY: windows_proxy.secret_value(self._egress, self._identity).reveal()})
+        # the proxy first, and last of all what puts it back
+        return Entries(proxy.files + made.files, proxy.pre + made.pre, made.post + proxy.post), findings
+
+    def _add_secret(self, name: str, data: dict[str, str], *, immutable: bool = False) -> None:
+        labels = self._labels if immutable else identity.labels(self._identity)
+        self._secrets[name] = content.secret(name, self._inputs.namespace, labels, data, immutable=immutable)
+        self._texts |= {(name, key): text for key, text in data.items()}
+
+    def _kubelet_arguments(self) -> dict[str, str]:
+        inputs = self._inputs
+        labels = ",".join(f"{key}={value}" for key, value in inputs.node_labels.items())
+        taint = f"{TAINT['key']}={TAINT['value']}:{TAINT['effect']}"
+        return {
+            **self._provider.kubelet_arguments,
+            "register-with-taints": taint,
+            "windows-priorityclass": "ABOVE_NORMAL_PRIORITY_CLASS",
+            **({"node-labels": labels} if labels else {}),
+            **inputs.kubelet_arguments,
+        }
+
+    def _bootstrap_spec(self, entries: Entries) -> Object:
+        arguments = {name: value for name, value in self._kubelet_arguments().items() if name != "register-with-taints"}
+        listed: Any = arguments
+        if self._inputs.api_version == "v1beta2":
+            listed = [{"name": name, "value": value} for name, value in sorted(arguments.items())]
+        registration = {
+            "name": self._provider.node_name,
+            "criSocket": CRI_SOCKET,
+            "kubeletExtraArgs": listed,
+            "taints": [TAINT],
+        }
+        users = [
+            {
+                "name": user.name,
+                **({"groups": ", ".join(user.groups)} if user.groups else {}),
+                **({"sshAuthorizedKeys": list(user.ssh_authorized_keys)} if user.ssh_authorized_keys else {}),
+            }
+            for user in self._inputs.users
+        ]
+        return {
+            "format": "cloud-config",
+            "joinConfiguration": {"nodeRegistration": registration},
+            "files": [msgspec.to_builtins(file) for file in entries.files],
+            "preKubeadmCommands": list(entries.pre),
+            **({"postKubeadmCommands": list(entries.post)} if entries.post else {}),
+            **({"users": users} if users else {}),
+        }
+
+    def _bootstrap_template(self, spec: Object) -> Object:
+        body = {"template": {"spec": spec}}
+        return {
+            "apiVersion": f"{BOOTSTRAP}/{self._inputs.api_version}",
+            "kind": "KubeadmConfigTemplate",
+            "metadata": self._metadata(self._hashed({**body, "settings": self._settings()}), {}),
+            "spec": body,
+        }
+
+    def _settings(self) -> Object:
+        """What of the settings a new template follows from. Credentials are not part of it: no hash of them is published."""
+        if self._egress is None:
+            return {}
+        urls = (self._egress.http_proxy, self._egress.https_proxy)
+        return {
+            "urls": [url.reveal().rpartition("@")[2] if url else "" for url in urls],
+            "noProxy": self._egress.no_proxy,
+            "trust": [certificate.sha256 for certificate in self._egress.trust],
+            "scope": self._egress.windows.environment_scope,
+            "services": list(self._egress.windows.services),
+        }
+
+    def _deployment(self, bootstrap: Object, machine: Object) -> Object:
+        inputs = self._inputs
+        beta2 = inputs.api_version == "v1beta2"
+        labels = {f"{CLUSTER}/deployment-name": inputs.deployment}
+        naming = {"template": machine_prefix(inputs) + "-{{ .random }}"}
+        return {
+            "apiVersion": f"{CLUSTER}/{inputs.api_version}",
+            "kind": "MachineDeployment",
+            "metadata": self._metadata(inputs.deployment, {}),
+            "spec": {
+                "clusterName": inputs.cluster,
+                "replicas": inputs.replicas,
+                "selector": {"matchLabels": labels},
+                "machineNaming" if beta2 else "machineNamingStrategy": naming,
+                "template": {
+                    "metadata": {"labels": {**self._labels, **labels}},
+                    "spec": {
+                        "clusterName": inputs.cluster,
+                        "version": inputs.kubernetes_version,
+                        "bootstrap": {"configRef": _reference(bootstrap, beta2=beta2)},
+                        "infrastructureRef": _reference(machine, beta2=beta2),
+                    },
+                },
+            },
+        }
+
+    def _resource_set(self) -> Iterable[Object]:
+        """The daemons for the workload cluster, as Cluster API brings objects there: a ClusterResourceSet."""
+        objects = daemon_set_objects(self._inputs)
+        data = {
+            f"{item['kind'].lower()}-{item['metadata']['name']}.json": msgspec.json.format(
+                msgspec.json.encode(item), indent=1
+            ).decode()
+            for item in objects
+        }
+        name = f"{self._inputs.deployment}-daemons"
+        held = f"{name}-{_digest(data)}"
+        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": self._metadata(held, {}), "data": data}
+        yield {
+            "apiVersion": f"addons.{CLUSTER}/{self._inputs.api_version}",
+            "kind": "ClusterResourceSet",
+            "metadata": self._metadata(name, {}),
+            "spec": {
+                "clusterSelector": {"matchLabels": {CLUSTER_LABEL: self._inputs.cluster}},
+                "resources": [{"kind": "ConfigMap", "name": held}],
+                "strategy": "Reconcile",
+            },
+        }
+
+    def _size(self, spec: Object, entries: Entries) -> Iterable[Finding]:
+        text = user_data.rendered(
+            entries.files,
+            self._texts,
+            spec["joinConfiguration"]["nodeRegistration"],
+            commands=(*entries.pre, *entries.post),
+            users=spec.get("users", ()),
+        )
+        limit = self._provider.limit
+        counted = user_data.size(text, limit)
+        if counted > limit.most and not self._inputs.secret_store:
+            how = ("gzipped" if limit.gzip else "") + ("in base64" if limit.base64 else "")
+            largest = max(entries.files, key=lambda file: len(file.content) + self._length(file))
+            yield self._checks.finding(
+                "error",
+                ("files",),
+                f"the user data has {counted:,} bytes{' ' + how if how else ''}; {limit.source} ({limit.most:,}). "
+                f"The largest file is {largest.path}: put it into the image"
+                + (", or give --secret-store" if self._provider.secret_stores else ""),
+            )
+
+    def _length(self, file: File) -> int:
+        source = file.content_from.secret if file.content_from else None
+        return len(self._texts.get((source.name, source.key), "")) if source else 0
+
+    def _has_credentials(self) -> bool:
+        urls = (self._egress.http_proxy, self._egress.https_proxy) if self._egress else ()
+        return any(url is not None and "@" in url.reveal() for url in urls)
+
+    def _hashed(self, body: object) -> str:
+        inputs = self._inputs
+        return f"{inputs.deployment}-{_digest([body, inputs.kubernetes_version, inputs.revision])}"
+
+    def _metadata(self, name: str, annotations: dict[str, str]) -> Object:
+        made = {"name": name, "namespace": self._inputs.namespace, "labels": self._labels}
+        return {**made, "annotations": annotations} if annotations else made
+
+    def _notes(self) -> tuple[str, ...]:
+        inputs = self._inputs
+        where = f"-n {inputs.namespace} cluster {inputs.cluster}"
+        return (
+            *self._provider.notes(inputs),
+            f"kube-proxy and CNI reach the cluster once it is labelled: kubectl label {where} {CLUSTER_LABEL}={inputs.cluster}",
+            "every machine needs a licence of Windows Server: that is between you and Microsoft or your provider",
+        )
+
+
+def replaced(made: Iterable[Object], held: Iterable[Object]) -> Iterator[str]:
+    """What of `held` (objects of an earlier run, or of the cluster) is not made any more, and whether something still uses it.
+
+    A MachineSet, a KubeadmConfig or a Machine uses what it names. Without any of them among `held` that cannot be told.
+    """
+    held = list(held)
+    made = list(made)
+    workers = {item["metadata"].get("labels", {}).get(WORKER_LABEL) for item in made} - {None}
+    current = {_identity(item) for item in made}
+    users = [item for item in held if item.get("kind") in ("MachineSet", "Machine", "KubeadmConfig")]
+    for item in held:
+        owner = (item.get("metadata", {}).get("labels") or {}).get(WORKER_LABEL)
+        kind, namespace, name = _identity(item)
+        if owner not in workers or (kind, namespace, name) in current or kind in ("MachineSet", "Machine", "KubeadmConfig"):
+            continue
+        using = next((user for user in users if _identity(user)[1] == namespace and _names(user.get("spec"), name)), None)
+        if using is not None:
+            yield f"{kind} {namespace}/{name} is an old one; {using['kind']} {using['metadata']['name']} still uses it: keep it"
+        elif users:
+            yield f"{kind} {namespace}/{name} is an old one, and nothing uses it: kubectl delete -n {namespace} {kind} {name}"
+        else:
+            yield f"{kind} {namespace}/{name} is an old one: delete it once no MachineSet names it"
+
+
+def _identity(item: Object) -> tuple[str, str, str]:
+    metadata = item.get("metadata", {})
+    return item.get("kind", ""), metadata.get("namespace", ""), metadata.get("name", "")
+
+
+def _names(value: Any, name: str) -> bool:
+    """Whether a text below `value` is `name`."""
+    if isinstance(value, Mapping):
+        return any(_names(item, name) for item in value.values())
+    if isinstance(value, list):
+        return any(_names(item, name) for item in value)
+    return bool(value == name)
+
+
+def _reference(template: Object, *, beta2: bool) -> Object:
+    group = template["apiVersion"].partition("/")[0]
+    api = {"apiGroup": group} if beta2 else {"apiVersion": template["apiVersion"]}
+    return {**api, "kind": template["kind"], "name": template["metadata"]["name"]}
+
+
+def _digest(body: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(body, order="sorted")).hexdigest()[:10]
+
+
+def _merged(made: Object, given: Mapping[str, Any]) -> Object:
+    """`given` over `made`, mapping by mapping; a null takes a field away."""
+    merged = dict(made)
+    for key, value in given.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = _merged(merged[key], value)
+        else:
+            merged[key] = value
+    return merged

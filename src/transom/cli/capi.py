@@ -1,0 +1,251 @@
+"""`transom capi`: Windows workers of Cluster API clusters, and the images that they boot from."""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transom.cli.findings import NAMESPACE, Namespace, print_findings
+from transom.cli.output import ExitCode, Format, fail, print_data
+
+if TYPE_CHECKING:
+    from transom.capi.inputs import WorkerInputs
+    from transom.proxy.settings import Egress
+
+capi = typer.Typer(name="capi", help="Windows workers by Cluster API: bootstrap and images.", no_args_is_help=True)
+
+_FLAGS = (
+    "cluster",
+    "provider",
+    "name",
+    "machine_name_prefix",
+    "replicas",
+    "kubernetes_version",
+    "control_plane_version",
+    "windows",
+    "image",
+    "instance_type",
+    "secret_store",
+    "daemons",
+    "cni",
+    "api_version",
+    "revision",
+)
+
+
+@capi.command()
+def worker(
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="NAME", help="The Cluster that gets the machines.")
+    ] = None,
+    provider: Annotated[
+        str | None, typer.Option("--provider", metavar="NAME", help="aws, azure, vsphere, openstack or gcp.")
+    ] = None,
+    inputs: Annotated[
+        str | None, typer.Option("--inputs", metavar="FILE", help="Inputs as YAML or JSON; flags override them.")
+    ] = None,
+    cluster_namespace: Annotated[
+        str | None, typer.Option("--cluster-namespace", metavar="NS", help="The Cluster's namespace (default).")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The MachineDeployment's name (<cluster>-win).")] = None,
+    machine_name_prefix: Annotated[
+        str | None, typer.Option("--machine-name-prefix", metavar="TEXT", help="What machines' names begin with.")
+    ] = None,
+    replicas: Annotated[int | None, typer.Option("--replicas", help="How many machines (1).")] = None,
+    kubernetes_version: Annotated[
+        str | None, typer.Option("--kubernetes-version", metavar="v1.N.M", help="The kubelets' version.")
+    ] = None,
+    control_plane_version: Annotated[
+        str | None, typer.Option("--control-plane-version", metavar="v1.N.M", help="Check the version skew against it.")
+    ] = None,
+    windows: Annotated[
+        str | None, typer.Option("--windows", metavar="YEAR", help="Windows Server: 2019, 2022 or 2025 (2022).")
+    ] = None,
+    image: Annotated[str | None, typer.Option("--image", help="The image, as the provider names images.")] = None,
+    instance_type: Annotated[
+        str | None, typer.Option("--instance-type", metavar="TYPE", help="The machines' type, size or flavor.")
+    ] = None,
+    secret_store: Annotated[
+        str | None,
+        typer.Option("--secret-store", help="Keep the join token there: secrets-manager or ssm-parameter-store (AWS)."),
+    ] = None,
+    daemons: Annotated[str | None, typer.Option("--daemons", help="hostprocess, services or wins (hostprocess).")] = None,
+    cni: Annotated[str | None, typer.Option("--cni", help="calico, flannel or none (calico).")] = None,
+    api_version: Annotated[
+        str | None, typer.Option("--api-version", help="Of Cluster API: v1beta1 or v1beta2 (v1beta2).")
+    ] = None,
+    revision: Annotated[
+        str | None, typer.Option("--revision", metavar="TEXT", help="Another text makes new templates of the same inputs.")
+    ] = None,
+    filename: Annotated[
+        list[str] | None,
+        typer.Option("--filename", "-f", metavar="PATH", help="Manifests of the egress settings and the Cluster."),
+    ] = None,
+    namespace: Namespace = NAMESPACE,
+    previous: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--previous", metavar="PATH", help="Objects of an earlier run or of the cluster: old templates are named."
+        ),
+    ] = None,
+    part: Annotated[
+        str, typer.Option("--part", help="machines: for the management cluster; daemons: for the workload cluster.")
+    ] = "machines",
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.YAML,
+    output_dir: Annotated[
+        str | None, typer.Option("--output-dir", metavar="D", help="Write files, values included, each 0600.")
+    ] = None,
+    show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Print the Secret with credentials too.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of an inputs file.")] = False,
+) -> None:
+    """Print what makes Windows workers of a Cluster API cluster: templates, MachineDeployment, proxy, kube-proxy and CNI."""
+    from transom.capi.inputs import schema as inputs_schema
+    from transom.capi.worker import make, replaced
+
+    if schema:
+        print_data(inputs_schema(), Format.JSON)
+        return
+    if part not in ("machines", "daemons"):
+        fail(f"--part is machines or daemons, not {part!r}")
+    given = locals()
+    flags = {field: given[field] for field in _FLAGS if given[field] is not None}
+    if cluster_namespace is not None:
+        flags["namespace"] = cluster_namespace
+    wanted = _inputs(inputs, flags)
+    egress, identity = _egress(filename, namespace, wanted)
+    made = make(wanted, egress, identity, inputs or "")
+    print_findings(made.findings, sys.stderr)
+    if any(finding.severity == "error" for finding in made.findings):
+        raise SystemExit(ExitCode.INVALID)
+    for note in (*_unsaid(wanted, flags, inputs, filename), *made.notes):
+        sys.stderr.write(f"note: {note}\n")
+    objects = made.objects if part == "machines" else made.daemons
+    held = [*_objects(previous or ()), *(_objects([output_dir]) if output_dir and Path(output_dir).is_dir() else ())]
+    for line in replaced(made.objects, held):
+        sys.stderr.write(f"note: {line}\n")
+    if output_dir is not None:
+        _write(Path(output_dir), objects)
+        return
+    if made.secret and not show_secrets:
+        objects = tuple(item for item in objects if item["metadata"]["name"] != made.secret)
+        sys.stderr.write(
+            f"note: Secret {wanted.namespace}/{made.secret} holds credentials and is left out: --show-secrets prints it, "
+            "--output-dir writes it, and `transom run` with the fleet controller keeps it\n"
+        )
+    if output is Format.JSON:
+        print_data({"apiVersion": "v1", "kind": "List", "items": list(objects)}, output)
+    else:
+        sys.stdout.write(_yaml(objects))
+
+
+def _inputs(path: str | None, flags: Mapping[str, Any]) -> "WorkerInputs":
+    import msgspec
+
+    from transom.capi.inputs import WorkerInputs
+    from transom.capi.providers import PROVIDERS
+
+    read: dict[str, Any] = {}
+    if path is not None:
+        read = _document(path)
+    renamed = {field.name: field.encode_name for field in msgspec.structs.fields(WorkerInputs)}
+    values = {**read, **{renamed[name]: value for name, value in flags.items()}}
+    for field in ("cluster", "provider"):
+        if field not in values:
+            fail(f"--{field} is missing")
+    if values["provider"] not in PROVIDERS:
+        fail(f"provider {values['provider']!r} is not known: one of {', '.join(PROVIDERS)}")
+    try:
+        return msgspec.convert(values, WorkerInputs)
+    except msgspec.ValidationError as error:
+        said, _, place = str(error).partition(" - at `$.")
+        fail(f"{path or 'the flags'}: {place.rstrip('`') + ': ' if place else ''}{said}; --schema prints what there is")
+
+
+def _document(path: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        read = yaml.load(Path(path).read_bytes(), yaml.CSafeLoader)
+    except OSError as error:
+        fail(f"{path}: cannot be read: {error.strerror}")
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        fail(f"{path}{where}: this is no YAML")
+    if not isinstance(read, dict):
+        fail(f"{path}: a mapping of inputs is expected; transom capi worker --schema prints what it may hold")
+    return read
+
+
+def _egress(paths: list[str] | None, namespace: str, inputs: "WorkerInputs") -> "tuple[Egress | None, str]":
+    """The settings of the cluster that the manifests hold, and its id."""
+    if not paths:
+        return None, ""
+    from transom.capi.identity import InvalidIdentity, cluster_id
+    from transom.cli.findings import examine_or_fail
+
+    objects, examined = examine_or_fail(paths, namespace)
+    found = next(
+        (
+            item
+            for item in objects.clusters
+            if (item.metadata.namespace or "", item.metadata.name) == (inputs.namespace, inputs.cluster)
+        ),
+        None,
+    )
+    if found is None:
+        fail(
+            f"-f: there is no Cluster {inputs.namespace}/{inputs.cluster} among the manifests; NO_PROXY is made of its "
+            "networks (--cluster-namespace says where it is)"
+        )
+    egress = examined.settings.clusters[inputs.namespace, inputs.cluster]
+    try:
+        identity = cluster_id(found)
+    except InvalidIdentity as error:
+        fail(f"Cluster {inputs.namespace}/{inputs.cluster}: {error}")
+    if egress is not None and "Nodes" not in egress.consumers:
+        return None, identity
+    return egress, identity
+
+
+def _unsaid(inputs: "WorkerInputs", flags: Mapping[str, Any], path: str | None, manifests: list[str] | None) -> Iterator[str]:
+    """Defaults that somebody should know of."""
+    if "kubernetes_version" not in flags and path is None:
+        yield f"Kubernetes {inputs.kubernetes_version}, since --kubernetes-version is not given: it must be the cluster's"
+    if not manifests:
+        yield "no egress proxy and no CAs, since there is no -f"
+
+
+def _objects(paths: Iterable[str]) -> list[dict[str, Any]]:
+    """The objects of files and directories, members of lists one by one."""
+    import yaml
+
+    found: list[dict[str, Any]] = []
+    for path in paths:
+        files = sorted(file for file in Path(path).rglob("*") if file.suffix in (".yaml", ".yml", ".json"))
+        for file in files if Path(path).is_dir() else [Path(path)]:
+            try:
+                documents = list(yaml.load_all(file.read_bytes(), yaml.CSafeLoader))
+            except (OSError, yaml.YAMLError):
+                fail(f"{file}: cannot be read as YAML")
+            for document in documents:
+                if isinstance(document, dict):
+                    found += document.get("items", [document]) if str(document.get("kind", "")).endswith("List") else [document]
+    return [item for item in found if isinstance(item, dict)]
+
+
+def _yaml(objects: Iterable[Mapping[str, Any]]) -> str:
+    import yaml
+
+    return "".join("---\n" + yaml.dump(item, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True) for item in objects)
+
+
+def _write(directory: Path, objects: Iterable[Mapping[str, Any]]) -> None:
+    from transom.cli.files import write_private
+
+    for item in objects:
+        metadata = item["metadata"]
+        folder = directory / metadata.get("namespace", "_cluster")
+        write_private(folder / f"{item['kind'].lower()}-{metadata['name']}.yaml", _yaml([item]).encode())
