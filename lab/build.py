@@ -59,14 +59,25 @@ CONTAINERD_PROGRAMS = (
 def node_programs() -> tuple[Program, ...]:
     """kubelet.exe, kube-proxy.exe, and kube-log-runner.exe, which writes the log that kubelet has no option for."""
     version = kubernetes.version()
+    return (
+        _stamped("kubelet"),
+        _stamped("kube-proxy"),
+        Program("kube-log-runner", "kubernetes", "k8s.io/component-base/logs/kube-log-runner", version),
+    )
+
+
+def kubeadm_program() -> Program:
+    """kubeadm.exe, which takes the socket of a Windows node's containerd."""
+    return _stamped("kubeadm")
+
+
+def _stamped(name: str) -> Program:
+    """A program of Kubernetes that knows its version."""
+    version = kubernetes.version()
     major, minor = version.removeprefix("v").split(".")[:2]
     component = "k8s.io/component-base/version"
     stamped = f"-X {component}.gitVersion={version} -X {component}.gitMajor={major} -X {component}.gitMinor={minor}"
-    return (
-        Program("kubelet", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", version, stamped),
-        Program("kube-proxy", "kubernetes", "k8s.io/kubernetes/cmd/kube-proxy", version, stamped),
-        Program("kube-log-runner", "kubernetes", "k8s.io/component-base/logs/kube-log-runner", version),
-    )
+    return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", version, stamped)
 
 
 def native() -> Path:
