@@ -43,6 +43,7 @@ class NodeSystem(Projected, frozen=True):
     """The part of `status.nodeInfo` of a Node that says what runs there."""
 
     operating_system: str | None = None
+    kubelet_version: str | None = None
 
 
 class NodeState(Projected, frozen=True):
@@ -76,6 +77,12 @@ class HostNode(Projected, frozen=True):
         """Whether its kubelet has said that it runs on Windows."""
         info = self.status.node_info if self.status else None
         return info is not None and info.operating_system == "windows"
+
+    @property
+    def kubelet_version(self) -> str:
+        """As `v1.36.3`; empty where its kubelet has not reported."""
+        info = self.status.node_info if self.status else None
+        return (info.kubelet_version if info else None) or ""
 
     @property
     def managed_by_other(self) -> bool:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import asyncssh
 import structlog
@@ -19,7 +19,7 @@ from transom.controllers.status import Verdict, Verdicts
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched, cluster_index, place_of, read_instance
 from transom.hosts.errors import HostError
-from transom.hosts.known_hosts import Fingerprint, KnownKey
+from transom.hosts.known_hosts import Fingerprint, HostKeys, KnownKey
 from transom.hosts.passes import PassResult, Settings
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
@@ -30,7 +30,7 @@ from transom.proxy.finding import Finding
 from transom.proxy.settings import Egress
 from transom.windows import instance as instances
 from transom.windows import ledger
-from transom.windows.instance import WindowsInstance
+from transom.windows.instance import Lifecycle, WindowsInstance
 from transom.windows.state import HostState
 
 _log: Final = structlog.get_logger("transom.windows")
@@ -43,7 +43,7 @@ class ManagedByOther(HostError):
 
 
 @dataclass(frozen=True)
-class _Case:
+class Case:
     """What is known of one instance, all of it at one moment."""
 
     held: HeldInstance
@@ -56,6 +56,9 @@ class _Case:
 
 class WindowsController:
     """Decides which hosts concern a change, and works on one host at a time when it is told to."""
+
+    lifecycle: ClassVar[Lifecycle] = "Egress"
+    """Of which instances; the others are somebody else's."""
 
     def __init__(
         self,
@@ -134,6 +137,8 @@ class WindowsController:
         case = self._load(key)
         if case is None or case.held.metadata.deletion_timestamp is not None:
             return Outcome()
+        if case.held.fields.get("lifecycle", "Egress") != self.lifecycle:
+            return Outcome()
         refused = _refusal(case)
         if refused is not None:
             await self._write(case, refused, {}, term)
@@ -141,22 +146,18 @@ class WindowsController:
         assert case.target is not None  # a case without one is refused
         return await self._pass(case, case.target, term)
 
-    async def _pass(self, case: _Case, target: Target, term: Term) -> Outcome:
-        host_keys = _StatusKeys(case.held.metadata.name, case.held.live.get(_FINGERPRINT))
+    async def _pass(self, case: Case, target: Target, term: Term) -> Outcome:
+        host_keys = StatusKeys(case.held.metadata.name, case.held.live.get(_FINGERPRINT))
         made = Settings(term.owner, None, self._pace.timeouts, self._pace.patience, term.permit)
 
         def check(actual: HostState) -> None:
             term.permit()
             if (node := self._node(target.instance, actual.computer_name)) is not None and node.managed_by_other:
-                raise ManagedByOther(_managed_message(node))
+                raise ManagedByOther(managed_message(node))
 
         term.permit()
-        key = (case.held.metadata.namespace, case.held.metadata.name)
-        done = self._done.pop(key, None)
-        found = await one_pass(target, host_keys, made, check=check, change_expected=done is not None and done != target.egress)
+        found = await self._carry_out(case, target, host_keys, made, check, term)
         term.permit()
-        if found.error is None:
-            self._done[key] = target.egress
         self._observe(found)
         state = found.after or found.before
         node = case.node or (self._node(target.instance, state.computer_name) if state else None)
@@ -166,19 +167,43 @@ class WindowsController:
             "nodeName": name or (state.computer_name.lower() if state else None),
             "hostKeyFingerprint": host_keys.recorded,
             "osVersion": state.os_version if state else None,
-            "stateHash": _state_hash(state),
+            "stateHash": state_hash(state),
             "lastChecked": status.timestamp(self._now()) if found.before is not None else None,
         }
+        outcome = await self._conclude(case, node, found, verdicts, fields, term)
         self._tell(case, target, found, verdicts, term)
         await self._write(case, verdicts, fields, term)
         if found.error is not None:
             _log.warning("host not done", reason=status.reason_of(found.error), error=str(found.error))
             return Outcome(failed=True)
         _log.info("host done", result=found.result, channels=found.channels, seconds=round(found.seconds, 2))
+        return outcome
+
+    async def _carry_out(
+        self, case: Case, target: Target, host_keys: HostKeys, made: Settings, check: Callable[[HostState], None], term: Term
+    ) -> PassResult:
+        """The work on the host itself; its troubles are in the result."""
+        key = (case.held.metadata.namespace, case.held.metadata.name)
+        done = self._done.pop(key, None)
+        found = await one_pass(target, host_keys, made, check=check, change_expected=done is not None and done != target.egress)
+        if found.error is None:
+            self._done[key] = target.egress
+        return found
+
+    async def _conclude(
+        self,
+        case: Case,
+        node: HostNode | None,
+        found: PassResult,
+        verdicts: Verdicts,
+        fields: dict[str, str | None],
+        term: Term,
+    ) -> Outcome:
+        """When a host that was done is looked at again. What else is to be said of it goes into `verdicts` and `fields`."""
         # many hosts that were begun at once do not stay together
         return Outcome(again=self._pace.check_interval * (0.9 + 0.2 * self._draw()))
 
-    def _load(self, key: Name) -> _Case | None:
+    def _load(self, key: Name) -> Case | None:
         """What the stores say, without a wait in between."""
         snapshot = self._watched.windows_instances.snapshot()
         held = snapshot.get(key[1], key[0])
@@ -193,7 +218,7 @@ class WindowsController:
         errors = [finding for finding in read.findings if finding.severity == "error"]
         found = next(iter(read.windows_instances), None)
         if found is None:
-            return _Case(held, None, tuple(errors), None, None, None)
+            return Case(held, None, tuple(errors), None, None, None)
         objects = self._watched.instance_objects(found)
         errors += [one for one in instances.examine([found], objects) if one.severity == "error" and not _of_key(one)]
         spec = found.spec
@@ -215,7 +240,7 @@ class WindowsController:
                 f"Secret {found.metadata.namespace}/{spec.key_secret.name} with the SSH key as `{instances.KEY}` is missing"
             )
         known_name = str(held.live.get("nodeName") or "")
-        return _Case(held, found, tuple(errors), target, missing, self._node(found, known_name))
+        return Case(held, found, tuple(errors), target, missing, self._node(found, known_name))
 
     def _node(self, instance: WindowsInstance, name: str) -> HostNode | None:
         nodes = self._watched.nodes.snapshot()
@@ -227,7 +252,7 @@ class WindowsController:
 
     # --- what people see
 
-    async def _write(self, case: _Case, verdicts: Verdicts, fields: dict[str, str | None], term: Term) -> None:
+    async def _write(self, case: Case, verdicts: Verdicts, fields: dict[str, str | None], term: Term) -> None:
         """Write the status where it says something new. An instance that is gone by now needs none."""
         meta = case.held.metadata
         if "NodeReady" not in verdicts:
@@ -247,7 +272,7 @@ class WindowsController:
         if latest is not None and latest.metadata.resource_version != answer.metadata.resource_version:
             self._written[key] = (latest.metadata.resource_version, answer)
 
-    def _tell(self, case: _Case, target: Target, found: PassResult, verdicts: Verdicts, term: Term) -> None:
+    def _tell(self, case: Case, target: Target, found: PassResult, verdicts: Verdicts, term: Term) -> None:
         """Events: what was changed, and what is newly wrong."""
         meta = case.held.metadata
         regarding = Regarding(INSTANCES.api_version, INSTANCES.kind, meta.name, meta.namespace, meta.uid)
@@ -259,7 +284,7 @@ class WindowsController:
             term.recorder.warning(regarding, configured.reason, configured.message)
 
 
-class _StatusKeys:
+class StatusKeys:
     """Host keys in the status of an instance: trusted on first use, and only the one that was recorded afterwards."""
 
     def __init__(self, name: str, fingerprint: str | None) -> None:
@@ -280,14 +305,14 @@ class _StatusKeys:
         return f"clear status.hostKeyFingerprint of WindowsInstance {self._name}"
 
 
-def _refusal(case: _Case) -> Verdicts | None:
+def _refusal(case: Case) -> Verdicts | None:
     """Why the host is not connected to; None where it is."""
     if case.instance is None or (case.errors and not case.instance.spec.paused):
         return status.not_connected("InvalidSpec", "; ".join(f"{one.field}: {one.message}" for one in case.errors))
     if case.instance.spec.paused:
         return status.not_connected("Paused", "spec.paused is set: the host is not connected to", configured="Unknown")
     if case.node is not None and case.node.managed_by_other:
-        return status.not_connected("ManagedByOther", _managed_message(case.node))
+        return status.not_connected("ManagedByOther", managed_message(case.node))
     if case.missing_key is not None:
         return status.not_connected("KeyMissing", case.missing_key)
     if case.target is None:
@@ -322,14 +347,16 @@ def _concern(node: HostNode | None) -> tuple[Any, ...] | None:
     return (node.ready, node.managed_by_other, node.addresses) if node is not None else None
 
 
-def _managed_message(node: HostNode) -> str:
+def managed_message(node: HostNode) -> str:
+    """Why a host whose Node is another operator's is left alone."""
     return (
         f"Node {node.metadata.name} is managed by another operator (annotation {MANAGED_BY_WMCO}); "
         f'annotate it with {ADOPT}: "true" to have it worked on'
     )
 
 
-def _state_hash(state: HostState | None) -> str | None:
+def state_hash(state: HostState | None) -> str | None:
+    """The hash of the state last applied, as the host's ledger has it."""
     if state is None:
         return None
     try:
