@@ -1,14 +1,15 @@
 """What is kept of Cluster API's machines, and of what they are made from. The places are those of v1beta1 and of v1beta2."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
+from transom.controllers.status import timestamp
 from transom.kube.client import FIELD_MANAGER
 from transom.kube.objects import ObjectMeta, Projected
 from transom.kube.resources import Resource
-from transom.kube.store import Name
 from transom.kube.versions import PREFERRED
 
 CLUSTER_NAME: Final = "cluster.x-k8s.io/cluster-name"
@@ -106,6 +107,11 @@ class HeldControlPlane(Projected, frozen=True):
         return found
 
     @property
+    def rollout_after(self) -> str | None:
+        """When its machines were last asked to be replaced."""
+        return _utc((self.spec.rollout.after if self.spec.rollout else None) or self.spec.rollout_after)
+
+    @property
     def initialized(self) -> bool:
         """Whether there is a control plane to roll."""
         status = self.status or ReplicaStatus()
@@ -193,6 +199,11 @@ class HeldDeployment(Projected, frozen=True):
     status: ReplicaStatus | None = None
 
     @property
+    def rollout_after(self) -> str | None:
+        """When its machines were last asked to be replaced."""
+        return _utc((self.spec.rollout.after if self.spec.rollout else None) or self.spec.rollout_after)
+
+    @property
     def template(self) -> str | None:
         """The KubeadmConfigTemplate that its machines are made from."""
         spec = self.spec.template.spec if self.spec.template else None
@@ -246,9 +257,12 @@ def place(namespace: str | None, name: str) -> str:
     return f"{namespace or ''}/{name}"
 
 
-def key_of(namespace: str | None, name: str) -> Name:
-    """A Cluster as a key."""
-    return namespace or "", name
+def _utc(time: str | None) -> str | None:
+    """A time as the server writes its own, so that texts can be compared; None for what is none."""
+    try:
+        return timestamp(datetime.fromisoformat(time).astimezone(UTC)) if time else None
+    except ValueError:
+        return None
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -1,0 +1,302 @@
+"""The machines of workload clusters: entries in their templates, and a rollout where one is asked for.
+
+A key is a Cluster: its templates are examined and, where they let us, edited. One key more, without a name, looks at all
+clusters together: how many machines are older than their settings, and whose turn it is.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import structlog
+
+from transom.capi.identity import InvalidIdentity, identity_of, systemd_name
+from transom.capi.windows_proxy import secret_name as windows_name
+from transom.controllers import machine_rollout, machines_status
+from transom.controllers.controller import Outcome, Surroundings
+from transom.controllers.fleet_kinds import CONFIG_MAPS, SELECTOR, OwnedConfigMap
+from transom.controllers.kept import HeldCluster
+from transom.controllers.machine_kinds import (
+    CONTROL_PLANES,
+    DEPLOYMENTS,
+    HeldControlPlane,
+    HeldDeployment,
+    HeldTemplate,
+    Written,
+    WrittenMeta,
+)
+from transom.controllers.machine_rollout import Group, Standing, Step
+from transom.controllers.machine_templates import MachineTemplates
+from transom.controllers.machines_status import ClusterMachines
+from transom.controllers.settings import Cluster
+from transom.controllers.status import timestamp
+from transom.controllers.template_edits import Examined, TemplateEditor, keeper_of
+from transom.controllers.term import Term
+from transom.kube.client import FIELD_MANAGER
+from transom.kube.errors import NotFound
+from transom.kube.objects import Projected
+from transom.kube.queue import KeyQueue, Priority
+from transom.kube.resources import Resource
+from transom.kube.store import Name
+from transom.proxy.settings import Egress
+
+_log: Final = structlog.get_logger("transom.machines")
+_ALL: Final[Name] = (None, "")
+_ALL_DELAY: Final = 1.0
+
+
+class _WrittenObject(Projected, frozen=True):
+    metadata: WrittenMeta = WrittenMeta()
+
+
+_SECRETS: Final = Resource("", "v1", "Secret", "secrets", True, _WrittenObject)
+
+
+class ClusterMachinesController:
+    """Keys are (namespace, name) of a Cluster, and `_ALL`."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._watched, self._settings = surroundings.watched, surroundings.settings
+        self._reports = surroundings.reports
+        self._now: Callable[[], datetime] = surroundings.now
+        self._clusters = self._watched.clusters
+        self._config_maps = self._watched.watch(CONFIG_MAPS, labels=SELECTOR)
+        self.templates = MachineTemplates(self._watched)
+        self._editor = TemplateEditor(self._watched)
+        self._found: dict[Name, ClusterMachines] = {}
+        self.queue: KeyQueue[Name] = KeyQueue()
+
+    def begin(self) -> None:
+        """Follow the stores, which have been filled."""
+        self.templates.subscribe(self.queue.add)
+        self._clusters.subscribe(self._cluster_changed)
+        self._config_maps.subscribe(self._objects_written)
+        self._settings.subscribe(self._settings_changed)
+        self._settings.on_update(self._look_soon)
+        for store in (self.templates.templates, self.templates.control_planes):
+            store.subscribe(self._gone)
+
+    # --- which object concerns which key
+
+    def _cluster_changed(self, name: Name, before: HeldCluster | None, after: HeldCluster | None) -> None:
+        if before is None or after is None or before.paused != after.paused or before.value != after.value:
+            self.queue.add(name)
+
+    def _objects_written(self, _: Name, before: OwnedConfigMap | None, after: OwnedConfigMap | None) -> None:
+        # the fleet controller writes the ConfigMap after the Secrets that machines boot with
+        if (held := after or before) is None:
+            return
+        for owner in held.metadata.owner_references or ():
+            if owner.kind == "Cluster":
+                self.queue.add((held.metadata.namespace, owner.name))
+
+    def _settings_changed(self, clusters: frozenset[Cluster]) -> None:
+        for cluster in clusters:
+            if cluster is not None:
+                self.queue.add(cluster)
+
+    def _gone(self, _: Name, before: Any, after: Any) -> None:
+        if after is None and before is not None:
+            self._editor.forget(before.metadata.uid)
+
+    def _look_soon(self) -> None:
+        self.queue.add(_ALL, Priority.CHECK, after=_ALL_DELAY)
+
+    # --- one cluster
+
+    async def reconcile(self, key: Name, term: Term) -> Outcome:
+        """Examine and edit the templates of one cluster, or look at all clusters. Raises ApiError."""
+        if key == _ALL:
+            return await self._look(term)
+        cluster = self._clusters.snapshot().get(key[1], key[0])
+        namespace = key[0] or ""
+        egress = self._settings.of_cluster((namespace, key[1]))
+        if cluster is None or cluster.deleting:
+            self._note(key, None)
+            return Outcome()
+        if egress is None:
+            # no valid settings since the start: what is there stays
+            return Outcome()
+        try:
+            identity = identity_of(key[1], cluster.metadata.labels or {})
+        except InvalidIdentity:
+            self._note(key, None)
+            return Outcome()
+        examined = self._examined(namespace, key[1], egress, identity)
+        retry = False
+        if not cluster.paused:
+            for one in examined:
+                if one.to_edit and self._may_edit(one):
+                    retry |= not await self._editor.patch(term.client, one)
+        changed = await self._written(term, namespace, identity) if any(one.affected for one in examined) else None
+        self._note(key, self._machines(cluster, egress, identity, examined, changed))
+        return Outcome(failed=retry)
+
+    def _examined(self, namespace: str, cluster: str, egress: Egress, identity: str) -> list[Examined]:
+        held: list[HeldTemplate | HeldControlPlane] = [
+            *self.templates.control_planes_of(namespace, cluster),
+            *self.templates.templates_of(namespace, cluster),
+        ]
+        return [self._editor.examine(one, egress, identity) for one in held]
+
+    def _may_edit(self, examined: Examined) -> bool:
+        """Whether an edit changes what new machines boot with, and nothing else."""
+        if examined.kept is not None or self._shared(examined):
+            return False
+        # an edit of a control plane that stands is a rollout: its turn comes in `_look`
+        return not (isinstance(examined.held, HeldControlPlane) and examined.held.initialized)
+
+    def _shared(self, examined: Examined) -> bool:
+        held = examined.held
+        return not isinstance(held, HeldControlPlane) and len(self.templates.clusters_of(held)) > 1
+
+    async def _written(self, term: Term, namespace: str, identity: str) -> str | None:
+        """When the Secrets that machines boot with were last written by us; None where there are none."""
+        times = []
+        for name in (systemd_name(identity), windows_name(identity)):
+            try:
+                found = await term.client.get(_SECRETS, name, namespace)
+            except NotFound:
+                continue
+            times += [one.time for one in found.metadata.managed_fields or () if _applied(one)]
+        return max((time for time in times if time), default=None)
+
+    def _machines(
+        self, cluster: HeldCluster, egress: Egress, identity: str, examined: list[Examined], changed: str | None
+    ) -> ClusterMachines:
+        namespace, name = cluster.metadata.namespace or "", cluster.metadata.name
+        return ClusterMachines(
+            egress,
+            identity,
+            cluster.paused,
+            cluster.from_class,
+            tuple(examined),
+            tuple(one.name for one in examined if one.to_edit and self._shared(one)),
+            changed,
+            (namespace, name),
+        )
+
+    def _note(self, key: Name, found: ClusterMachines | None) -> None:
+        if found is None:
+            self._found.pop(key, None)
+        else:
+            self._found[key] = found
+        self._look_soon()
+
+    # --- all clusters
+
+    async def _look(self, term: Term) -> Outcome:
+        """Say how many machines are old, and roll whose turn it is. Raises ApiError."""
+        if self._settings.newest is None:
+            return Outcome()
+        now = self._now()
+        standings = {key: self._standing(found) for key, found in self._found.items() if found.affected}
+        decision = machine_rollout.decide(standings.values(), now)
+        for step in decision.steps:
+            await self._roll(step, term)
+        self._reports.put("machines", machines_status.verdicts(self._watched.objects(), self._found, standings, decision))
+        return Outcome(again=machine_rollout.next_look(standings.values(), now))
+
+    def _standing(self, found: ClusterMachines) -> Standing:
+        groups = []
+        namespace, name = found.cluster
+        by_name = {one.held.metadata.name: one for one in found.examined if not isinstance(one.held, HeldControlPlane)}
+        for one in found.examined:
+            if isinstance(one.held, HeldControlPlane) and one.affected:
+                groups.append(self._control_plane_group(one, found))
+        for deployment in self.templates.deployments_of(namespace, name):
+            template = by_name.get(deployment.template or "")
+            if template is not None and template.affected:
+                groups.append(self._deployment_group(deployment, template, found))
+        return Standing(found.cluster, tuple(groups), found.egress.rollout == "Automatic", found.paused)
+
+    def _control_plane_group(self, examined: Examined, found: ClusterMachines) -> Group:
+        held = examined.held
+        assert isinstance(held, HeldControlPlane)  # asked before
+        machines = [one for one in self.templates.machines_of(*found.cluster) if one.labels.control_plane is not None]
+        edited = held.metadata.edited
+        missing = bool(examined.edit.operations) and held.initialized
+        return _group(
+            "KubeadmControlPlane",
+            held,
+            [one.metadata.creation_timestamp or "" for one in machines],
+            _latest(found.changed, edited),
+            _latest(held.rollout_after, edited),
+            to_edit=missing and not examined.taken_back,
+            all_old=missing,
+            kept=examined.kept,
+        )
+
+    def _deployment_group(self, held: HeldDeployment, template: Examined, found: ClusterMachines) -> Group:
+        name = held.metadata.name
+        machines = [one for one in self.templates.machines_of(*found.cluster) if one.labels.deployment == name]
+        missing = bool(template.edit.operations)
+        return _group(
+            "MachineDeployment",
+            held,
+            [one.metadata.creation_timestamp or "" for one in machines],
+            _latest(found.changed, template.held.metadata.edited),
+            held.rollout_after,
+            to_edit=False,
+            all_old=missing,
+            # without the entries new machines would be no better
+            kept=keeper_of(held) or (template.kept or "its template" if missing else None),
+        )
+
+    async def _roll(self, step: Step, term: Term) -> None:
+        """Ask for the rollout of one group: by its template where that is to be edited, else the Cluster API way."""
+        namespace, name = step.cluster
+        found = self._found.get(step.cluster)
+        if step.group.to_edit:
+            for one in found.examined if found else ():
+                if isinstance(one.held, HeldControlPlane) and one.held.metadata.name == step.group.name and one.to_edit:
+                    await self._editor.patch(term.client, one)
+            return
+        resource: Resource[Any] | None = self._watched.served(
+            CONTROL_PLANES if step.group.kind == CONTROL_PLANES.kind else DEPLOYMENTS
+        )
+        if resource is None:
+            return
+        # a clock behind the server's would ask for what was before the change
+        after = max(timestamp(self._now().astimezone(UTC)), step.group.changed or "")
+        spec = {"rolloutAfter": after} if resource.version == "v1beta1" else {"rollout": {"after": after}}
+        try:
+            await term.client.patch(resource, {"spec": spec}, step.group.name, namespace)
+        except NotFound:
+            return
+        _log.info("rollout begun", cluster=f"{namespace}/{name}", kind=step.group.kind, name=step.group.name)
+
+
+def _group(
+    kind: machine_rollout.Kind,
+    held: HeldControlPlane | HeldDeployment,
+    born: list[str],
+    changed: str | None,
+    requested: str | None,
+    *,
+    to_edit: bool,
+    all_old: bool,
+    kept: str | None,
+) -> Group:
+    status = held.status
+    return Group(
+        kind,
+        held.metadata.name,
+        len(born),
+        len(born) if all_old else sum(changed is not None and time < changed for time in born),
+        held.spec.replicas if held.spec.replicas is not None else 1,
+        (status.ready_replicas or 0) if status else 0,
+        changed,
+        requested,
+        max(born, default=None),
+        to_edit,
+        kept,
+    )
+
+
+def _applied(entry: Written) -> bool:
+    return entry.manager == FIELD_MANAGER and entry.operation == "Apply"
+
+
+def _latest(*times: str | None) -> str | None:
+    return max((time for time in times if time), default=None)

@@ -1,0 +1,129 @@
+"""The edits of templates and control planes that let Transom edit them: what there is to do, and doing it once."""
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from transom.capi import windows_proxy
+from transom.capi.identity import systemd_name
+from transom.capi.injection import CONTROL_PLANE_SPEC, TEMPLATE_SPEC, Edit, asks, edit, keeper, on_windows, secrets_named
+from transom.capi.kubeadm import Entries
+from transom.capi.machine_files import CA_STEM, linux_entries
+from transom.controllers.machine_kinds import CONTROL_PLANES, TEMPLATES, HeldControlPlane, HeldDeployment, HeldTemplate
+from transom.controllers.watched import Watched
+from transom.kube.client import Client
+from transom.kube.errors import StatusError
+from transom.kube.resources import Resource
+from transom.proxy.settings import Egress
+
+_log: Final = structlog.get_logger("transom.machines")
+_UNPROCESSABLE: Final = 422
+
+Held = HeldTemplate | HeldControlPlane
+
+
+class Examined(msgspec.Struct, frozen=True):
+    """What there is to do in one template or control plane.
+
+    `wanted` are the entries it should have, None where it does not ask and never was edited. `affected`: it has entries of
+    ours, or should have. `taken_back`: somebody took out what was put there for this very `wanted`.
+    """
+
+    held: Held
+    wanted: Entries | None
+    edit: Edit
+    kept: str | None
+    affected: bool
+    taken_back: bool
+
+    @property
+    def kind(self) -> str:
+        """KubeadmConfigTemplate or KubeadmControlPlane."""
+        return (CONTROL_PLANES if isinstance(self.held, HeldControlPlane) else TEMPLATES).kind
+
+    @property
+    def name(self) -> str:
+        """Kind, namespace and name, as in messages."""
+        return f"{self.kind} {self.held.metadata.namespace}/{self.held.metadata.name}"
+
+    @property
+    def to_edit(self) -> bool:
+        """Whether there is an edit that may be tried."""
+        return bool(self.edit.operations) and not self.taken_back
+
+
+class TemplateEditor:
+    """Knows what it has edited, so that what somebody takes back is not put there again."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+        self._edited: dict[str, tuple[bytes, int]] = {}
+
+    def forget(self, uid: str | None) -> None:
+        """An object is gone."""
+        self._edited.pop(uid or "", None)
+
+    def examine(self, held: Held, egress: Egress, identity: str) -> Examined:
+        """What the settings ask of an object of the cluster with that id."""
+        control_plane = isinstance(held, HeldControlPlane)
+        spec = held.configuration
+        secrets = frozenset((systemd_name(identity), windows_proxy.secret_name(identity)))
+        meta = held.metadata
+        metadata = msgspec.to_builtins(meta)
+        wanted: Entries | None
+        if asks(metadata):
+            wanted = entries_for(spec or {}, egress, identity, control_plane=control_plane)
+        else:
+            # its label was taken away: so are our entries, if they are ours
+            wanted = Entries() if meta.edited else None
+        at = CONTROL_PLANE_SPEC if control_plane else TEMPLATE_SPEC
+        found = edit(spec, wanted, secrets, at) if wanted is not None else Edit()
+        files = (spec or {}).get("files") or ()
+        refers = bool(secrets_named(spec or {}) & secrets) or any(str(one.get("path")).startswith(CA_STEM) for one in files)
+        return Examined(
+            held, wanted, found, keeper(metadata), refers or bool(wanted and wanted.files), self._undone(held, wanted)
+        )
+
+    async def patch(self, client: Client, examined: Examined) -> bool:
+        """Edit it; False where it was another by then. Raises ApiError."""
+        resource: Resource[Any] | None = self._watched.served(
+            CONTROL_PLANES if isinstance(examined.held, HeldControlPlane) else TEMPLATES
+        )
+        if resource is None or examined.wanted is None:
+            return False
+        meta = examined.held.metadata
+        try:
+            after = await client.json_patch(resource, examined.edit.operations, meta.name, meta.namespace)
+        except StatusError as error:
+            if error.code == _UNPROCESSABLE:
+                _log.info("not edited", object=examined.name, error=str(error))
+                return False
+            raise
+        self._edited[meta.uid or ""] = (_digest(examined.wanted), after.metadata.generation or 0)
+        _log.info("edited", object=examined.name)
+        return True
+
+    def _undone(self, held: Held, wanted: Entries | None) -> bool:
+        """Whether these entries were put there, and the object has changed since: an edit now would be the second."""
+        digest, generation = self._edited.get(held.metadata.uid or "", (b"", 0))
+        return wanted is not None and digest == _digest(wanted) and (held.metadata.generation or 0) > generation
+
+
+def entries_for(spec: dict[str, object], egress: Egress, identity: str, *, control_plane: bool) -> Entries:
+    """The entries of a KubeadmConfigSpec, by the machines that it is for."""
+    if not on_windows(spec):
+        return linux_entries(systemd_name(identity), egress, control_plane=control_plane)
+    if "Nodes" not in egress.consumers or not egress.configured:
+        return Entries()
+    return windows_proxy.entries(windows_proxy.secret_name(identity))
+
+
+def keeper_of(deployment: HeldDeployment) -> str | None:
+    """Who else writes a MachineDeployment."""
+    return keeper(msgspec.to_builtins(deployment.metadata))
+
+
+def _digest(entries: Entries) -> bytes:
+    return hashlib.sha256(msgspec.json.encode(entries)).digest()

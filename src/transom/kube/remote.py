@@ -1,0 +1,124 @@
+"""The API server of another cluster, by a kubeconfig that somebody put into a Secret.
+
+Such a text is not ours: only what it says itself is used. A command, a file or a plugin that it names would run or be read in
+Transom's own pod, so a kubeconfig with one is refused.
+"""
+
+import base64
+import binascii
+import os
+import ssl
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+import yaml
+
+from transom.kube.connection import USER_AGENT, Connection
+from transom.kube.errors import ConfigurationError
+
+TIMEOUT: Final = 10.0
+"""Seconds of one step on the way to the server: shorter than at home, since the server may be far away or gone."""
+_CONNECT: Final = 5.0
+_REFUSED: Final = {
+    "cluster": ("certificate-authority",),
+    "user": ("exec", "auth-provider", "tokenFile", "client-certificate", "client-key"),
+}
+
+
+def server_of(kubeconfig: bytes, source: str) -> str:
+    """The URL of the server that a kubeconfig leads to. Raises ConfigurationError."""
+    return str(_parts(kubeconfig, source)[0].get("server") or "")
+
+
+def connect_remote(kubeconfig: bytes, source: str, proxy: str | None = None) -> Connection:
+    """A connection by the current context of a kubeconfig; its `proxy-url` comes before `proxy`.
+
+    Nothing is sent yet. Raises ConfigurationError; its message names `source` and the field, and no value.
+    """
+    cluster, user = _parts(kubeconfig, source)
+    server = str(cluster.get("server") or "")
+    if not server.startswith("https://"):
+        raise ConfigurationError(f"{source}: cluster.server is no https URL")
+    headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
+    auth: httpx2.Auth | None = None
+    if token := user.get("token"):
+        headers["Authorization"] = f"Bearer {token}"
+    elif user.get("username"):
+        auth = httpx2.BasicAuth(str(user["username"]), str(user.get("password") or ""))
+    try:
+        http = httpx2.AsyncClient(
+            base_url=server,
+            verify=_context(cluster, user, source),
+            headers=headers,
+            auth=auth,
+            proxy=str(cluster.get("proxy-url") or "") or proxy,
+            trust_env=False,
+            timeout=httpx2.Timeout(TIMEOUT, connect=_CONNECT),
+            limits=httpx2.Limits(max_connections=2),
+        )
+    except (ValueError, TypeError, httpx2.InvalidURL) as error:
+        # their texts may quote the proxy's URL
+        raise ConfigurationError(f"{source}: the server or the proxy has no usable URL") from error
+    return Connection(http, server, str(cluster.get("namespace") or "default"), source)
+
+
+def _parts(kubeconfig: bytes, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The cluster and the user of the current context."""
+    try:
+        config = yaml.load(kubeconfig, yaml.CSafeLoader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{source}: this is no YAML") from error
+    if not isinstance(config, dict):
+        raise ConfigurationError(f"{source}: this is no kubeconfig")
+    context = _named(config, "contexts", "context", config.get("current-context"), source)
+    cluster = _named(config, "clusters", "cluster", context.get("cluster"), source)
+    user = _named(config, "users", "user", context.get("user"), source)
+    for part, values in (("cluster", cluster), ("user", user)):
+        for field in _REFUSED[part]:
+            if values.get(field):
+                raise ConfigurationError(f"{source}: {part}.{field} is not taken: put the data itself into the kubeconfig")
+    return cluster, user
+
+
+def _named(config: Mapping[str, Any], listed: str, field: str, name: Any, source: str) -> dict[str, Any]:
+    entries = config.get(listed)
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and entry.get("name") == name and isinstance(entry.get(field), dict):
+            found: dict[str, Any] = entry[field]
+            return found
+    raise ConfigurationError(f"{source}: {listed} has no entry that the current context names")
+
+
+def _context(cluster: Mapping[str, Any], user: Mapping[str, Any], source: str) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if cluster.get("insecure-skip-tls-verify") is True:
+        raise ConfigurationError(f"{source}: cluster.insecure-skip-tls-verify is not taken: put the CA into the kubeconfig")
+    try:
+        if authority := cluster.get("certificate-authority-data"):
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.load_verify_locations(cadata=_decoded(authority).decode("ascii"))
+        if name := cluster.get("tls-server-name"):
+            raise ConfigurationError(f"{source}: cluster.tls-server-name {name} is not supported")
+        if (certificate := user.get("client-certificate-data")) and (key := user.get("client-key-data")):
+            _load_pair(context, _decoded(certificate), _decoded(key))
+    except (ValueError, binascii.Error, ssl.SSLError, OSError) as error:
+        raise ConfigurationError(f"{source}: a certificate or key of it cannot be read") from error
+    return context
+
+
+def _decoded(value: Any) -> bytes:
+    return base64.b64decode(str(value), validate=False)
+
+
+def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """OpenSSL reads a client's key from a file only: it is there for that moment, for us alone."""
+    handle, path = tempfile.mkstemp(prefix="transom-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(certificate.rstrip(b"\n") + b"\n" + key)
+        context.load_cert_chain(path)
+    finally:
+        Path(path).unlink(missing_ok=True)
