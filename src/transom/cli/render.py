@@ -32,19 +32,28 @@ def render(
 ) -> None:
     """Print every object that Transom would produce; with --output-dir, write them and the hosts' registry files."""
     objects, examined = examine_or_fail(filename, namespace, context)
+    from transom.cli.fleet import app_references
+
     rendered = list(_objects(objects, examined.settings, system_ca_file))
+    references = list(app_references(objects, examined.settings))
     if output_dir is not None:
-        _write(Path(output_dir), rendered, objects, examined.settings)
+        _write(Path(output_dir), rendered, references, objects, examined.settings)
     elif output is Format.JSON:
-        items = [_shown(item, show_secrets=show_secrets) for item in rendered]
+        items = [_shown(item, show_secrets=show_secrets) for item in (*rendered, *references)]
         print_data({"apiVersion": "v1", "kind": "List", "items": items}, output)
     else:
         sys.stdout.write(_yaml([_shown(item, show_secrets=show_secrets) for item in rendered]))
+        if references:
+            sys.stdout.write("# For Apps and HelmReleases that are there: `kubectl apply --server-side` adds these fields.\n")
+            sys.stdout.write(_yaml(references))
 
 
 def _objects(objects: "Objects", settings: "Effective", system_ca_file: str) -> Iterator[dict[str, Any]]:
+    from transom.cli.fleet import fleet_objects
     from transom.proxy.injection import BundleTarget, targets, trust_text
 
+    for _, made in fleet_objects(objects, settings):
+        yield from (item.manifest() for item in made)
     own = settings.own
     wanted: list[BundleTarget] = list(targets(objects.config_maps.values(), openshift=objects.proxy is not None))
     if own is None or not own.trust or not wanted:
@@ -75,17 +84,31 @@ def _shown(item: dict[str, Any], *, show_secrets: bool) -> dict[str, Any]:
 def _yaml(items: list[dict[str, Any]]) -> str:
     import yaml
 
-    return "".join("---\n" + yaml.dump(item, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True) for item in items)
+    class Dumper(yaml.CSafeDumper):
+        pass
+
+    def text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Dumper.add_representer(str, text)
+    options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 1 << 20}
+    return "".join("---\n" + yaml.dump(item, Dumper=Dumper, **options) for item in items)
 
 
-def _write(directory: Path, rendered: list[dict[str, Any]], objects: "Objects", settings: "Effective") -> None:
+def _write(
+    directory: Path,
+    rendered: list[dict[str, Any]],
+    references: list[dict[str, Any]],
+    objects: "Objects",
+    settings: "Effective",
+) -> None:
     from transom.windows.node import desired
     from transom.windows.reg import render as render_reg
     from transom.windows.registry import SetValue
 
-    for item in rendered:
+    for item, kind in [*((item, "objects") for item in rendered), *((item, "references") for item in references)]:
         meta = item["metadata"]
-        folder = directory / "objects" / meta.get("namespace", "_cluster")
+        folder = directory / kind / meta.get("namespace", "_cluster")
         _write_file(folder / f"{item['kind'].lower()}-{meta['name']}.yaml", _yaml([item]).encode())
     for host in objects.windows_instances:
         egress = settings.of(host)

@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from transom.controllers.options import Options
+from transom.controllers.reports import Reports
 from transom.controllers.settings import CurrentSettings
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched
@@ -47,6 +48,8 @@ class Surroundings:
     observe: Callable[[PassResult], None]
     """Told of each pass on a host, for the metrics."""
     now: Callable[[], datetime]
+    reports: Reports
+    """What each controller says of an EgressProxy."""
 
 
 Maker = Callable[[Surroundings], Controller]

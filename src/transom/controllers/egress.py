@@ -11,6 +11,7 @@ import structlog
 
 from transom.controllers import egress_status
 from transom.controllers.controller import Outcome
+from transom.controllers.reports import Reports
 from transom.controllers.settings import Cluster, CurrentSettings
 from transom.controllers.status import Verdict, Verdicts
 from transom.controllers.term import Term
@@ -45,11 +46,13 @@ class EgressController:
         settings: CurrentSettings,
         *,
         system_ca_file: str = SYSTEM_CA_FILE,
+        reports: Reports | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._watched = watched
         self._settings = settings
         self._system_ca_file = system_ca_file
+        self._reports = reports or Reports()
         self._now = now
         self._probed: dict[Name, tuple[Egress, float, list[Answer]]] = {}
         self._released: dict[Name, str] = {}
@@ -62,6 +65,7 @@ class EgressController:
         self._settings.subscribe(self._settings_changed)
         for store in self._watched.bundle_holders:
             store.subscribe(self._holder_changed)
+        self._reports.subscribe(lambda name: self.queue.add((None, name)))
         self._settings_updated()
         self.queue.add(_SWEEP, Priority.CHECK)
 
@@ -109,6 +113,7 @@ class EgressController:
         superseded = self._watched.openshift_proxy
         found = egress_status.concerning(name, spec, self._watched.namespace, newest.findings)
         verdicts = egress_status.validity(name, spec, found, superseded=superseded)
+        verdicts |= self._reports.of(name)
         fields: dict[str, Any] = {}
         again: float | None = None
         if name == BASE and own is not None and not superseded:

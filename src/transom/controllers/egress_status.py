@@ -99,7 +99,7 @@ def merged(
     """The whole status: conditions that nobody spoke of stay as they are, and a time is new where a status is another."""
     held = {one.get("type"): one for one in live.get("conditions") or ()}
     conditions = []
-    for type_ in dict.fromkeys((*TYPES, *held)):
+    for type_ in dict.fromkeys((*TYPES, *held, *verdicts)):
         before, verdict = held.get(type_), verdicts.get(str(type_))
         if verdict is None:
             if before is not None:

@@ -15,7 +15,9 @@ import structlog
 
 from transom.controllers.controller import Controller, Maker, Surroundings
 from transom.controllers.egress import EgressController
+from transom.controllers.fleet import FleetController
 from transom.controllers.options import Options
+from transom.controllers.reports import Reports
 from transom.controllers.settings import CurrentSettings
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched
@@ -32,8 +34,9 @@ from transom.manifests.workloads import GRACE
 
 _log: Final = structlog.get_logger("transom.operator")
 CONTROLLERS: Final[Mapping[str, Maker]] = {
-    "egress": lambda on: EgressController(on.watched, on.settings, now=on.now),
+    "egress": lambda on: EgressController(on.watched, on.settings, reports=on.reports, now=on.now),
     "windows": lambda on: WindowsController(on.watched, on.settings, pace=on.options.pace, observe=on.observe, now=on.now),
+    "fleet": FleetController,
 }
 """The controllers by name. What each may do in a cluster is in `transom.manifests.roles`, by the same names."""
 DRAIN: Final = GRACE - 10.0
@@ -57,7 +60,7 @@ class Operator:
         self.identity = f"{self._host_name}_{secrets.token_hex(4)}"
         self.watched = Watched(client, options.namespace, options.reflector)
         self.settings = CurrentSettings(self.watched, client.connection.server, now)
-        made = Surroundings(self.watched, self.settings, options, observe, now)
+        made = Surroundings(self.watched, self.settings, options, observe, now, Reports())
         self.controllers: dict[str, Controller] = {
             name: make(made) for name, make in CONTROLLERS.items() if options.controllers is None or name in options.controllers
         }

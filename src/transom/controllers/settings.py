@@ -104,6 +104,10 @@ class CurrentSettings:
         """The last valid settings of a host; None where there have not been any since the start."""
         return self._held.of(instance)
 
+    def of_cluster(self, cluster: tuple[str, str]) -> Egress | None:
+        """The last valid settings of a Cluster API cluster; None where there have not been any since the start."""
+        return self._valid.get(cluster)
+
     @property
     def own(self) -> Egress | None:
         """The last valid settings of the cluster that Transom runs in."""

@@ -48,6 +48,13 @@ _GRANTS: Final[Mapping[str, Grants]] = {
         default=(_TELL,),
     ),
     "windows": Grants(own=(rule("transom.dev", ["windowsinstances/status"], ["patch"]), _TELL)),
+    "fleet": Grants(
+        everywhere=(
+            rule("", ["secrets"], ["get", "create", "patch", "delete"]),
+            rule("", ["configmaps"], ["get", "create", "patch", "delete"]),
+            rule("application.giantswarm.io", ["apps"], [*_FOLLOW, "patch"]),
+        ),
+    ),
 }
 CONTROLLERS: Final = tuple(_GRANTS)
 

@@ -1,0 +1,255 @@
+"""The objects of workload clusters: those that the settings ask for are there, those that they no longer ask for are gone.
+
+A key is a namespace and a cluster's id. What is known is in the stores; a pass over a cluster of which nothing changed asks the
+server for nothing. Every ten minutes the Secrets of a cluster are read and compared, since they cannot be followed.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+import structlog
+
+from transom.capi.identity import ID_LABEL, InvalidIdentity, identity_of, systemd_name, values_name
+from transom.capi.objects import FleetObject, wanted
+from transom.capi.windows_proxy import secret_name as windows_name
+from transom.controllers import fleet_apps, fleet_status
+from transom.controllers.controller import Outcome, Surroundings
+from transom.controllers.fleet_key import fleet_key
+from transom.controllers.fleet_kinds import APPS, CONFIG_MAPS, SELECTOR, HeldApp, OwnedConfigMap
+from transom.controllers.fleet_objects import Keeper
+from transom.controllers.fleet_status import ClusterReport
+from transom.controllers.kept import CLUSTERS, HeldCluster
+from transom.controllers.settings import Cluster
+from transom.controllers.term import Term
+from transom.kube.errors import ApiError
+from transom.kube.queue import KeyQueue, Priority
+from transom.kube.store import Name
+from transom.sources.objects import ObjectReader
+
+_log: Final = structlog.get_logger("transom.fleet")
+VERIFY: Final = 600.0
+"""Seconds between two readings of a cluster's Secrets."""
+CONFLICT_CHECK: Final = 60.0
+"""Seconds until an object that is somebody else's is looked at again."""
+_SETTINGS_FIRST: Final = 1.0
+"""Seconds that a Cluster's change waits for the settings that come of it, so that both are one pass."""
+_STATUS: Final[Name] = (None, "")
+_STATUS_DELAY: Final = 1.0
+_STATUS_AT_LEAST: Final = 30.0
+"""Seconds after which a status is written though there is still work to do."""
+
+
+class Templates(Protocol):
+    """What the machine templates of a management cluster say."""
+
+    def names(self, namespace: str, secret: str) -> bool:
+        """Whether a template, a config or a control plane names that Secret."""
+        ...
+
+    def windows(self, namespace: str, cluster: str) -> bool:
+        """Whether a Cluster has templates of Windows machines."""
+        ...
+
+
+class _NoTemplates:
+    def names(self, namespace: str, secret: str) -> bool:
+        return False
+
+    def windows(self, namespace: str, cluster: str) -> bool:
+        return False
+
+
+class FleetController:
+    """Keys are (namespace, id of the cluster)."""
+
+    def __init__(self, surroundings: Surroundings, templates: Templates | None = None) -> None:
+        self._watched, self._settings = surroundings.watched, surroundings.settings
+        self._reports = surroundings.reports
+        self._clusters = self._watched.watch(CLUSTERS, indexes={"identity": _places})
+        self._config_maps = self._watched.watch(CONFIG_MAPS, labels=SELECTOR)
+        indexes = {"cluster": fleet_apps.by_cluster, "values": fleet_apps.by_values}
+        self._apps = self._watched.watch(APPS, indexes=indexes)
+        self._templates: Templates = templates or _NoTemplates()
+        self._keeper = Keeper(self._config_maps)
+        self._passes: dict[Name, ClusterReport] = {}
+        self._verify_at: dict[Name, float] = {}
+        self._term: Term | None = None
+        self._key = b""
+        self._beginning = asyncio.Lock()
+        self._status_due = 0.0
+        self.queue: KeyQueue[Name] = KeyQueue()
+
+    def begin(self) -> None:
+        """Follow the stores, which have been filled."""
+        self._clusters.subscribe(self._cluster_changed)
+        self._config_maps.subscribe(self._config_map_changed)
+        self._apps.subscribe(self._app_changed)
+        self._settings.subscribe(self._settings_changed)
+        self._settings.on_update(self._report_soon)
+
+    def touch(self, namespace: str, cluster: str) -> None:
+        """Look at a Cluster again: what its templates say has changed."""
+        held = self._clusters.snapshot().get(cluster, namespace)
+        if held is not None:
+            self._add(held)
+
+    # --- which object concerns which key
+
+    def _cluster_changed(self, _: Name, before: HeldCluster | None, after: HeldCluster | None) -> None:
+        if before is not None and after is not None and before.value == after.value and before.deleting == after.deleting:
+            return
+        for held in (before, after):
+            if held is not None:
+                self._add(held, after=_SETTINGS_FIRST if before is not None and after is not None else 0.0)
+
+    def _config_map_changed(self, name: Name, before: OwnedConfigMap | None, after: OwnedConfigMap | None) -> None:
+        news = self._keeper.noticed(name, after)
+        held = after or before
+        if news and held is not None and (identity := (held.metadata.labels or {}).get(ID_LABEL)):
+            self.queue.add((name[0], identity))
+
+    def _app_changed(self, _: Name, before: HeldApp | None, after: HeldApp | None) -> None:
+        for app in (before, after):
+            for place in fleet_apps.by_cluster(app) if app is not None else ():
+                namespace, identity = place.split("/")
+                self.queue.add((namespace, identity))
+            for place in fleet_apps.by_values(app) if app is not None else ():
+                namespace, name = place.split("/")
+                if name == values_name(identity := name.removesuffix(values_name(""))):
+                    self.queue.add((namespace, identity))
+
+    def _settings_changed(self, clusters: frozenset[Cluster]) -> None:
+        snapshot = self._clusters.snapshot()
+        for cluster in clusters:
+            held = snapshot.get(cluster[1], cluster[0]) if cluster is not None else None
+            if held is not None:
+                self._add(held)
+
+    def _add(self, held: HeldCluster, after: float = 0.0) -> None:
+        for place in _places(held):
+            namespace, identity = place.split("/")
+            self.queue.add((namespace, identity), after=after)
+
+    # --- one key
+
+    async def reconcile(self, key: Name, term: Term) -> Outcome:
+        """Bring the objects of one cluster up to date. Raises ApiError."""
+        if key == _STATUS:
+            return self._report()
+        async with self._beginning:
+            if term is not self._term:
+                self._keeper.forget()
+                self._key = await fleet_key(term.client, self._watched.namespace)
+                self._term = term
+        try:
+            outcome = await self._pass(key, term)
+        except ApiError as error:
+            self._note(key, ClusterReport(failure=str(error) or type(error).__name__))
+            raise
+        return outcome
+
+    async def _pass(self, key: Name, term: Term) -> Outcome:
+        namespace, identity = key
+        cluster = self._holder(key)
+        desired = self._desired(namespace or "", identity, cluster)
+        if desired is None:
+            return Outcome()
+        time = asyncio.get_running_loop().time()
+        # after a start the clusters are spread over the time between two readings
+        due = self._verify_at.setdefault(key, time + VERIFY * (0.1 + 0.9 * random.random()))  # noqa: S311
+        verify = time >= due
+        kept = await self._keeper.keep(term.client, self._key, key, desired, verify=verify)
+        conflicts = tuple(f"{one.kind} {one.namespace}/{one.name}" for one in kept if one.result == "foreign")
+        if written := [f"{one.kind} {one.name}" for one in kept if one.result not in ("unchanged", "foreign")]:
+            _log.info("written", objects=written)
+        if verify:
+            self._verify_at[key] = due = time + VERIFY
+        done = await self._inject(key, desired, term)
+        if cluster is None:
+            self._verify_at.pop(key, None)
+            self._note(key, None)
+            return Outcome()
+        self._note(key, ClusterReport(conflicts))
+        return Outcome(again=min(due - time, VERIFY if done and not conflicts else CONFLICT_CHECK))
+
+    def _holder(self, key: Name) -> HeldCluster | None:
+        """The oldest of the Clusters that have this id."""
+        found = self._clusters.snapshot().by("identity", fleet_apps.place_of(*key))
+        return min(found, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name), default=None)
+
+    def _desired(self, namespace: str, identity: str, cluster: HeldCluster | None) -> tuple[FleetObject, ...] | None:
+        """What there is to be; None where nothing may be touched now."""
+        newest = self._settings.newest
+        if newest is None or self._watched.served(CLUSTERS) is None:
+            return None
+        if cluster is None:
+            return ()
+        name = (namespace, cluster.metadata.name)
+        egress = self._settings.of_cluster(name)
+        if cluster.deleting or egress is None or newest.clusters.get(name) is None:
+            # on its way out, or invalid: what is there stays
+            return None
+        reader = ObjectReader(self._watched.namespace)
+        reader.add(cluster.value, "", lambda _: (0, 0))
+        secrets = (systemd_name(identity), windows_name(identity))
+        named = {secret for secret in secrets if self._templates.names(namespace, secret)}
+        values = values_name(identity)
+        if self._apps.snapshot().by("values", fleet_apps.place_of(namespace, values)):
+            named.add(values)
+        windows = self._templates.windows(namespace, cluster.metadata.name)
+        return wanted(reader.objects().clusters[0], egress, windows=windows, named=named)
+
+    async def _inject(self, key: Name, desired: tuple[FleetObject, ...], term: Term) -> bool:
+        apps = self._apps.snapshot().by("cluster", fleet_apps.place_of(*key))
+        if not apps:
+            return True
+        values = any((made.kind, made.name) == ("Secret", values_name(key[1])) for made in desired)
+        return await fleet_apps.inject(term.client, key, apps, values=values)
+
+    # --- the status
+
+    def _note(self, key: Name, report: ClusterReport | None) -> None:
+        if self._passes.get(key) == report:
+            return
+        if report is None:
+            self._passes.pop(key, None)
+        else:
+            self._passes[key] = report
+        self._report_soon()
+
+    def _report_soon(self) -> None:
+        self.queue.add(_STATUS, Priority.CHECK, after=_STATUS_DELAY)
+
+    def _report(self) -> Outcome:
+        """Say how things stand, when there is nothing left to do, or after a while."""
+        time = asyncio.get_running_loop().time()
+        self._status_due = self._status_due or time + _STATUS_AT_LEAST
+        if (len(self.queue) or self.queue.working > 1) and time < self._status_due:
+            return Outcome(again=_STATUS_DELAY)
+        self._status_due = 0.0
+        newest = self._settings.newest
+        if newest is None:
+            return Outcome()
+        if self._watched.served(CLUSTERS) is None:
+            self._reports.put("fleet", {})
+            return Outcome()
+        passes = {}
+        for held in self._clusters.snapshot():
+            for place in _places(held):
+                namespace, identity = place.split("/")
+                report = self._passes.get((namespace, identity))
+                if report is not None:
+                    passes[namespace, held.metadata.name] = report
+        self._reports.put("fleet", fleet_status.verdicts(self._watched.objects(), newest.clusters, passes))
+        return Outcome()
+
+
+def _places(held: HeldCluster) -> Iterator[str]:
+    try:
+        identity = identity_of(held.metadata.name, held.metadata.labels or {})
+    except InvalidIdentity:
+        # its settings' status says so
+        return
+    yield fleet_apps.place_of(held.metadata.namespace, identity)

@@ -1,0 +1,260 @@
+"""The objects of workload clusters, written: each once, by what is known of it, and never one that is somebody else's.
+
+ConfigMaps of ours are followed. Secrets may be read one by one alone, so what is in them is known by a keyed hash, which stands
+with their uids in an annotation of the values' ConfigMap.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from transom.capi.identity import SECRETS_ANNOTATION, ca_name, systemd_name, values_name
+from transom.capi.objects import FleetObject
+from transom.capi.windows_proxy import secret_name as windows_name
+from transom.controllers.fleet_kinds import CONFIG_MAPS, SECRETS, HeldSecret, OwnedConfigMap, handed_over, ours
+from transom.kube.client import Client
+from transom.kube.errors import Conflict, NotFound
+from transom.kube.resources import Resource
+from transom.kube.store import Name, Store
+
+H = TypeVar("H", HeldSecret, OwnedConfigMap)
+Result = Literal["unchanged", "created", "applied", "deleted", "foreign"]
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What was done with one object; `foreign`: it is somebody else's, and nothing was done."""
+
+    kind: str
+    namespace: str
+    name: str
+    result: Result
+
+
+class SecretState(msgspec.Struct, frozen=True):
+    """A Secret of ours as it was last written."""
+
+    uid: str
+    hash: str
+
+
+class _Written(msgspec.Struct, Generic[H], frozen=True):
+    """An object as the server has it now; None where it is somebody else's."""
+
+    object: H | None
+    result: Result
+
+
+class Keeper:
+    """Writes the objects of one cluster at a time. It remembers what it wrote until the store has caught up."""
+
+    def __init__(self, config_maps: Store[OwnedConfigMap]) -> None:
+        self._config_maps = config_maps
+        self._secrets: dict[Name, SecretState] = {}
+        self._written: dict[Name, tuple[str | None, OwnedConfigMap | None]] = {}
+        """By name: the version in the store that was decided upon, and what was made of it (None: deleted)."""
+
+    def forget(self) -> None:
+        """Somebody else may have written in the meantime: what is known is what the server says."""
+        self._secrets.clear()
+        self._written.clear()
+
+    def noticed(self, name: Name, after: OwnedConfigMap | None) -> bool:
+        """Take note of a change in the store; whether it is news."""
+        before = self._written.get(name)
+        if after is not None and before is not None and before[1] is not None:
+            return before[1].metadata.resource_version != after.metadata.resource_version
+        if after is None:
+            self._written.pop(name, None)
+            # somebody takes objects away: the Secrets may be gone, too
+            self._secrets = {held: state for held, state in self._secrets.items() if held[0] != name[0]}
+            return before is None or before[1] is not None
+        return True
+
+    async def keep(
+        self, client: Client, key: bytes, place: Name, desired: Sequence[FleetObject], *, verify: bool
+    ) -> list[Kept]:
+        """Bring the objects of a cluster (namespace and id) to what is desired.
+
+        `verify` reads each Secret, where else the hash is believed. Raises ApiError.
+        """
+        namespace, identity = place[0] or "", place[1]
+        anchor = values_name(identity)
+        self._learn(namespace, self._config_map((namespace, anchor)))
+        done: list[Kept] = []
+        last: FleetObject | None = None
+        for wanted in desired:
+            if (wanted.kind, wanted.name) == ("ConfigMap", anchor):
+                last = wanted
+            elif wanted.kind == "Secret":
+                result = await self._keep_secret(client, key, identity, wanted, verify=verify)
+                done.append(Kept(wanted.kind, namespace, wanted.name, result))
+            else:
+                result = await self._keep_config_map(client, identity, wanted.manifest())
+                done.append(Kept(wanted.kind, namespace, wanted.name, result))
+        names = {(wanted.kind, wanted.name) for wanted in desired}
+        for name in (systemd_name(identity), windows_name(identity), values_name(identity)):
+            known = (namespace, name) in self._secrets
+            if (
+                ("Secret", name) not in names
+                and (known or verify)
+                and await self._delete_secret(client, identity, (namespace, name))
+            ):
+                done.append(Kept("Secret", namespace, name, "deleted"))
+        # the anchor last: it says what Secrets there are
+        for name in (ca_name(identity), anchor):
+            if ("ConfigMap", name) not in names and await self._delete_config_map(client, identity, (namespace, name)):
+                done.append(Kept("ConfigMap", namespace, name, "deleted"))
+        if last is not None:
+            manifest = last.manifest({SECRETS_ANNOTATION: self._noted(namespace, desired)})
+            done.append(Kept("ConfigMap", namespace, anchor, await self._keep_config_map(client, identity, manifest)))
+        return done
+
+    # --- Secrets
+
+    def _learn(self, namespace: str, anchor: OwnedConfigMap | None) -> None:
+        text = (anchor.metadata.annotations or {}).get(SECRETS_ANNOTATION) if anchor else None
+        try:
+            noted = msgspec.json.decode(text or "{}", type=dict[str, SecretState])
+        except msgspec.DecodeError:
+            # a person wrote into it: what is there is found by asking
+            return
+        for name, state in noted.items():
+            self._secrets.setdefault((namespace, name), state)
+
+    def _noted(self, namespace: str, desired: Sequence[FleetObject]) -> str:
+        names = sorted(wanted.name for wanted in desired if wanted.kind == "Secret")
+        held = {name: self._secrets[namespace, name] for name in names if (namespace, name) in self._secrets}
+        return msgspec.json.encode(held).decode()
+
+    async def _keep_secret(self, client: Client, key: bytes, identity: str, wanted: FleetObject, *, verify: bool) -> Result:
+        name: Name = (wanted.namespace, wanted.name)
+        manifest = wanted.manifest()
+        digest = keyed_hash(key, manifest)
+        state = self._secrets.get(name)
+        if state is not None and state.hash == digest and not verify:
+            return "unchanged"
+        made = None if verify else await _try_write(client, SECRETS, manifest, state.uid if state else None)
+        if made is None:
+            self._secrets.pop(name, None)
+            made = await _read_and_write(client, SECRETS, identity, manifest)
+        if made.object is not None:
+            self._secrets[name] = SecretState(made.object.metadata.uid or "", digest)
+        return made.result
+
+    async def _delete_secret(self, client: Client, identity: str, name: Name) -> bool:
+        found = await _get(client, SECRETS, name)
+        mine = found is not None and ours(found.metadata, identity)
+        if found is not None and mine:
+            await _delete(client, SECRETS, name, found.metadata.uid)
+        self._secrets.pop(name, None)
+        return mine
+
+    # --- ConfigMaps
+
+    def _config_map(self, name: Name) -> OwnedConfigMap | None:
+        held = self._config_maps.snapshot().get(name[1], name[0])
+        written = self._written.get(name)
+        if written is None:
+            return held
+        if written[0] == _version(held):
+            return written[1]
+        del self._written[name]
+        return held
+
+    async def _keep_config_map(self, client: Client, identity: str, manifest: dict[str, Any]) -> Result:
+        meta = manifest["metadata"]
+        name: Name = (meta["namespace"], meta["name"])
+        held = self._config_map(name)
+        if held is not None and held.holds(manifest):
+            return "unchanged"
+        version = _version(self._config_maps.snapshot().get(name[1], name[0]))
+        made = await _try_write(client, CONFIG_MAPS, manifest, held.metadata.uid if held else None)
+        if made is None:
+            made = await _read_and_write(client, CONFIG_MAPS, identity, manifest)
+        if made.object is not None:
+            self._written[name] = (version, made.object)
+        return made.result
+
+    async def _delete_config_map(self, client: Client, identity: str, name: Name) -> bool:
+        held = self._config_map(name)
+        if held is None or not ours(held.metadata, identity):
+            return False
+        version = _version(self._config_maps.snapshot().get(name[1], name[0]))
+        await _delete(client, CONFIG_MAPS, name, held.metadata.uid)
+        self._written[name] = (version, None)
+        return True
+
+
+async def compare(client: Client, place: Name, desired: Sequence[FleetObject]) -> list[Kept]:
+    """What `keep` would do with each of the desired objects; nothing is written. Raises ApiError."""
+    done: list[Kept] = []
+    for wanted in desired:
+        name: Name = (wanted.namespace, wanted.name)
+        resource: Resource[Any] = SECRETS if wanted.kind == "Secret" else CONFIG_MAPS
+        found = await _get(client, resource, name)
+        result: Result = "created"
+        if found is not None:
+            result = "unchanged" if found.holds(wanted.manifest()) else "applied"
+            result = result if _allowed(found, place[1]) else "foreign"
+        done.append(Kept(wanted.kind, wanted.namespace, wanted.name, result))
+    return done
+
+
+def keyed_hash(key: bytes, manifest: dict[str, Any]) -> str:
+    """What tells two contents of a Secret apart, and says nothing of them to whoever has not the key."""
+    return hmac.new(key, msgspec.json.encode(manifest, order="deterministic"), hashlib.sha256).hexdigest()[:32]
+
+
+def _version(held: OwnedConfigMap | None) -> str | None:
+    return held.metadata.resource_version if held else None
+
+
+def _allowed(found: HeldSecret | OwnedConfigMap, identity: str) -> bool:
+    return ours(found.metadata, identity) or handed_over(found.metadata)
+
+
+async def _try_write(client: Client, resource: Resource[H], manifest: dict[str, Any], uid: str | None) -> _Written[H] | None:
+    """Create, or with a uid apply; None where the server says that it is not as was thought."""
+    try:
+        if uid is None:
+            return _Written(await client.create(resource, manifest, manifest["metadata"]["namespace"]), "created")
+        return _Written(await _apply(client, resource, manifest, uid), "applied")
+    except Conflict:
+        return None
+
+
+async def _read_and_write(client: Client, resource: Resource[H], identity: str, manifest: dict[str, Any]) -> _Written[H]:
+    """Read first, and then do what is right. Raises Conflict where it changes under our hands."""
+    meta = manifest["metadata"]
+    found = await _get(client, resource, (meta["namespace"], meta["name"]))
+    if found is None:
+        return _Written(await client.create(resource, manifest, meta["namespace"]), "created")
+    if not _allowed(found, identity):
+        return _Written(None, "foreign")
+    if found.holds(manifest):
+        return _Written(found, "unchanged")
+    return _Written(await _apply(client, resource, manifest, found.metadata.uid), "applied")
+
+
+async def _apply(client: Client, resource: Resource[H], manifest: dict[str, Any], uid: str | None) -> H:
+    meta = manifest["metadata"]
+    value = {**manifest, "metadata": {**meta, "uid": uid}}
+    return await client.server_side_apply(resource, value, meta["name"], meta["namespace"])
+
+
+async def _get(client: Client, resource: Resource[H], name: Name) -> H | None:
+    try:
+        return await client.get(resource, name[1], name[0])
+    except NotFound:
+        return None
+
+
+async def _delete(client: Client, resource: Resource[Any], name: Name, uid: str | None) -> None:
+    try:
+        await client.delete(resource, name[1], name[0], uid)
+    except (NotFound, Conflict):
+        # gone, or another one by now
+        return

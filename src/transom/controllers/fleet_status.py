@@ -1,0 +1,109 @@
+"""What the fleet controller says of an EgressProxy: one aggregated word on all clusters that it holds for. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from transom.capi.identity import ADOPT, InvalidIdentity, cluster_id
+from transom.capi.objects import key_of, namesakes
+from transom.controllers.status import Verdict, Verdicts
+from transom.proxy import layers
+from transom.proxy.objects import EgressProxy, SettingsObjects
+from transom.proxy.settings import Egress
+
+_SHOWN: Final = 3
+
+
+class ClusterReport(msgspec.Struct, frozen=True):
+    """How the last pass on a cluster went: objects that are somebody else's, and why it failed where it did."""
+
+    conflicts: tuple[str, ...] = ()
+    failure: str = ""
+
+
+def verdicts(
+    objects: SettingsObjects,
+    newest: Mapping[tuple[str, str], Egress | None],
+    reports: Mapping[tuple[str, str], ClusterReport],
+) -> dict[str, Verdicts]:
+    """The conditions by name of the EgressProxy. `newest` and `reports` are by namespace and name of the Cluster.
+
+    A Cluster without a report has not been worked on yet.
+    """
+    held: dict[str, list[tuple[str, str]]] = {item.metadata.name: [] for item in objects.egress_proxies}
+    nameless: dict[tuple[str, str], str] = {}
+    for cluster in objects.clusters:
+        for layer in layers.of_workload_cluster(objects, cluster).layers:
+            if isinstance(layer.source, EgressProxy):
+                held[layer.source.metadata.name].append(key_of(cluster))
+        try:
+            cluster_id(cluster)
+        except InvalidIdentity as error:
+            nameless[key_of(cluster)] = f"Cluster {'/'.join(key_of(cluster))}: {error}"
+    twice = namesakes(objects.clusters)
+    return {name: _of_one(name, selected, newest, reports, {**nameless, **_doubled(twice)}) for name, selected in held.items()}
+
+
+def _doubled(twice: Mapping[tuple[str, str], tuple[str, str]]) -> dict[tuple[str, str], str]:
+    return {
+        later: f"Cluster {'/'.join(first)} and Cluster {'/'.join(later)} have one id: the older, {first[1]}, has it"
+        for later, first in twice.items()
+    }
+
+
+def _of_one(
+    name: str,
+    selected: Sequence[tuple[str, str]],
+    newest: Mapping[tuple[str, str], Egress | None],
+    reports: Mapping[tuple[str, str], ClusterReport],
+    faults: Mapping[tuple[str, str], str],
+) -> Verdicts:
+    conflicts = [faults[cluster] for cluster in selected if cluster in faults]
+    foreign = [object_ for cluster in selected for object_ in reports.get(cluster, ClusterReport()).conflicts]
+    if foreign:
+        told = f'{_list(foreign)}: somebody else\'s, and left alone; remove it, or hand it over with annotation {ADOPT}: "true"'
+        conflicts.append(told)
+    said: Verdicts = {
+        "Conflict": Verdict("True", "Conflict", "; ".join(conflicts))
+        if conflicts
+        else Verdict("False", "NoConflict", "no object of a workload cluster is somebody else's")
+    }
+    said["ClustersApplied"] = _applied(name, selected, newest, reports, faults)
+    return said
+
+
+def _applied(
+    name: str,
+    selected: Sequence[tuple[str, str]],
+    newest: Mapping[tuple[str, str], Egress | None],
+    reports: Mapping[tuple[str, str], ClusterReport],
+    faults: Mapping[tuple[str, str], str],
+) -> Verdict:
+    if not selected:
+        if name == layers.BASE:
+            return Verdict("True", "NoClusters", "there is no workload cluster that this holds for")
+        return Verdict("False", "SelectsNothing", "spec.clusterSelector: no Cluster has such labels")
+    failed = [f"{'/'.join(one)}: {reports[one].failure}" for one in selected if one in reports and reports[one].failure]
+    kept = [one for one in selected if newest.get(one) is None]
+    waiting = [one for one in selected if one not in reports and one not in faults and one not in kept]
+    count = _counted(len(selected))
+    if failed:
+        return Verdict("False", "Failed", f"of {count}, {len(failed)} could not be written: {_list(failed)}")
+    if kept:
+        return Verdict("False", "KeepsLast", f"of {count}, {len(kept)} keep what they have, since their settings are invalid")
+    if waiting:
+        return Verdict("False", "InProgress", f"of {count}, {len(waiting)} wait to be written")
+    if faults.keys() & set(selected) or any(reports[one].conflicts for one in selected if one in reports):
+        return Verdict("False", "Conflict", "see the condition Conflict; all others have what the settings ask for")
+    return Verdict("True", "Applied", f"{count} have what the settings ask for")
+
+
+def _counted(number: int) -> str:
+    return "1 cluster" if number == 1 else f"{number:,} clusters"
+
+
+def _list(items: Iterable[str]) -> str:
+    items = list(items)
+    more = len(items) - _SHOWN
+    return ", ".join(items[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")

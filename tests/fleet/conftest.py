@@ -1,0 +1,29 @@
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from lab import cluster_api
+from lab.control_plane import ControlPlane
+from tests.fleet.apps import DEFINITION
+from tests.fleet.management import Management
+from tests.operator.clusters import admin
+
+from transom.manifests.definitions import definitions
+
+
+@pytest.fixture(scope="session")
+def management_plane() -> Iterator[ControlPlane]:
+    """An API server with Cluster API's kinds, Transom's and the App."""
+    with ControlPlane() as running:
+        running.apply([*definitions(), DEFINITION])
+        cluster_api.define(running)
+        running.kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
+        yield running
+
+
+@pytest.fixture
+async def management(management_plane: ControlPlane) -> AsyncIterator[Management]:
+    async with admin(management_plane) as client:
+        made = Management(management_plane, client)
+        await made.prepare()
+        yield made
+        await made.clean()

@@ -1,0 +1,282 @@
+"""The objects of workload clusters on a real API server: written once, kept, and gone when they are to be gone."""
+
+import asyncio
+
+import pytest
+import yaml
+from tests.fleet.management import Management
+from tests.fleet.manifests import ENCODED, NO_PROXY, PROXY, RFC_LINE, egress_proxy
+from tests.settings.bundles import certificate
+
+pytestmark = pytest.mark.lab
+VALUES, SYSTEMD, CA = "mycluster-cluster-values", "mycluster-systemd-proxy", "mycluster-egress-ca"
+ALL = (("ConfigMap", VALUES), ("Secret", VALUES), ("Secret", SYSTEMD))
+
+
+async def test_the_objects_of_a_cluster_are_written_once_and_a_restart_writes_nothing(management: Management) -> None:
+    await management.cluster()
+    await management.settings()
+    async with management.operator() as operator:
+        await management.until_objects(*ALL)
+        await management.settled(operator)
+        held = await management.get("Secret", SYSTEMD)
+        assert held is not None
+        (owner,) = held["metadata"]["ownerReferences"]
+        cluster = await management.get("Cluster", "mycluster")
+        assert cluster is not None
+        assert (owner["kind"], owner["name"], owner["uid"]) == ("Cluster", "mycluster", cluster["metadata"]["uid"])
+        assert owner["apiVersion"] == "cluster.x-k8s.io/v1beta2"
+        assert ENCODED.replace("%", "%%") in (await management.data("Secret", SYSTEMD) or {})["containerdProxy"]
+        values = await management.data("ConfigMap", VALUES)
+        assert values is not None
+        assert f"\n  noProxy: {RFC_LINE}\n" in values["values"]
+        assert (await management.until_condition("ClustersApplied", "Applied"))[0] == "True"
+        assert len(management.writes()) == 3
+        anchor = await management.get("ConfigMap", VALUES)
+        assert "hunter2" not in str(anchor)
+    since = management.audited()
+    async with management.operator() as operator:
+        await management.settled(operator)
+        assert management.writes(since) == []
+        # the whole first pass read no Secret but the key
+        assert not [entry for entry in _gets(management, since) if entry == management.org]
+
+
+def _gets(management: Management, since: int) -> list[str]:
+    entries = list(management.control_plane.audit())[since:]
+    found = [one["objectRef"] for one in entries if one["verb"] == "get" and "objectRef" in one]
+    return [reference.get("namespace", "") for reference in found if reference["resource"] == "secrets"]
+
+
+async def test_a_change_writes_each_object_once_and_what_does_not_change_not_at_all(management: Management) -> None:
+    await management.cluster()
+    await management.bundle(certificate("one"))
+    await management.settings(trustedCA={"name": "corp-ca"})
+    async with management.operator() as operator:
+        await management.until_objects(*ALL, ("ConfigMap", CA))
+        await management.settled(operator)
+        since = management.audited()
+        await management.settings("hunter2 other", trustedCA={"name": "corp-ca"})
+        await management.until_data("Secret", SYSTEMD, "containerdProxy", "hunter2%%20other")
+        await management.settled(operator)
+        # the ConfigMap of the values notes what is in the Secrets
+        wanted = [("patch", "configmaps", VALUES), ("patch", "secrets", VALUES), ("patch", "secrets", SYSTEMD)]
+        assert sorted(management.writes(since)) == sorted(wanted)
+
+
+async def test_a_proxy_of_its_own_and_items_of_its_own_are_one_object_each_and_go_with_it(management: Management) -> None:
+    for name in ("a", "b", "c"):
+        await management.cluster(name, labels={"env": name})
+    await management.settings()
+    async with management.operator():
+        for name in ("a", "b", "c"):
+            await management.until_data("ConfigMap", f"{name}-cluster-values", "values", RFC_LINE)
+        own = {"httpProxy": "http://own.example:8080", "httpsProxy": "http://own.example:8080"}
+        selector = {"matchExpressions": [{"key": "env", "operator": "In", "values": ["a", "b"]}]}
+        await management.put(egress_proxy("own", **own, clusterSelector=selector))
+        await management.put(egress_proxy("mesh", noProxy="mesh.example", clusterSelector={"matchLabels": {"env": "c"}}))
+        for name in ("a", "b"):
+            text = await management.until_data("Secret", f"{name}-systemd-proxy", "containerdProxy", "own.example")
+            assert "hunter2" not in text
+        await management.until_data("ConfigMap", "c-cluster-values", "values", f"{NO_PROXY},mesh.example,svc")
+        for name in ("own", "mesh"):
+            await management.client.delete(_resource(), name)
+        for name in ("a", "b"):
+            await management.until_data("Secret", f"{name}-systemd-proxy", "containerdProxy", "192.168.52.220")
+        await management.until_data("ConfigMap", "c-cluster-values", "values", f"noProxy: {RFC_LINE}\n")
+
+
+def _resource():  # type: ignore[no-untyped-def]
+    from transom.kube.resources import EGRESS_PROXIES
+
+    return EGRESS_PROXIES
+
+
+async def test_gone_means_gone(management: Management) -> None:
+    await management.cluster()
+    await management.cluster("other")
+    await management.settings()
+    others = tuple((kind, name.replace("mycluster", "other")) for kind, name in ALL)
+    async with management.operator():
+        await management.until_objects(*ALL, *others)
+        await management.client.delete(_clusters(), "other", management.org)
+        await management.until_objects(*ALL)
+        await management.client.delete(_resource(), "cluster")
+        await management.until_objects()
+    # gone also while nobody was looking
+    await management.settings()
+    async with management.operator():
+        await management.until_objects(*ALL)
+    await management.client.delete(_clusters(), "mycluster", management.org)
+    async with management.operator():
+        await management.until_objects()
+
+
+def _clusters():  # type: ignore[no-untyped-def]
+    from tests.fleet.management import CLUSTERS
+
+    return CLUSTERS
+
+
+async def test_what_is_somebody_elses_is_named_and_left_until_it_is_handed_over(management: Management) -> None:
+    theirs = {"kind": "Secret", "metadata": {"name": SYSTEMD, "namespace": management.org}, "data": {"theirs": "aHVudGVyMg=="}}
+    await management.put(theirs, "somebody")
+    await management.cluster()
+    await management.settings()
+    async with management.operator():
+        _, _, message = await management.until_condition("Conflict", "Conflict")
+        assert f"Secret {management.org}/{SYSTEMD}" in message
+        assert "transom.dev/adopt" in message
+        assert await management.data("Secret", SYSTEMD) == {"theirs": "hunter2"}
+        # settings removed: theirs stays
+        await management.client.delete(_resource(), "cluster")
+        await management.until_objects(("Secret", SYSTEMD))
+        await management.settings()
+        await management.until_objects(*ALL)
+        await management.merge("Secret", SYSTEMD, {"metadata": {"annotations": {"transom.dev/adopt": "true"}}}, management.org)
+        # an edit has it looked at before its time
+        await management.settings("hunter2 new")
+        await management.until_data("Secret", SYSTEMD, "containerdProxy", "hunter2%%20new")
+        await management.until_condition("Conflict", "NoConflict")
+        assert (await management.data("Secret", SYSTEMD) or {})["theirs"] == "hunter2"
+
+
+async def test_a_field_of_ours_is_put_back_and_one_of_theirs_is_kept(management: Management) -> None:
+    await management.cluster()
+    await management.settings()
+    async with management.operator() as operator:
+        await management.until_objects(*ALL)
+        await management.settled(operator)
+        await management.merge("ConfigMap", VALUES, {"data": {"values": "mine", "extra": "kept"}}, management.org)
+        await management.until_data("ConfigMap", VALUES, "values", RFC_LINE)
+        assert (await management.data("ConfigMap", VALUES) or {})["extra"] == "kept"
+        await management.merge("Secret", SYSTEMD, {"data": {"env": "aHVudGVyMg==", "extra": "a2VwdA=="}}, management.org)
+        # Secrets are not followed: at the next reading it is seen
+        controller = operator.controllers["fleet"]
+        controller._verify_at[management.org, "mycluster"] = 0.0  # type: ignore[attr-defined]
+        controller.queue.add((management.org, "mycluster"))
+        await management.until_data("Secret", SYSTEMD, "env", "HTTP_PROXY='")
+        assert (await management.data("Secret", SYSTEMD) or {})["extra"] == "kept"
+
+
+async def test_a_secret_that_somebody_deleted_comes_back_with_the_next_change(management: Management) -> None:
+    await management.cluster()
+    await management.settings()
+    async with management.operator() as operator:
+        await management.until_objects(*ALL)
+        await management.settled(operator)
+        from transom.kube.resources import SECRETS
+
+        await management.client.delete(SECRETS, SYSTEMD, management.org)
+        await management.settings("hunter2 new")
+        await management.until_data("Secret", SYSTEMD, "containerdProxy", "hunter2%%20new")
+
+
+async def test_invalid_settings_leave_every_cluster_what_it_has(management: Management) -> None:
+    await management.cluster()
+    await management.settings()
+    async with management.operator() as operator:
+        await management.until_objects(*ALL)
+        await management.settled(operator)
+        since = management.audited()
+        await management.settings(noProxy="*.example.com")
+        await management.until_condition("Valid", "Invalid")
+        await management.cluster("late")
+        await management.settled(operator)
+        assert management.writes(since) == []
+        assert (await management.until_condition("ClustersApplied", "KeepsLast"))[2].startswith("of 2 clusters, 2 keep")
+    # and a start with them does not take anything away
+    async with management.operator() as operator:
+        await management.settled(operator)
+        assert management.writes(since) == []
+
+
+async def test_networks_and_endpoint_come_when_they_are_known(management: Management) -> None:
+    bare = {"kind": "Cluster", "metadata": {"name": "mycluster", "namespace": management.org}}
+    await management.put(bare | {"spec": {"paused": True}})
+    await management.settings()
+    async with management.operator():
+        text = await management.until_data("ConfigMap", VALUES, "values", "noProxy: cluster.local,172.16.0.0/16")
+        assert yaml.safe_load(text).keys() == {"proxy", "cluster"}
+        await management.cluster()
+        await management.until_data("ConfigMap", VALUES, "values", f"noProxy: {RFC_LINE}\n")
+
+
+async def test_two_clusters_with_one_id_a_label_that_is_no_name_and_a_layer_that_selects_nothing(
+    management: Management,
+) -> None:
+    await management.cluster("old", labels={"giantswarm.io/cluster": "same"})
+    await asyncio.sleep(1.1)  # times of creation have seconds
+    await management.cluster("new", labels={"giantswarm.io/cluster": "same"}, host="10.9.9.9")
+    await management.cluster("odd", labels={"giantswarm.io/cluster": "No_Name"})
+    await management.settings()
+    await management.put(egress_proxy("lonely", noProxy="x.example", clusterSelector={"matchLabels": {"env": "none"}}))
+    async with management.operator():
+        await management.until_data("ConfigMap", "same-cluster-values", "values", RFC_LINE)
+        _, _, message = await management.until_condition("Conflict", "Conflict")
+        assert f"Cluster {management.org}/old and Cluster {management.org}/new have one id: the older, old, has it" in message
+        assert f"Cluster {management.org}/odd: metadata.labels[giantswarm.io/cluster] is no name" in message
+        assert (await management.until_condition("ClustersApplied", "SelectsNothing", "lonely"))[0] == "False"
+        # the younger inherits
+        await management.client.delete(_clusters(), "old", management.org)
+        await management.until_data("ConfigMap", "same-cluster-values", "values", "10.9.9.9")
+
+
+async def test_apps_that_ask_get_references_and_keep_their_values_objects(management: Management) -> None:
+    labels = {"giantswarm.io/cluster": "mycluster", "transom.dev/inject": "true"}
+
+    def app(name: str, labels: dict[str, str], **config: object) -> dict[str, object]:
+        spec = {"catalog": "default", "config": config} if config else {"catalog": "default"}
+        return {"kind": "App", "metadata": {"name": name, "namespace": management.org, "labels": labels}, "spec": spec}
+
+    reference = {"name": VALUES, "namespace": management.org}
+    own = {"name": "own", "namespace": management.org}
+    await management.put(app("empty", labels))
+    await management.put(app("half", labels, configMap=own))
+    await management.put(app("silent", {"giantswarm.io/cluster": "mycluster"}))
+    await management.cluster()
+    await management.settings()
+
+    async def config(name: str) -> dict[str, object] | None:
+        held = await management.get("App", name)
+        assert held is not None
+        found: dict[str, object] | None = held["spec"].get("config")
+        return found
+
+    async with management.operator() as operator:
+
+        async def injected() -> bool:
+            half = await config("half")
+            return await config("empty") == {"configMap": reference, "secret": reference} and half == {
+                "configMap": own,
+                "secret": reference,
+            }
+
+        await management.until(injected)
+        assert await config("silent") is None
+        await management.settled(operator)
+        # settings gone: who reads the values finds them without a proxy
+        await management.client.delete(_resource(), "cluster")
+        await management.until_objects(("ConfigMap", VALUES), ("Secret", VALUES))
+        assert await management.data("Secret", VALUES) == {"values": "{}\n"}
+        assert "proxy" not in str(await management.data("ConfigMap", VALUES))
+        # nobody asks any more: the references go, and then the objects
+        for name in ("empty", "half"):
+            await management.merge("App", name, {"metadata": {"labels": {"transom.dev/inject": None}}}, management.org)
+        await management.until_objects()
+        assert await config("half") == {"configMap": own}
+
+
+async def test_a_cluster_on_its_way_out_is_left_alone(management: Management) -> None:
+    await management.cluster(finalizers=["test.transom.dev/hold"])
+    await management.settings()
+    async with management.operator() as operator:
+        await management.until_objects(*ALL)
+        await management.client.delete(_clusters(), "mycluster", management.org)
+        await management.settled(operator)
+        since = management.audited()
+        await management.settings(httpProxy=PROXY.replace("3128", "3129"))
+        await management.settled(operator)
+        assert management.writes(since) == []
+        await management.merge("Cluster", "mycluster", {"metadata": {"finalizers": None}}, management.org)
+        await management.until_objects()
