@@ -1,25 +1,30 @@
 """Carry out a plan on a host: files, one script, and what became of it."""
 
 import asyncio
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
 
-from transom.hosts import script
+from transom.hosts import install_script, script
 from transom.hosts.directory import Directory, local, remote
 from transom.hosts.errors import FileRefused, Held, HostError, ImportFailed, RestartsFailed, ScriptFailed, Superseded
 from transom.hosts.gather import collect, install
 from transom.hosts.owner import Owner
-from transom.hosts.script import Patience, Script
+from transom.hosts.script import Patience
+from transom.hosts.template import Script
 from transom.hosts.transport import Run
+from transom.proxy.secret import Secret
 from transom.windows import reg
+from transom.windows.fetch import Fetched
 from transom.windows.gathering import Questions
 from transom.windows.plan import Plan
 from transom.windows.state import HostState
 
 _RESULT_LIMIT = 32768
+_FETCHED = re.compile(r"\d+ -?\d+ \d+ \d+")
 _UNFINISHED = "the restarts have not ended; they go on by themselves, and the next pass looks at them again"
 _BEFORE_LEAVING = 30
 """Seconds that a script may still take when the pass is called off."""
@@ -31,6 +36,8 @@ class Change(msgspec.Struct, frozen=True):
     after: HostState
     restarted: tuple[str, ...]
     error: HostError | None
+    fetched: tuple[Fetched, ...] | None = ()
+    """The tries of curl.exe; None where the host has none."""
 
 
 async def carry_out(
@@ -40,20 +47,24 @@ async def carry_out(
     questions: Questions,
     *,
     patience: Patience,
+    fetches: Sequence[Secret] = (),
     permit: Callable[[], object] = lambda: None,
 ) -> Change:
     """One exec channel: takes the host, imports, restarts, gathers again. Raises HostError where the host could not be taken.
 
     When it is called off before the script runs, nothing is changed; afterwards the script's end is waited for, at most
-    30 s. The restarts go on in any case. `permit` is asked right before the script is run; what it raises is raised here.
+    30 s. The restarts go on in any case. `permit` is asked right before the script is run; what it raises is raised
+    here. `fetches` are files for `curl.exe -K`, tried after the restarts.
     """
     owner = directory.owner
     pass_id = secrets.token_hex(4)
     name = f"p-{owner.tag}-{pass_id}"
     gathering = await install(directory, questions)
-    files = [script.change(plan, actual, owner, pass_id, gathering, patience=patience)]
+    files = [script.change(plan, actual, owner, pass_id, gathering, patience=patience, fetches=len(fetches))]
     if plan.edits:
         files.append(Script("change.reg", reg.render(plan.edits)))
+    files += install_script.files(plan)
+    files += [Script(f"fetch-{number}.txt", fetch.reveal().encode()) for number, fetch in enumerate(fetches)]
     await _put(directory, name, files)
     try:
         permit()
@@ -70,7 +81,7 @@ async def carry_out(
         raise told.refusal(owner)
     found = await collect(directory, ended, "change.cmd")
     result = _Result(found.parts.get("result.txt", b""))
-    return Change(found.state(questions), result.values("restarted"), result.trouble(plan, patience))
+    return Change(found.state(questions), result.values("restarted"), result.trouble(plan, patience), result.fetched())
 
 
 async def _put(directory: Directory, name: str, files: Sequence[Script]) -> None:
@@ -111,6 +122,11 @@ class _Result:
 
     def values(self, word: str) -> tuple[str, ...]:
         return tuple(line.removeprefix(f"{word} ") for line in self._lines if line.startswith(f"{word} "))
+
+    def fetched(self) -> tuple[Fetched, ...] | None:
+        if self.says("nocurl"):
+            return None
+        return tuple(Fetched(*map(int, text.split())) for text in self.values("fetched") if _FETCHED.fullmatch(text))
 
     def refusal(self, owner: Owner) -> HostError:
         """Why nothing was begun."""

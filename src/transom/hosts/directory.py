@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from transom.hosts.errors import DirectoryNotOurs, FileRefused
 from transom.hosts.owner import Owner
-from transom.hosts.script import BASE, Found, Script
+from transom.hosts.script import Found
+from transom.hosts.template import BASE, Script
 from transom.hosts.transport import Transport
 
 SFTP_BASE = BASE.replace("\\", "/")
@@ -15,7 +16,7 @@ _STALE = 3600
 """Seconds after which another owner's left-over is nobody's."""
 # g: gathered, p: a pass, t and v: a lock that was to be taken, or was taken away
 _TEMPORARY = re.compile(r"[gptv]-([0-9a-f]{8})-[0-9a-f]+(?:\.tmp)?")
-_KEPT = re.compile(r"gather-[0-9a-f]{12}\.cmd(?:\.[0-9a-f]+)?|generation")
+_KEPT = re.compile(r"gather-[0-9a-f]{12}\.cmd(?:\.[0-9a-f]+)?|generation|s-[0-9a-f]{64}(?:\.part)?")
 _LOCK = re.compile("lock")
 
 

@@ -8,7 +8,7 @@ from transom.hosts import script
 from transom.hosts.answers import Answers
 from transom.hosts.directory import Directory, local, remote
 from transom.hosts.errors import DirectoryNotOurs, ScriptFailed
-from transom.hosts.script import BASE, Script
+from transom.hosts.template import BASE, Script
 from transom.hosts.transport import Run
 from transom.windows.gathering import Questions
 from transom.windows.state import HostState

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
@@ -19,6 +19,8 @@ from transom.hosts.known_hosts import HostKeys
 from transom.hosts.owner import Owner, claim
 from transom.hosts.script import Patience
 from transom.hosts.transport import Transport, ssh
+from transom.proxy.secret import Secret
+from transom.windows.fetch import Fetched
 from transom.windows.gathering import LEDGER, Questions
 from transom.windows.ledger import LedgerError
 from transom.windows.plan import Plan
@@ -55,6 +57,12 @@ class PassResult(msgspec.Struct, frozen=True):
     channels: int = 0
     seconds: float = 0
     error: HostError | None = None
+    begun: bool = False
+    """Whether the change was begun: the host may have become another."""
+    waiting: bool = False
+    """Whether there was something to do, and it was not the host's turn."""
+    fetched: tuple[Fetched, ...] | None = ()
+    """What the host fetched after the change; None where it has no curl.exe."""
 
     @property
     def result(self) -> Literal["unchanged", "changed", "failed"]:
@@ -73,10 +81,16 @@ async def converge(
     planner: Planner,
     missing: Missing,
     dry_run: bool = False,
+    fetches: Sequence[Secret] = (),
+    admit: Callable[[], bool] = lambda: True,
 ) -> PassResult:
-    """Make the host what the planner wants over a connection of its own; every trouble of the host is in the result."""
+    """Make the host what the planner wants over a connection of its own; every trouble of the host is in the result.
+
+    After a change the host tries the `fetches` (files for `curl.exe -K`). `admit` is asked before a change: where it says no,
+    nothing is changed.
+    """
     begun = time.monotonic()
-    work = _Pass(settings, questions, planner=planner, missing=missing, dry_run=dry_run)
+    work = _Pass(settings, questions, planner, missing, admit=(lambda: False) if dry_run else admit, fetches=fetches)
     error: HostError | None = None
     try:
         with _claimed(settings, access, needed=not dry_run) as alone:
@@ -127,9 +141,18 @@ def _directory(transport: Transport, owner: Owner, *, alone: bool) -> Directory:
 class _Pass:
     """The steps of a pass, and how far it came."""
 
-    def __init__(self, settings: Settings, questions: Questions, *, planner: Planner, missing: Missing, dry_run: bool) -> None:
-        self._settings, self._questions, self._dry_run = settings, questions, dry_run
-        self._planner, self._missing = planner, missing
+    def __init__(
+        self,
+        settings: Settings,
+        questions: Questions,
+        planner: Planner,
+        missing: Missing,
+        *,
+        admit: Callable[[], bool],
+        fetches: Sequence[Secret],
+    ) -> None:
+        self._settings, self._questions = settings, questions
+        self._planner, self._missing, self._admit, self._fetches = planner, missing, admit, fetches
         self.result = PassResult()
 
     async def run(self, transport: Transport, *, alone: bool) -> None:
@@ -151,11 +174,21 @@ class _Pass:
             self._note(before=state)
         plan = self._planner(state)
         self._note(plan=plan)
-        if not plan or self._dry_run:
+        if not plan or not self._admit():
+            self._note(waiting=bool(plan))
             await _leave(directory, state)
             return
-        done = await carry_out(directory, plan, state, asked, patience=self._settings.patience, permit=self._settings.permit)
-        self._note(after=done.after, restarted=done.restarted, error=done.error)
+        self._note(begun=True)
+        done = await carry_out(
+            directory,
+            plan,
+            state,
+            asked,
+            patience=self._settings.patience,
+            fetches=self._fetches,
+            permit=self._settings.permit,
+        )
+        self._note(after=done.after, restarted=done.restarted, error=done.error, fetched=done.fetched)
         if done.error is None and (rest := self._planner(done.after)):
             self._note(error=NotConverged(_differences(rest)))
         await _leave(directory, done.after)

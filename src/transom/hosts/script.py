@@ -5,23 +5,22 @@ is `cmd.exe /d /c PATH`, the path made of letters, digits, `\`, `:`, `.`, `_` an
 """
 
 import hashlib
-import importlib.resources
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
 from transom.hosts.errors import NotExpressible
+from transom.hosts.install_script import job_blocks, work_blocks
 from transom.hosts.owner import Owner
+from transom.hosts.template import BASE, Script, filled, render, template
+from transom.windows.fetch import MARK
 from transom.windows.gathering import BOOT, ENVIRONMENT, LEDGER, RESTARTS, SERVICES, Questions
 from transom.windows.plan import Plan
 from transom.windows.registry import Registry
 from transom.windows.state import HostState
-
-BASE = r"C:\ProgramData\Transom"
-"""Where everything of ours lies that is not in the registry."""
 
 _SERVICE = re.compile(r"[A-Za-z0-9_.-]+")
 # a service of somebody else's may have blanks and more in its name, but nothing that cmd reads, and no letter whose code
@@ -29,18 +28,9 @@ _SERVICE = re.compile(r"[A-Za-z0-9_.-]+")
 _SERVICE_IN_JOB = re.compile(r"[A-Za-z0-9_.$@#+,;=~()\[\]{}' -]+")
 _KEY = re.compile(r"HKEY_LOCAL_MACHINE(?:\\[A-Za-z0-9_.(){}# -]+)+")
 _COMMAND = re.compile(r"cmd\.exe /d /c [A-Za-z0-9\\:._-]+")
-_BLANK_LINES = re.compile(r"^[ \t]*\n", re.MULTILINE)
-_PLACEHOLDER = re.compile(r"@([A-Z]+)@")
 
 Found = Literal["made", "found"]
 """Whether the base directory was made by this pass."""
-
-
-class Script(msgspec.Struct, frozen=True):
-    """A script's file name and its bytes."""
-
-    name: str
-    content: bytes
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -60,7 +50,11 @@ class Patience(msgspec.Struct, frozen=True):
 
     def total(self, plan: Plan) -> int:
         """Seconds that the restarts of a plan may take together; looking costs time as well as waiting."""
-        return 60 + 2 * (sum(map(self.stopping, plan.stop)) + sum(map(self.starting, plan.start)))
+        return (
+            60
+            + 10 * len(plan.install.create + plan.install.configure + plan.install.delete)
+            + 2 * (sum(map(self.stopping, plan.stop)) + sum(map(self.starting, plan.start)))
+        )
 
 
 def command(path: str) -> str:
@@ -74,13 +68,13 @@ def command(path: str) -> str:
 @lru_cache(maxsize=256)
 def gather(questions: Questions, owner: Owner, base: Found = "found") -> Script:
     """The script that reads the answers to `questions`; its name carries the hash of its content. Raises NotExpressible."""
-    content = _render(
+    content = render(
         "gather.cmd",
         {
             "TAG": owner.tag,
             "LEDGER": LEDGER,
             "SERVICES": SERVICES,
-            "SECURE": _template(f"secure-{base}.cmd").replace("@BASE@", BASE),
+            "SECURE": template(f"secure-{base}.cmd").replace("@BASE@", BASE),
             "QUESTIONS": "\n".join(_calls(questions)),
         },
     )
@@ -110,20 +104,23 @@ def _key(path: str) -> str:
     return path
 
 
-def change(plan: Plan, actual: HostState, owner: Owner, pass_id: str, gathering: Script, *, patience: Patience) -> Script:
+def change(
+    plan: Plan, actual: HostState, owner: Owner, pass_id: str, gathering: Script, *, patience: Patience, fetches: int = 0
+) -> Script:
     """The script that takes the host, imports `change.reg`, and reads the host again with `gathering`.
 
+    Before that it lets curl.exe read `fetch-0.txt` and so on, `fetches` files, until one of them brings something.
     Called with `job` it stops and starts the plan's services; a service of its own calls it so, apart from the connection.
     Raises NotExpressible.
     """
-    restarts = bool(plan.stop or plan.start)
+    restarts = bool(plan.stop or plan.start or plan.install)
     if restarts:
-        handing_over = _template("hand-over.cmd")
+        handing_over = template("hand-over.cmd")
     elif plan.forget:
         handing_over = f'"%REG%" delete "{LEDGER}" /f /reg:64 >nul 2>nul'
     else:
         handing_over = ""
-    content = _render(
+    content = render(
         "change.cmd",
         {
             "TAG": owner.tag,
@@ -134,12 +131,18 @@ def change(plan: Plan, actual: HostState, owner: Owner, pass_id: str, gathering:
             "GENERATION": "-" if owner.generation is None else str(owner.generation),
             "GATHER": gathering.name,
             "WAIT": str(patience.total(plan)),
-            "IMPORT": _template("import.cmd") if plan.edits else "",
+            "IMPORT": template("import.cmd") if plan.edits else "",
             "JOB": handing_over,
-            "RESTARTING": _filled("job.cmd", _restarts(plan, actual, patience)) if restarts else "",
+            "FETCHING": filled("fetch.cmd", {"MARK": MARK, "FETCHES": _fetches(fetches)}) if fetches else "",
+            "RESTARTING": filled("job.cmd", _restarts(plan, actual, patience) | job_blocks(plan, pass_id)) if restarts else "",
+            **work_blocks(plan),
         },
     )
     return Script("change.cmd", content)
+
+
+def _fetches(count: int) -> str:
+    return "\n".join(f"call :fetch {number}\nif defined FETCHED goto fetched" for number in range(count))
 
 
 def _restarts(plan: Plan, actual: HostState, patience: Patience) -> dict[str, str]:
@@ -178,16 +181,3 @@ def _service_in_job(name: str) -> str:
     if not _SERVICE_IN_JOB.fullmatch(name):
         raise NotExpressible(f"the service name {name!r} has characters that a script cannot hold; restart it by hand")
     return name
-
-
-def _render(name: str, values: Mapping[str, str]) -> bytes:
-    return _BLANK_LINES.sub("", _filled(name, values) + "\n").replace("\n", "\r\n").encode("ascii")
-
-
-def _filled(name: str, values: Mapping[str, str]) -> str:
-    return _PLACEHOLDER.sub(lambda found: {"BASE": BASE, **values}[found[1]], _template(name))
-
-
-@cache
-def _template(name: str) -> str:
-    return (importlib.resources.files("transom.hosts") / "scripts" / name).read_text("ascii")

@@ -28,6 +28,14 @@ class Run(msgspec.Struct, frozen=True):
     lines: tuple[str, ...]
 
 
+class Found(msgspec.Struct, frozen=True):
+    """What is at a path: its size in bytes, when it changed (seconds since 1970), whether it is a directory."""
+
+    size: int
+    modified: int
+    directory: bool
+
+
 class Transport(Protocol):
     r"""A way to one host. Paths of files are `C:/…`; those of scripts are `C:\…`.
 
@@ -51,6 +59,14 @@ class Transport(Protocol):
 
     async def modified(self, path: str) -> int | None:
         """When a file or directory changed, in seconds of the host's clock; None where there is none. Raises FileRefused."""
+        ...
+
+    async def look(self, path: str) -> Found | None:
+        """What is at a path; None where there is nothing. Raises FileRefused."""
+        ...
+
+    async def send(self, path: str, chunks: AsyncIterator[bytes], offset: int, modified: int) -> None:
+        """Write a file from `offset` on, one chunk after the other, and give it its time. Raises FileRefused."""
         ...
 
     async def names(self, path: str) -> Sequence[str]:
@@ -79,6 +95,7 @@ class _File(Protocol):
 
     async def read(self, size: int, offset: int) -> bytes: ...
     async def write(self, data: bytes, offset: int) -> int: ...
+    async def setstat(self, attrs: asyncssh.SFTPAttrs) -> None: ...
     async def close(self) -> None: ...
 
 
@@ -140,9 +157,30 @@ class SshTransport:
 
     async def modified(self, path: str) -> int | None:
         """As Transport says."""
+        found = await self.look(path)
+        return found.modified if found else None
+
+    async def send(self, path: str, chunks: AsyncIterator[bytes], offset: int, modified: int) -> None:
+        """As Transport says."""
+        sftp = await self._files()
+        flags = asyncssh.FXF_WRITE | asyncssh.FXF_CREAT | (0 if offset else asyncssh.FXF_TRUNC)
+        file = cast(_File, await self._asked(sftp.open(path, flags, encoding=None), path))
+        try:
+            async for chunk in chunks:
+                await self._asked(file.write(chunk, offset), path)
+                offset += len(chunk)
+            await self._asked(file.setstat(asyncssh.SFTPAttrs(atime=modified, mtime=modified)), path)
+        finally:
+            # a cut transfer goes on where the file ends
+            await self._asked(file.close(), path)
+
+    async def look(self, path: str) -> Found | None:
+        """As Transport says."""
         sftp = await self._files()
         try:
-            return (await self._limited(sftp.stat(path))).mtime
+            attributes = await self._limited(sftp.stat(path))
+            directory = attributes.type == asyncssh.FILEXFER_TYPE_DIRECTORY
+            return Found(attributes.size or 0, attributes.mtime or 0, directory)
         except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath):
             return None
         except asyncssh.SFTPError as error:

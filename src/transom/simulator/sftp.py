@@ -122,12 +122,12 @@ class Sftp(asyncssh.SFTPServer):
         return await self._request("fstat", _name(file_obj), lambda: _attributes(_handle(file_obj).file))
 
     async def setstat(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
-        """Modes and owners mean nothing to Windows."""
-        await self._request("setstat", path, lambda: self._node(path) and None)
+        """Sets the time; modes and owners mean nothing to Windows."""
+        await self._request("setstat", path, lambda: _set_time(self._node(path), attrs))
 
     async def fsetstat(self, file_obj: object, attrs: asyncssh.SFTPAttrs) -> None:
-        """Modes and owners mean nothing to Windows."""
-        await self._request("fsetstat", _name(file_obj), lambda: None)
+        """Sets the time; modes and owners mean nothing to Windows."""
+        await self._request("fsetstat", _name(file_obj), lambda: _set_time(_handle(file_obj).file, attrs))
 
     async def mkdir(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
         """Makes a directory."""
@@ -189,6 +189,11 @@ def _handle(file_obj: object) -> Handle:
     if not isinstance(file_obj, Handle):
         raise asyncssh.SFTPInvalidHandle("Invalid handle")
     return file_obj
+
+
+def _set_time(node: Node, attrs: asyncssh.SFTPAttrs) -> None:
+    if attrs.mtime is not None:
+        node.modified = attrs.mtime
 
 
 def _name(file_obj: object) -> bytes:

@@ -36,9 +36,10 @@ class Removal(msgspec.Struct, frozen=True):
 
 
 class Install(msgspec.Struct, frozen=True):
-    """What is done between the stops and the starts of a plan, in this order; `edits` are imported last of it.
+    """What is done between the stops and the starts of a plan.
 
-    `directories` are made, parents first. Services of `configure` exist and get another configuration.
+    `directories` are made, parents first; those of `leave` are removed where they are empty. Services of `configure` exist and
+    get another configuration. `edits` are imported after services were made, `lines` of the ledger when nothing went wrong.
     """
 
     directories: tuple[str, ...] = ()
@@ -49,6 +50,7 @@ class Install(msgspec.Struct, frozen=True):
     remove: tuple[Removal, ...] = ()
     leave: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
+    lines: tuple[Edit, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""

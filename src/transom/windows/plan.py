@@ -13,7 +13,7 @@ from transom.windows import certificates, installation, ledger, reg
 from transom.windows.environment import NAMES, UNMASKED, Change, Wish, merge_machine, merge_service
 from transom.windows.gathering import ENVIRONMENT, LEDGER, RESTARTS, SERVICES
 from transom.windows.installation import Install
-from transom.windows.ledger import INSTALLED, Held, Ledger, Note, ServiceEnvironment, Trusted
+from transom.windows.ledger import INSTALLED, Held, Ledger, Note, Prepared, ServiceEnvironment, Trusted
 from transom.windows.registry import (
     CreateKey,
     DeleteKey,
@@ -38,8 +38,8 @@ class Plan(msgspec.Struct, frozen=True):
     running, its note becomes `running` before it is stopped; when it is stopped, its note is cleared and it stays stopped).
     A note is cleared when its service was seen running. With `forget` the ledger's key goes after the last note.
     `warnings` are for people: what the plan leaves as it is although the settings ask for more.
-    With `prepare`, Windows itself comes first, and the plan holds nothing else but `edits` that say it is done, imported after
-    it. With `boot_pending` nothing can be done before the host has booted.
+    With `prepare`, Windows itself comes first, and the plan holds nothing else but the ledger's lines of it, imported
+    afterwards: `prepared`, or `pending` where the host has to boot. With `boot_pending` nothing can be done before it has.
     """
 
     steps: tuple[Step, ...] = ()
@@ -50,6 +50,8 @@ class Plan(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     install: Install = Install()
     prepare: Preparation | None = None
+    prepared: tuple[Edit, ...] = ()
+    pending: tuple[Edit, ...] = ()
     boot_pending: bool = False
 
     def __bool__(self) -> bool:
@@ -88,8 +90,11 @@ class _Planner:
         self.warnings: list[str] = list(self.decision.warnings)
 
     def plan(self) -> Plan:
-        if self.decision.prepare is not None or self.decision.boot_pending:
-            return Plan(tuple(self.steps), prepare=self.decision.prepare, boot_pending=self.decision.boot_pending)
+        if self.decision.boot_pending:
+            return Plan(boot_pending=True)
+        if self.decision.prepare is not None:
+            prepared, pending = (self._prepared(self.decision.prepare, boot) for boot in (None, self.actual.boot))
+            return Plan(tuple(self.steps), prepare=self.decision.prepare, prepared=prepared, pending=pending)
         masks = self._machine_environment()
         self._service_environments(masks)
         self._certificates()
@@ -115,6 +120,10 @@ class _Planner:
             install=install,
         )
 
+    def _prepared(self, preparation: Preparation, boot: int | None) -> tuple[Edit, ...]:
+        done = msgspec.structs.replace(self.old.installed, prepared=Prepared(preparation, boot))
+        return ledger.edits(self.actual.registry, msgspec.structs.replace(self.ledger, installed=done))
+
     def _install(self, wanted: Ledger, changed: tuple[Edit, ...]) -> Install:
         """The installation with what is imported after it: services' values, then the ledger's lines that go."""
         decided = self.decision.install
@@ -124,7 +133,7 @@ class _Planner:
             self.actual.registry.apply(changed), msgspec.structs.replace(wanted, installed=self.decision.after)
         )
         lines = [edit for edit in after if (edit.path + "\\").casefold().startswith(INSTALLED.casefold() + "\\")]
-        return msgspec.structs.replace(decided, edits=(*services, *own, *lines))
+        return msgspec.structs.replace(decided, edits=(*services, *own), lines=tuple(lines))
 
     def _start(self, stop: tuple[str, ...]) -> tuple[str, ...]:
         """What was stopped and stays, and what has to run; in the order that dependencies and the payload ask for."""
@@ -353,7 +362,7 @@ def _leaf(path: str) -> str:
 def after(actual: HostState, planned: Plan) -> HostState:
     """What a gather should find once `planned` was carried out."""
     actual = installation.after(actual, planned.install)
-    registry = actual.registry.apply(planned.edits).apply(planned.install.edits)
+    registry = actual.registry.apply(planned.edits).apply((*planned.install.edits, *planned.install.lines, *planned.prepared))
     restarts = registry.key(RESTARTS)
     for named in list((restarts.values or {}).values()) if restarts else []:
         registry = registry.apply([DeleteValue(RESTARTS, named.name)])

@@ -12,7 +12,9 @@ set "JOB=TransomRestart"
 set "SC=%SystemRoot%\System32\sc.exe"
 set "REG=%SystemRoot%\System32\reg.exe"
 set "CMD=%SystemRoot%\System32\cmd.exe"
+set "POWERSHELL=%SystemRoot%\System32\WindowsPowerShell\v1.0\powershell.exe"
 set "PING=%SystemRoot%\System32\ping.exe"
+set "CURL=%SystemRoot%\System32\curl.exe"
 set "RESULT=%HERE%\result.txt"
 if "%~1"=="job" goto job
 
@@ -104,12 +106,14 @@ echo restarting 1>&2
 if %WAITED% GTR 3 "%PING%" -n 2 127.0.0.1 >nul
 goto follow
 :unfinished
+del /q "%HERE%\fetch-*.txt" 2>nul
 >>"%RESULT%" echo unfinished
 exit /b 1
 :gather
 if defined OVER exit /b 1
 if exist "%HERE%\restarts.txt" type "%HERE%\restarts.txt" >>"%RESULT%"
 del "%HERE%\job-started" 2>nul
+@FETCHING@
 set "TRANSOM_PASS=%PASS%"
 call "%BASE%\@GATHER@"
 exit /b 0
@@ -127,9 +131,15 @@ if %SEEN%==%GENERATION% goto import
 move /y "%HERE%\generation" "%BASE%\generation" >nul
 :import
 >>"%RESULT%" echo begun
+@VERIFY@
+@PREPARE@
 @IMPORT@
 @JOB@
 exit /b 0
+
+@VERIFYING@
+
+@PREPARING@
 
 :superseded
 >>"%RESULT%" echo superseded %SEEN%

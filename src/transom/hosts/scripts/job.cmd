@@ -23,6 +23,7 @@ if not exist "%LOCK%\%PASS%" exit
 >"%RESULT%" echo begun
 @FLAGS@
 @STOPS@
+@INSTALL@
 :starts
 @STARTS@
 @FORGET@
@@ -126,3 +127,5 @@ exit /b 0
 >>"%RESULT%" echo unstarted %STATE% %~2
 set "UNWELL=1"
 exit /b 0
+
+@INSTALLING@

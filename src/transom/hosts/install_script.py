@@ -1,0 +1,106 @@
+"""The parts of a change script that prepare Windows, place files and make services: names and paths, and no values."""
+
+import re
+from collections.abc import Iterator
+
+from transom.hosts.errors import NotExpressible
+from transom.hosts.template import Script, filled, template
+from transom.windows import reg
+from transom.windows.gathering import SERVICES
+from transom.windows.installation import Install
+from transom.windows.plan import Plan
+from transom.windows.service import Configuration
+from transom.windows.state import Preparation
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_PATH = re.compile(r"C:(?:\\[A-Za-z0-9_.(){}#~ +=@,-]+)+")
+_BEFORE_QUOTE = re.compile(r'(\\*)"')
+_AT_END = re.compile(r"(\\+)\Z")
+
+
+def work_blocks(plan: Plan) -> dict[str, str]:
+    """What is done while the script holds the host and before anything is stopped."""
+    hashes = {place.sha256: None for place in plan.install.place}
+    checks = "\n".join(f"call :verify {sha256}" for sha256 in hashes)
+    return {
+        "VERIFY": filled("verify.cmd", {"CHECKS": checks}) if hashes else "",
+        "VERIFYING": template("verifying.cmd") if hashes else "",
+        "PREPARE": filled("prepare.cmd", {"STEPS": "\n".join(_preparations(plan.prepare))}) if plan.prepare else "",
+        "PREPARING": template("preparing.cmd") if plan.prepare else "",
+    }
+
+
+def job_blocks(plan: Plan, pass_id: str) -> dict[str, str]:
+    """What is done between the stops and the starts. Raises NotExpressible."""
+    if not plan.install:
+        return {"INSTALL": "", "INSTALLING": ""}
+    values = {"STEPS": "\n".join(_steps(plan.install)), "ID": pass_id, "SERVICES": SERVICES}
+    return {"INSTALL": template("install.cmd"), "INSTALLING": filled("installing.cmd", values)}
+
+
+def files(plan: Plan) -> Iterator[Script]:
+    """What the script reads: the values that it must not hold itself."""
+    install = plan.install
+    for number, made in enumerate((*install.create, *install.configure)):
+        yield Script(f"image-{number}.txt", (_quoted(made.image) + "\r\n").encode("ascii"))
+    if install.edits:
+        yield Script("install.reg", reg.render(install.edits))
+    if install.lines:
+        yield Script("ledger.reg", reg.render(install.lines))
+    if plan.prepare:
+        yield Script("prepared.reg", reg.render(plan.prepared))
+        yield Script("pending.reg", reg.render(plan.pending))
+
+
+def _preparations(preparation: Preparation) -> Iterator[str]:
+    for directory in preparation.directories:
+        yield f"call :owned {_path(directory)}\nif defined FAILED exit /b 0"
+    for port in preparation.ports:
+        yield f"call :port {port}\nif defined FAILED exit /b 0"
+    if preparation.containers:
+        yield "call :containers\nif defined FAILED exit /b 0"
+    if preparation.name:
+        yield f"call :name {_name(preparation.name)}\nif defined FAILED exit /b 0"
+
+
+def _steps(install: Install) -> Iterator[str]:
+    made = {path.casefold() for path in install.directories}
+    for path in install.directories:
+        inherits = path.rpartition("\\")[0].casefold() in made
+        yield f"call :directory {_path(path)} {'inherit' if inherits else 'own'}"
+    for name in install.delete:
+        yield f'call :delete "{_name(name)}"'
+    for removal in install.remove:
+        yield f"call :remove {_path(removal.path)} {'back' if removal.back else '-'}"
+    for place in install.place:
+        yield f"call :place {place.sha256} {_path(place.path)} {'aside' if place.aside else '-'}"
+    numbered = list(enumerate((*install.create, *install.configure)))
+    for number, configuration in numbered:
+        step = "create" if number < len(install.create) else "configure"
+        yield f"call :{step} {number} {_arguments(configuration)}"
+        if configuration.restart_seconds is not None:
+            yield f'call :failure "{configuration.name}" {configuration.restart_seconds * 1000}'
+    for path in install.leave:
+        yield f"rmdir {_path(path)} 2>nul"
+
+
+def _arguments(configuration: Configuration) -> str:
+    depends = "/".join(map(_name, configuration.depends)) or "/"
+    return f'"{_name(configuration.name)}" {"auto" if configuration.automatic else "demand"} "{depends}"'
+
+
+def _quoted(image: str) -> str:
+    """A command line as one argument between quotes (Microsoft: "Parsing C command-line arguments")."""
+    return _AT_END.sub(r"\1\1", _BEFORE_QUOTE.sub(r'\1\1\\"', image))
+
+
+def _name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise NotExpressible(f"the name {name!r} cannot be written into a script")
+    return name
+
+
+def _path(path: str) -> str:
+    if not _PATH.fullmatch(path):
+        raise NotExpressible(f"the path {path!r} cannot be written into a script")
+    return f'"{path}"'

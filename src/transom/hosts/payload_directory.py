@@ -1,0 +1,88 @@
+"""A payload's directory: `payload.yaml` and the files that it names, each known by its hash."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+from transom.proxy.finding import Finding, Place
+from transom.sources.payload import FILE, PayloadError, read_payload
+from transom.windows.payload import Payload
+from transom.windows.worker import Artifact
+
+CHUNK = 512 * 1024
+"""Bytes of a file that one transfer holds in memory."""
+
+
+class PayloadDirectory:
+    """The payload, its artifacts by source or URL, and their content by hash. One for all hosts; nothing of it changes."""
+
+    def __init__(self, path: Path, payload: Payload, artifacts: Mapping[str, Artifact], scripts: Mapping[str, bytes]) -> None:
+        self.path, self.payload, self.artifacts, self.scripts = path, payload, artifacts, scripts
+        self._files = {artifact.sha256: _place(path, name, artifact.sha256) for name, artifact in artifacts.items()}
+
+    @classmethod
+    def open(cls, path: Path) -> "PayloadDirectory":
+        """Read a directory; every file is hashed once. Raises PayloadError, naming the file."""
+        file = path / FILE
+        try:
+            payload = read_payload(file.read_bytes(), str(file))
+        except OSError as error:
+            raise PayloadError((_missing(file, error),)) from None
+        findings: list[Finding] = []
+        artifacts: dict[str, Artifact] = {}
+        place = Place(str(file), "Payload")
+        for index, entry in enumerate(payload.files):
+            name = entry.source or entry.url
+            if not name or name in artifacts:
+                continue
+            source = _place(path, name, entry.sha256)
+            try:
+                artifacts[name] = found = _hashed(source)
+            except OSError as error:
+                hint = "; run transom payload build" if entry.url else ""
+                message = f"{source} cannot be read: {error.strerror}{hint}"
+                findings.append(place.error(("files", index, "source" if entry.source else "url"), message))
+                continue
+            if entry.sha256 and entry.sha256 != found.sha256:
+                message = f"{source} has another hash, {found.sha256}"
+                findings.append(place.error(("files", index, "sha256"), message))
+        scripts: dict[str, bytes] = {}
+        for index, variable in enumerate(payload.variables):
+            if variable.script:
+                try:
+                    scripts[variable.name] = (path / variable.script).read_bytes()
+                except OSError as error:
+                    message = f"{path / variable.script} cannot be read: {error.strerror}"
+                    findings.append(place.error(("variables", index, "script"), message))
+        if findings:
+            raise PayloadError(tuple(findings))
+        return cls(path, payload, artifacts, scripts)
+
+    async def chunks(self, sha256: str, offset: int) -> AsyncIterator[bytes]:
+        """The content of an artifact from `offset` on, `CHUNK` bytes at a time. Raises OSError."""
+        file = await asyncio.to_thread(self._files[sha256].open, "rb")
+        try:
+            file.seek(offset)
+            while chunk := await asyncio.to_thread(file.read, CHUNK):
+                yield chunk
+        finally:
+            file.close()
+
+
+def downloaded(path: Path, sha256: str) -> Path:
+    """Where `transom payload build` puts a file that was fetched."""
+    return path / "downloads" / sha256
+
+
+def _place(path: Path, name: str, sha256: str) -> Path:
+    return downloaded(path, sha256) if name.startswith("https://") else path / name
+
+
+def _hashed(path: Path) -> Artifact:
+    with path.open("rb") as file:
+        return Artifact(hashlib.file_digest(file, "sha256").hexdigest(), file.tell())
+
+
+def _missing(file: Path, error: OSError) -> Finding:
+    return Finding("error", str(file), "", "", f"cannot be read: {error.strerror}")

@@ -1,0 +1,114 @@
+:install
+@STEPS@
+if not exist "%HERE%\install.reg" goto lines
+"%REG%" import "%HERE%\install.reg" /reg:64 >nul 2>nul
+if not errorlevel 1 goto imported
+>>"%RESULT%" echo notimported
+set "UNWELL=1"
+:imported
+del "%HERE%\install.reg" 2>nul
+:lines
+if defined UNWELL exit /b 0
+if exist "%HERE%\ledger.reg" "%REG%" import "%HERE%\ledger.reg" /reg:64 >nul 2>nul
+exit /b 0
+
+rem %1 path, %2 own (closed to others) or inherit
+:directory
+mkdir "%~1" 2>nul
+if not exist "%~1\" goto nodirectory
+if not "%~2"=="own" exit /b 0
+"%SystemRoot%\System32\icacls.exe" "%~1" /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F >nul 2>nul
+"%SystemRoot%\System32\icacls.exe" "%~1" /setowner *S-1-5-32-544 >nul 2>nul
+exit /b 0
+:nodirectory
+>>"%RESULT%" echo nodirectory %~1
+set "UNWELL=1"
+exit /b 0
+
+rem %1 hash, %2 path, %3 aside: what was there before the first time is kept
+:place
+set "STAGED=%BASE%\s-%~1"
+if not exist "%~2" goto free
+if not "%~3"=="aside" goto old
+if exist "%~2.transom-before" goto old
+ren "%~2" "%~nx2.transom-before" 2>nul
+goto free
+rem A program in use cannot be removed, but it can get another name; it goes when nobody uses it any more.
+:old
+del "%~2.transom-old*" 2>nul
+del "%~2" 2>nul
+if not exist "%~2" goto free
+ren "%~2" "%~nx2.transom-old-@ID@" 2>nul
+:free
+if exist "%~2" goto unplaced
+move /y "%STAGED%" "%~2" >nul 2>nul
+if exist "%~2" exit /b 0
+:unplaced
+>>"%RESULT%" echo unplaced %~2
+set "UNWELL=1"
+exit /b 0
+
+rem %1 path, %2 back: what was kept beside it gets its name again
+:remove
+del "%~1.transom-old*" 2>nul
+del "%~1" 2>nul
+if exist "%~1" ren "%~1" "%~nx1.transom-old-@ID@" 2>nul
+if exist "%~1" goto unremoved
+if not "%~2"=="back" exit /b 0
+if exist "%~1.transom-before" ren "%~1.transom-before" "%~nx1" 2>nul
+exit /b 0
+:unremoved
+>>"%RESULT%" echo unremoved %~1
+set "UNWELL=1"
+exit /b 0
+
+rem %1 number, %2 name, %3 auto or demand, %4 what it depends on (a/b), or /
+:create
+set "TRIES=0"
+set "DEPEND=depend= %~4"
+if "%~4"=="/" set "DEPEND="
+:creating
+for /f "usebackq delims=" %%a in ("%HERE%\image-%1.txt") do "%SC%" create "%~2" binPath= "%%a" start= %3 %DEPEND% >nul 2>nul
+"%SC%" query "%~2" >nul 2>nul
+if not errorlevel 1 exit /b 0
+rem One of that name that was deleted goes when nobody looks at it any more.
+set /a TRIES+=1
+if %TRIES% GTR 20 goto uncreated
+"%PING%" -n 2 127.0.0.1 >nul
+goto creating
+:uncreated
+>>"%RESULT%" echo uncreated %~2
+set "UNWELL=1"
+exit /b 0
+
+rem %1 name, %2 milliseconds before each restart
+:failure
+"%SC%" failure "%~1" reset= 86400 actions= restart/%2/restart/%2/restart/%2 >nul 2>nul
+"%SC%" failureflag "%~1" 1 >nul 2>nul
+exit /b 0
+
+rem As :create; a service that cannot be reconfigured is made anew, with all that its key held.
+:configure
+for /f "usebackq delims=" %%a in ("%HERE%\image-%1.txt") do "%SC%" config "%~2" binPath= "%%a" start= %3 depend= %4 >nul 2>nul
+if not errorlevel 1 exit /b 0
+"%REG%" export "@SERVICES@\%~2" "%HERE%\kept.reg" /y /reg:64 >nul 2>nul
+call :delete %2
+call :create %1 %2 %3 %4
+"%REG%" import "%HERE%\kept.reg" /reg:64 >nul 2>nul
+del "%HERE%\kept.reg" 2>nul
+exit /b 0
+
+:delete
+set "TRIES=0"
+:deleting
+"%SC%" delete "%~1" >nul 2>nul
+"%SC%" query "%~1" >nul 2>nul
+if errorlevel 1 exit /b 0
+set /a TRIES+=1
+if %TRIES% GTR 30 goto undeleted
+"%PING%" -n 2 127.0.0.1 >nul
+goto deleting
+:undeleted
+>>"%RESULT%" echo undeleted %~1
+set "UNWELL=1"
+exit /b 0

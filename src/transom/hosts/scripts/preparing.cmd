@@ -1,0 +1,38 @@
+rem 3010: done, and the host has to boot (ERROR_SUCCESS_REBOOT_REQUIRED)
+:containers
+"%SystemRoot%\System32\dism.exe" /online /enable-feature /featurename:Containers /all /norestart 1>&2
+if "%ERRORLEVEL%"=="0" exit /b 0
+if not "%ERRORLEVEL%"=="3010" goto nofeature
+set "BOOT_FOR=%BOOT_FOR% containers"
+exit /b 0
+:nofeature
+>>"%RESULT%" echo unprepared containers
+set "FAILED=1"
+exit /b 0
+
+:name
+"%POWERSHELL%" -NoProfile -NonInteractive -Command "Rename-Computer -NewName '%~1' -Force" >nul 2>nul
+if errorlevel 1 goto noname
+set "BOOT_FOR=%BOOT_FOR% name"
+exit /b 0
+:noname
+>>"%RESULT%" echo unprepared name
+set "FAILED=1"
+exit /b 0
+
+:port
+"%SystemRoot%\System32\netsh.exe" advfirewall firewall delete rule name="Transom TCP %~1" >nul 2>nul
+"%SystemRoot%\System32\netsh.exe" advfirewall firewall add rule name="Transom TCP %~1" dir=in action=allow protocol=TCP localport=%~1 >nul 2>nul
+if not errorlevel 1 exit /b 0
+>>"%RESULT%" echo unprepared port %~1
+set "FAILED=1"
+exit /b 0
+
+rem A directory that is there already has to be SYSTEM's, the Administrators' or this user's.
+:owned
+if not exist "%~1\" exit /b 0
+"%POWERSHELL%" -NoProfile -NonInteractive -Command "$owner = (Get-Acl -LiteralPath '%~1').GetOwner([Security.Principal.SecurityIdentifier]).Value; $ours = 'S-1-5-18', 'S-1-5-32-544', [Security.Principal.WindowsIdentity]::GetCurrent().User.Value; if ($ours -notcontains $owner) { exit 1 }" >nul 2>nul
+if not errorlevel 1 exit /b 0
+>>"%RESULT%" echo foreign %~1
+set "FAILED=1"
+exit /b 0

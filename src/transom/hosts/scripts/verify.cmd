@@ -1,0 +1,3 @@
+set "BAD="
+@CHECKS@
+if defined BAD exit /b 0

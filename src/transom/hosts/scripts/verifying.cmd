@@ -1,0 +1,17 @@
+rem %1 the hash that a file that was sent must have; it stands in its name.
+:verify
+set "STAGED=%BASE%\s-%~1"
+if not exist "%STAGED%" goto unsent
+"%SystemRoot%\System32\certutil.exe" -hashfile "%STAGED%" SHA256 >"%HERE%\hash.txt" 2>nul
+"%SystemRoot%\System32\find.exe" /i "%~1" <"%HERE%\hash.txt" >nul 2>nul
+if errorlevel 1 goto mismatch
+exit /b 0
+:unsent
+set "BAD=1"
+>>"%RESULT%" echo unsent %~1
+exit /b 0
+:mismatch
+set "BAD=1"
+del "%STAGED%" 2>nul
+>>"%RESULT%" echo mismatch %~1
+exit /b 0
