@@ -20,6 +20,8 @@ VSPHERE = {"providerSpec": {"value": {"kind": "VSphereMachineProviderSpec"}}}
         ("win-1.corp.example", "username=CORP\\joe", "win-1.corp.example", "win-1.corp.example", "CORP\\joe"),
         ("WIN-1", " username = joe@corp.example\n", "win-1", "win-1", "joe@corp.example"),
         ("fd00::7", "username=Administrator", "ipv6-fd00-0-0-0-0-0-0-7", "fd00::7", "Administrator"),
+        ("fd00--7.ipv6-literal.net", "username=joe", "ipv6-fd00-0-0-0-0-0-0-7", "fd00::7", "joe"),
+        ("FE80--1s4.ipv6-literal.net", "username=joe", "ipv6-fe80-0-0-0-0-0-0-1", "fe80::1", "joe"),
         ("FD00:0::7", "username=Administrator", "ipv6-fd00-0-0-0-0-0-0-7", "fd00:0::7", "Administrator"),
     ],
 )

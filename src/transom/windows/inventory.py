@@ -20,6 +20,7 @@ OS_ID: Final = "machine.openshift.io/os-id"
 SSH: Final = "transom.dev/ssh"
 SSH_USER: Final = "transom.dev/ssh-user"
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9.-]+")
+_LITERAL: Final = ".ipv6-literal.net"
 _PHASES: Final = ("Provisioned", "Running")
 
 Source = Literal["ConfigMap", "Machine", "ClusterMachine"]
@@ -73,9 +74,25 @@ def _line(key: str, value: str) -> Entry | Rejected:
     user = user.strip()
     if not user or not user.isprintable():
         return rejected("username must name the account to log in with, for example username=Administrator")
-    address = key.rstrip(".").lower()
+    address = _address(key)
     spec = {"address": address, "username": user, "lifecycle": "Node"}
     return Entry(_name(address), "ConfigMap", key, "", spec)
+
+
+def _address(key: str) -> str:
+    """The address that a key stands for.
+
+    The API server takes no `:` in a ConfigMap's keys, so an IPv6 address is written as Windows writes it where it may have none
+    (literal names of IPv6 in UNC paths): `fd00--7.ipv6-literal.net`.
+    """
+    text = key.rstrip(".").lower()
+    if text.endswith(_LITERAL):
+        literal = text.removesuffix(_LITERAL).partition("s")[0].replace("-", ":")
+        try:
+            return str(ipaddress.IPv6Address(literal))
+        except ValueError:
+            return text
+    return text
 
 
 def from_machine(machine: Mapping[str, Any]) -> Entry | Rejected | None:
