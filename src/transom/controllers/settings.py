@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 
 from transom.controllers.gate import Gate
-from transom.controllers.watched import Watched
+from transom.controllers.watched import WatchedSettings
 from transom.kube.errors import ApiError
 from transom.proxy.objects import Networks
 from transom.proxy.settings import Effective, Egress, Instance, effective
@@ -29,7 +29,7 @@ class CurrentSettings:
 
     def __init__(
         self,
-        watched: Watched,
+        watched: WatchedSettings,
         server: str | None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:

@@ -30,10 +30,10 @@ from transom.windows.instance import WindowsInstance
 OPENSHIFT_CONFIG: Final = "openshift-config"
 
 
-class Watched:
-    """The stores, filled by `run`. `synced` once each of them has been filled for the first time.
+class WatchedSettings:
+    """What the settings of the own cluster are made of: stores, filled by `run`.
 
-    What a controller has to see besides these it asks for by `watch`, before `run`.
+    `synced` once each of them has been filled for the first time. What else is to be seen is asked for by `watch` before `run`.
     """
 
     def __init__(self, client: Client, namespace: str, pace: Pace = PACE) -> None:
@@ -45,8 +45,6 @@ class Watched:
         """What each of the reflectors follows."""
         self._stores: dict[tuple[Resource[Any], str | None, str, str], Store[Any]] = {}
         self._settings: list[tuple[Resource[Whole], Store[Whole]]] = []
-        self.windows_instances = self.watch(INSTANCES, namespace, indexes=INSTANCE_INDEXES)
-        self.nodes = self.watch(NODES, indexes={"address": _node_addresses})
         self.secrets = self._watch_settings(SECRETS, namespace)
         self.config_maps = self._watch_settings(CONFIG_MAPS, namespace)
         self._egress_proxies_reflector = len(self.reflectors)
@@ -56,10 +54,6 @@ class Watched:
         self._watch_settings(CONFIG_MAPS, "kube-public", "metadata.name=cluster-info")
         for resource in (OPENSHIFT_PROXIES, OPENSHIFT_NETWORKS, OPENSHIFT_INFRASTRUCTURES, SERVICE_CIDRS):
             self._watch_settings(resource)
-        self.clusters = self.watch(CLUSTERS)
-        self.bundle_holders: list[Store[BundleHolder]] = [
-            self.watch(BUNDLE_HOLDERS, labels=label) for label in (LABEL, OPENSHIFT_LABEL)
-        ]
 
     def watch(
         self,
@@ -126,22 +120,9 @@ class Watched:
         for _, store in self._settings:
             store.subscribe(lambda _, __, ___: changed())
 
-        def cluster_changed(_: Name, before: HeldCluster | None, after: HeldCluster | None) -> None:
-            # the status of a thousand Clusters changes all the time
-            if before is None or after is None or before.value != after.value:
-                changed()
-
-        self.clusters.subscribe(cluster_changed)
-
     def objects(self) -> Objects:
         """What the settings are made of, as it is now; without instances."""
-        reader = ObjectReader(self.namespace)
-        for resource, store in self._settings:
-            for held in store.snapshot():
-                reader.add(_complete(resource, held.value), "", _nowhere)
-        for cluster in self.clusters.snapshot():
-            reader.add(cluster.value, "", _nowhere)
-        return reader.objects()
+        return self._read().objects()
 
     def served(self, resource: Resource[T]) -> Resource[T] | None:
         """A kind that is followed, in the version that it is followed in; None while the server does not have it."""
@@ -149,6 +130,42 @@ class Watched:
             if asked is resource:
                 return reflector.resource if reflector.present else None
         raise ValueError(f"{resource.plural} are not followed")
+
+    def _read(self) -> ObjectReader:
+        reader = ObjectReader(self.namespace)
+        for resource, store in self._settings:
+            for held in store.snapshot():
+                reader.add(_complete(resource, held.value), "", _nowhere)
+        return reader
+
+    def _watch_settings(self, resource: Resource[Whole], namespace: str | None = None, fields: str = "") -> Store[Whole]:
+        store = self.watch(resource, namespace, fields)
+        self._settings.append((resource, store))
+        return store
+
+
+class Watched(WatchedSettings):
+    """What `transom run` sees: the settings of every cluster, instances, Nodes, ConfigMaps that ask for the bundle."""
+
+    def __init__(self, client: Client, namespace: str, pace: Pace = PACE) -> None:
+        super().__init__(client, namespace, pace)
+        self.windows_instances = self.watch(INSTANCES, namespace, indexes=INSTANCE_INDEXES)
+        self.nodes = self.watch(NODES, indexes={"address": _node_addresses})
+        self.clusters = self.watch(CLUSTERS)
+        self.bundle_holders: list[Store[BundleHolder]] = [
+            self.watch(BUNDLE_HOLDERS, labels=label) for label in (LABEL, OPENSHIFT_LABEL)
+        ]
+
+    def on_settings(self, changed: Callable[[], None]) -> None:
+        """Call `changed` after each change of an object that settings are made of."""
+        super().on_settings(changed)
+
+        def cluster_changed(_: Name, before: HeldCluster | None, after: HeldCluster | None) -> None:
+            # the status of a thousand Clusters changes all the time
+            if before is None or after is None or before.value != after.value:
+                changed()
+
+        self.clusters.subscribe(cluster_changed)
 
     def instance_objects(self, instance: WindowsInstance) -> SettingsObjects:
         """What an instance refers to, as far as it is there: its Secret and its Cluster."""
@@ -162,10 +179,11 @@ class Watched:
                 reader.add(cluster.value, "", _nowhere)
         return reader.objects()
 
-    def _watch_settings(self, resource: Resource[Whole], namespace: str | None = None, fields: str = "") -> Store[Whole]:
-        store = self.watch(resource, namespace, fields)
-        self._settings.append((resource, store))
-        return store
+    def _read(self) -> ObjectReader:
+        reader = super()._read()
+        for cluster in self.clusters.snapshot():
+            reader.add(cluster.value, "", _nowhere)
+        return reader
 
 
 def read_instance(held: HeldInstance, namespace: str) -> Objects:

@@ -1,0 +1,156 @@
+"""The HTTPS server: reviews in, answers out. What is no review gets its HTTP status, and costs nobody else anything."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import msgspec
+import structlog
+from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.streams import StreamReader
+
+from transom.webhook.review import NoReview
+
+_log: Final = structlog.get_logger("transom.webhook")
+PATHS: Final = ("/pods", "/pods-with-ca")
+MAX_BODY: Final = 3 << 20
+"""Bytes. The API server takes no larger object (its limit for requests is 3 MiB)."""
+BODY_SECONDS: Final = 5.0
+"""For a body to come: the API server itself waits for no answer longer."""
+SILENCE_SECONDS: Final = 10.0
+"""For the TLS handshake, and from there for the first request."""
+_IDLE_SECONDS: Final = 180.0
+"""Longer than the API server keeps a connection that it does not use: it should be the one to close it."""
+_BACKLOG: Final = 1024
+_TOO_LATE: Final = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+Review = Callable[[bytes, str], bytes]
+"""Answers a body that came to a path. Raises NoReview."""
+
+
+class _Connection(web.RequestHandler):
+    """A connection that has to say something soon."""
+
+    __slots__ = ("_patience", "spoken")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.spoken = False
+        super().connection_made(transport)
+        self._patience = asyncio.get_running_loop().call_later(SILENCE_SECONDS, self._hurry)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._patience.cancel()
+        super().connection_lost(exc)
+
+    def _hurry(self) -> None:
+        if not self.spoken and self.transport is not None:
+            self.transport.write(_TOO_LATE)
+            self.force_close()
+
+
+class _Server(web.Server):
+    def __call__(self) -> _Connection:
+        return _Connection(self, loop=asyncio.get_running_loop(), **self._kwargs)
+
+
+class AdmissionServer:
+    """Answers reviews while it is `serving`."""
+
+    def __init__(self, review: Review, observe: Callable[[int], None] = lambda _: None) -> None:
+        self._review = review
+        self._observe = observe
+        self.draining = False
+        """Whether clients are told to go elsewhere for their next request."""
+
+    @asynccontextmanager
+    async def serving(self, address: tuple[str, int], context: ssl.SSLContext) -> AsyncIterator[int]:
+        """Listen until the end of the block; gives the port. Raises OSError where the address cannot be had."""
+        loop = asyncio.get_running_loop()
+        server = _Server(
+            self._handle,
+            request_factory=_request,
+            access_log=None,
+            keepalive_timeout=_IDLE_SECONDS,
+            logger=structlog.get_logger("transom.webhook.http"),
+        )
+        listening = await loop.create_server(
+            server,
+            *address,
+            ssl=context,
+            ssl_handshake_timeout=SILENCE_SECONDS,
+            ssl_shutdown_timeout=2.0,
+            backlog=_BACKLOG,
+        )
+        try:
+            yield listening.sockets[0].getsockname()[1]
+        finally:
+            listening.close()
+            await server.shutdown(BODY_SECONDS)
+
+    async def _handle(self, request: web.BaseRequest) -> web.Response:
+        protocol = request.protocol
+        if isinstance(protocol, _Connection):
+            protocol.spoken = True
+        response = await self._respond(request)
+        if self.draining or response.status != 200:
+            response.force_close()
+        self._observe(response.status)
+        return response
+
+    async def _respond(self, request: web.BaseRequest) -> web.Response:
+        path = request.rel_url.raw_path
+        if path not in PATHS:
+            return _status(404, "NotFound", f"there are {' and '.join(PATHS)}")
+        if request.method != "POST":
+            return _status(405, "MethodNotAllowed", "reviews come by POST")
+        if (request.content_length or 0) >= MAX_BODY:
+            return _too_large()
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await request.read()
+        except TimeoutError:
+            return _status(408, "Timeout", f"the body did not come within {BODY_SECONDS:g} s")
+        except web.HTTPRequestEntityTooLarge:
+            return _too_large()
+        except web.RequestPayloadError:
+            return _status(400, "BadRequest", "the body ended too early")
+        try:
+            answer = self._review(body, path)
+        except NoReview as error:
+            return _status(400, "BadRequest", str(error))
+        except Exception:  # noqa: BLE001  # one request's trouble is its own
+            _log.exception("a fault of Transom itself; the other requests go on")
+            return _status(500, "InternalError", "a fault of Transom itself: its log has it")
+        return web.Response(body=answer, content_type="application/json")
+
+
+def _request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: web.RequestHandler,
+    writer: AbstractStreamWriter,
+    task: "asyncio.Task[None]",
+) -> web.BaseRequest:
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY - 1)
+
+
+def _too_large() -> web.Response:
+    return _status(413, "RequestEntityTooLarge", f"the body has {MAX_BODY:,} bytes or more")
+
+
+def _status(code: int, reason: str, message: str) -> web.Response:
+    """A metav1.Status."""
+    value = {
+        "apiVersion": "v1",
+        "kind": "Status",
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": message,
+    }
+    return web.Response(status=code, body=msgspec.json.encode(value), content_type="application/json")
