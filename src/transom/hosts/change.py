@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import msgspec
 
-from transom.hosts import install_script, script
+from transom.hosts import install_result, install_script, script
 from transom.hosts.directory import Directory, local, remote
 from transom.hosts.errors import FileRefused, Held, HostError, ImportFailed, RestartsFailed, ScriptFailed, Superseded
 from transom.hosts.gather import collect, install
@@ -31,13 +31,17 @@ _BEFORE_LEAVING = 30
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What became of a plan: the state after, the services seen running again, and what went wrong on the host."""
+    """What became of a plan: the state after, the services seen running again, and what went wrong on the host.
+
+    `boot` says for what the host has to boot before it goes on: `containers`, `name`.
+    """
 
     after: HostState
     restarted: tuple[str, ...]
     error: HostError | None
     fetched: tuple[Fetched, ...] | None = ()
     """The tries of curl.exe; None where the host has none."""
+    boot: tuple[str, ...] = ()
 
 
 async def carry_out(
@@ -81,7 +85,9 @@ async def carry_out(
         raise told.refusal(owner)
     found = await collect(directory, ended, "change.cmd")
     result = _Result(found.parts.get("result.txt", b""))
-    return Change(found.state(questions), result.values("restarted"), result.trouble(plan, patience), result.fetched())
+    boot = tuple(word for text in result.values("mustboot") for word in text.split())
+    trouble = result.trouble(plan, patience)
+    return Change(found.state(questions), result.values("restarted"), trouble, result.fetched(), boot)
 
 
 async def _put(directory: Directory, name: str, files: Sequence[Script]) -> None:
@@ -141,6 +147,8 @@ class _Result:
 
     def trouble(self, plan: Plan, patience: Patience) -> HostError | None:
         """What went wrong after the host was taken."""
+        if failed := install_result.trouble(self.values, plan):
+            return failed
         if self.says("notimported"):
             return ImportFailed("reg import did not take the change; the user must be an administrator with access to the keys")
         if self.says("nojob"):
@@ -153,7 +161,7 @@ class _Result:
             return RestartsFailed(
                 "; ".join(problems) + ". Every other service that should run was started; the next pass tries again"
             )
-        if (plan.stop or plan.start) and not self.says("ended"):
+        if (plan.stop or plan.start or plan.install) and not self.says("ended"):
             return RestartsFailed(
                 "the restarts have not ended; they go on by themselves, and the next pass looks at them again"
             )

@@ -83,3 +83,19 @@ class RestartsFailed(HostError):
 
 class NotConverged(HostError):
     """The change was carried out, and the host still differs."""
+
+
+class NotAdministrator(HostError):
+    """The user may not do what a pass needs."""
+
+
+class HashMismatch(HostError):
+    """A file that was sent does not have its hash on the host."""
+
+
+class InstallFailed(HostError):
+    """Windows could not be prepared, a file not be placed, or a service not be made."""
+
+
+class ServiceDied(HostError):
+    """A service was started and does not run."""

@@ -93,7 +93,7 @@ async def converge(
     work = _Pass(settings, questions, planner, missing, admit=(lambda: False) if dry_run else admit, fetches=fetches)
     error: HostError | None = None
     try:
-        with _claimed(settings, access, needed=not dry_run) as alone:
+        with claimed(settings, access, needed=not dry_run) as alone:
             async with asyncio.timeout(settings.timeouts.whole), ssh(access, host_keys, settings.timeouts) as transport:
                 await work.run(transport, alone=alone)
     except HostError as raised:
@@ -106,18 +106,18 @@ async def converge(
 async def look(access: Access, host_keys: HostKeys, settings: Settings, questions: Questions) -> HostState:
     """What a host looks like now; nothing of ours stays where nothing was before. Raises HostError."""
     try:
-        with _claimed(settings, access, needed=False) as alone:
+        with claimed(settings, access, needed=False) as alone:
             async with asyncio.timeout(settings.timeouts.whole), ssh(access, host_keys, settings.timeouts) as transport:
-                directory = _directory(transport, settings.owner, alone=alone)
+                directory = own_directory(transport, settings.owner, alone=alone)
                 state = await gather(directory, questions)
-                await _leave(directory, state)
+                await leave(directory, state)
                 return state
     except TimeoutError:
         raise PassTimedOut(f"reading the host took longer than {settings.timeouts.whole:g} s") from None
 
 
 @contextmanager
-def _claimed(settings: Settings, access: Access, *, needed: bool) -> Iterator[bool]:
+def claimed(settings: Settings, access: Access, *, needed: bool) -> Iterator[bool]:
     """Whether the host is held against our own other processes; who only reads goes on without. Raises Held."""
     with ExitStack() as stack:
         alone = True
@@ -131,7 +131,7 @@ def _claimed(settings: Settings, access: Access, *, needed: bool) -> Iterator[bo
         yield alone
 
 
-def _directory(transport: Transport, owner: Owner, *, alone: bool) -> Directory:
+def own_directory(transport: Transport, owner: Owner, *, alone: bool) -> Directory:
     """A reader beside another process of its owner has names of its own: what it needs is no left-over to the other."""
     if not alone:
         owner = msgspec.structs.replace(owner, identity=f"{owner.identity}-reader")
@@ -158,7 +158,7 @@ class _Pass:
     async def run(self, transport: Transport, *, alone: bool) -> None:
         """Gather, plan, change. Raises HostError, with `result` as far as it is known."""
         try:
-            await self._converge(_directory(transport, self._settings.owner, alone=alone))
+            await self._converge(own_directory(transport, self._settings.owner, alone=alone))
         except LedgerError as error:
             raise Unreadable(f"the ledger in {LEDGER} cannot be understood: {error}") from None
         finally:
@@ -176,7 +176,7 @@ class _Pass:
         self._note(plan=plan)
         if not plan or not self._admit():
             self._note(waiting=bool(plan))
-            await _leave(directory, state)
+            await leave(directory, state)
             return
         self._note(begun=True)
         done = await carry_out(
@@ -190,8 +190,8 @@ class _Pass:
         )
         self._note(after=done.after, restarted=done.restarted, error=done.error, fetched=done.fetched)
         if done.error is None and (rest := self._planner(done.after)):
-            self._note(error=NotConverged(_differences(rest)))
-        await _leave(directory, done.after)
+            self._note(error=NotConverged(differences(rest)))
+        await leave(directory, done.after)
 
     def _note(self, **fields: object) -> None:
         self.result = msgspec.structs.replace(self.result, **fields)
@@ -214,13 +214,14 @@ def _others(names: tuple[str, ...], without: tuple[str, ...]) -> tuple[str, ...]
     return tuple(name for name in names if name.casefold() not in known)
 
 
-async def _leave(directory: Directory, state: HostState) -> None:
+async def leave(directory: Directory, state: HostState) -> None:
     """A host without a ledger has nothing of ours: the directory goes as well."""
     if state.registry.key(LEDGER) is None:
         await directory.dismantle()
 
 
-def _differences(plan: Plan) -> str:
+def differences(plan: Plan) -> str:
+    """What is left to do after a change, as a sentence."""
     steps = [f"{step.kind} {step.target}" for step in plan.steps]
     shown = ", ".join(steps[:3]) + (f" and {len(steps) - 3} more" if len(steps) > 3 else "")
     return f"the change was carried out, and the host still differs{': ' + shown if shown else ''}"

@@ -1,0 +1,244 @@
+"""One pass that makes a bare Windows host a worker, or brings one up to date: read, send, change, start, read again."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from transom.hosts.answers import merged
+from transom.hosts.change import carry_out
+from transom.hosts.connection import Access
+from transom.hosts.delivery import Delivery, Progress, Report
+from transom.hosts.directory import Directory, local, remote
+from transom.hosts.errors import HostError, NotConverged, PassTimedOut, ScriptFailed, ServiceDied, Unreadable
+from transom.hosts.gather import gather
+from transom.hosts.known_hosts import HostKeys
+from transom.hosts.outputs import outputs
+from transom.hosts.passes import PassResult, Settings, beyond, claimed, differences, leave, own_directory
+from transom.hosts.payload_directory import PayloadDirectory
+from transom.hosts.template import render
+from transom.hosts.transport import Transport, ssh
+from transom.proxy.settings import Egress
+from transom.windows import ledger, node, questions
+from transom.windows.environment import RegistryTypeError
+from transom.windows.gathering import LEDGER, Questions
+from transom.windows.plan import Plan, plan
+from transom.windows.state import CHANGED, HostState, stamp
+from transom.windows.worker import Desired, Facts, Waiting, desired, node_name, probed_paths, scripts
+
+_ROUNDS = 3
+"""Preparing Windows, installing, and one to spare for what the first reading could not know."""
+
+
+class Worker(msgspec.Struct, frozen=True):
+    """What a host is to become. `facts` may be a function of what was read: quick, without effects; it may raise HostError."""
+
+    directory: PayloadDirectory
+    facts: Facts | Callable[[HostState], Facts]
+    egress: Egress = Egress()
+
+
+class Configured(PassResult, frozen=True):
+    """What a pass found and did.
+
+    `waits` are services that are not there yet, and for what they wait. `reboot` says what the host has to boot for before it
+    goes on (empty: nothing). `sent` are the bytes of files that were sent.
+    """
+
+    node_name: str = ""
+    waits: tuple[Waiting, ...] = ()
+    reboot: str = ""
+    sent: int = 0
+
+
+async def configure(
+    access: Access,
+    host_keys: HostKeys,
+    settings: Settings,
+    worker: Worker,
+    *,
+    report: Report = lambda _: None,
+    dry_run: bool = False,
+) -> Configured:
+    """Make the host the worker that it should be, over one connection; every trouble of the host is in the result."""
+    begun = time.monotonic()
+    work = _Configuration(settings, worker, access.address, report, dry_run=dry_run)
+    error: HostError | None = None
+    try:
+        with claimed(settings, access, needed=not dry_run) as alone:
+            async with asyncio.timeout(settings.timeouts.whole):
+                report(Progress("connect"))
+                async with ssh(access, host_keys, settings.timeouts) as transport:
+                    await work.run(transport, alone=alone)
+    except HostError as raised:
+        error = raised
+    except TimeoutError:
+        error = PassTimedOut(f"the pass took longer than {settings.timeouts.whole:g} s")
+    return msgspec.structs.replace(work.result, seconds=time.monotonic() - begun, error=error or work.result.error)
+
+
+async def reboot(access: Access, host_keys: HostKeys, settings: Settings) -> None:
+    """Order the host to boot; it goes down some seconds after this returns. Raises HostError."""
+    with claimed(settings, access, needed=True) as alone:
+        async with asyncio.timeout(settings.timeouts.whole), ssh(access, host_keys, settings.timeouts) as transport:
+            directory = own_directory(transport, settings.owner, alone=alone)
+            name = f"p-{settings.owner.tag}-{secrets.token_hex(4)}"
+            if not await transport.make_directory(remote(name)):
+                raise ScriptFailed(f"{local(name)} cannot be made (is the disk full?)")
+            await transport.create(remote(name, "boot.cmd"), render("boot.cmd", {}))
+            settings.permit()
+            ended = await transport.run(local(name, "boot.cmd"))
+            await directory.remove(name, ("boot.cmd",))
+            if not ended.succeeded:
+                raise ScriptFailed("Windows refused to boot; the user must be an administrator")
+
+
+class _Configuration:
+    """The steps of a pass, and how far it came."""
+
+    def __init__(self, settings: Settings, worker: Worker, address: str, report: Report, *, dry_run: bool) -> None:
+        self._settings, self._worker, self._address = settings, worker, address
+        self._report, self._dry_run = report, dry_run
+        self._salt = secrets.token_bytes(16)
+        self._asked = _first(worker)
+        self._facts = Facts()
+        self.result = Configured()
+
+    async def run(self, transport: Transport, *, alone: bool) -> None:
+        """Read, plan, send, change. Raises HostError, with `result` as far as it is known."""
+        try:
+            await self._converge(own_directory(transport, self._settings.owner, alone=alone))
+        except ledger.LedgerError as error:
+            raise Unreadable(f"the ledger in {LEDGER} cannot be understood: {error}") from None
+        except RegistryTypeError as error:
+            raise Unreadable(str(error)) from None
+        finally:
+            self._note(channels=transport.channels)
+
+    async def _converge(self, directory: Directory) -> None:
+        self._report(Progress("read"))
+        state = await self._read(directory)
+        self._note(before=state)
+        for _ in range(_ROUNDS):
+            wanted, planned, state = await self._plan(directory, state)
+            if planned.boot_pending:
+                self._note(reboot="Windows has to boot to complete its preparation")
+                return
+            if not planned or self._dry_run:
+                await leave(directory, state)
+                return
+            state, more = await self._change(directory, wanted, planned, state)
+            if not more:
+                await leave(directory, state)
+                return
+
+    async def _read(self, directory: Directory) -> HostState:
+        state = await gather(directory, self._asked)
+        held = ledger.read(state.registry).installed
+        unasked = questions.combined(self._asked, Questions(services=tuple(held.services)))
+        state = await self._widened(directory, state, unasked)
+        self._facts = self._known_facts(state)
+        self._note(node_name=node_name(self._facts, state.computer_name))
+        payload = self._worker.directory.payload
+        wanted = scripts(payload, self._facts, held, state.boot)
+        if wanted and not self._dry_run:
+            files = {v.name: (v.script, self._worker.directory.scripts[v.name]) for v in payload.variables if v.name in wanted}
+            state = msgspec.structs.replace(state, outputs=await outputs(directory, files))
+        return await self._probed(directory, state)
+
+    def _known_facts(self, state: HostState) -> Facts:
+        facts = self._worker.facts
+        known = facts if isinstance(facts, Facts) else facts(state)
+        return known if known.node_ip else msgspec.structs.replace(known, node_ip=self._address)
+
+    async def _widened(self, directory: Directory, state: HostState, asked: Questions) -> HostState:
+        if asked == self._asked:
+            return state
+        found = merged(state, await gather(directory, beyond(asked, self._asked)))
+        self._asked = asked
+        return msgspec.structs.replace(found, files=state.files, directories=state.directories, outputs=state.outputs)
+
+    async def _probed(self, directory: Directory, state: HostState) -> HostState:
+        """The state with the files and directories that matter: an unchanged file is known by its size and its time."""
+        held = ledger.read(state.registry).installed
+        files, directories = probed_paths(self._worker.directory.payload, self._facts, held)
+        look = directory.transport.look
+        found = await asyncio.gather(*(look(path.replace("\\", "/")) for path in (*files, *directories)))
+        hashes = {}
+        for path, there in zip(files, found, strict=False):
+            own = held.file(path)
+            if there is not None:
+                same = own is not None and (there.size, there.modified) == (own.size, stamp(own.sha256))
+                hashes[path] = own.sha256 if own is not None and same else CHANGED
+        present = tuple(path for path, there in zip(directories, found[len(files) :], strict=True) if there and there.directory)
+        return msgspec.structs.replace(state, files=hashes, directories=present)
+
+    def _desired(self, state: HostState) -> Desired:
+        payload = self._worker.directory
+        return desired(payload.payload, payload.artifacts, self._facts, self._worker.egress, state)
+
+    async def _plan(self, directory: Directory, state: HostState) -> tuple[Desired, Plan, HostState]:
+        wanted = self._desired(state)
+        planned = plan(wanted.state, state, self._salt)
+        if wider := questions.more(wanted.state, self._asked, state, planned):
+            state = await self._widened(directory, state, wider)
+            wanted = self._desired(state)
+            planned = plan(wanted.state, state, self._salt)
+        self._note(waits=wanted.waiting, plan=_joined(self.result.plan, planned))
+        return wanted, planned, state
+
+    async def _change(self, directory: Directory, wanted: Desired, planned: Plan, state: HostState) -> tuple[HostState, bool]:
+        """The state after a plan was carried out, and whether there is another round to make."""
+        delivery = Delivery(directory, self._worker.directory, wanted.contents, self._report)
+        try:
+            await delivery.deliver(planned.install.place)
+        finally:
+            self._note(sent=self.result.sent + delivery.sent)
+        self._report(Progress("prepare" if planned.prepare else "change"))
+        done = await carry_out(
+            directory, planned, state, self._asked, patience=self._settings.patience, permit=self._settings.permit
+        )
+        after = await self._probed(directory, msgspec.structs.replace(done.after, outputs=state.outputs))
+        self._note(after=after, restarted=(*self.result.restarted, *done.restarted), error=done.error)
+        if done.error is not None:
+            return after, False
+        if done.boot:
+            self._note(reboot=_boot_reason(done.boot))
+            return after, False
+        if planned.prepare is not None:
+            return after, True
+        if rest := plan(self._desired(after).state, after, self._salt):
+            self._note(error=_unfinished(rest))
+        return after, False
+
+    def _note(self, **fields: object) -> None:
+        self.result = msgspec.structs.replace(self.result, **fields)
+
+
+def _first(worker: Worker) -> Questions:
+    """What is asked at first: every service of the payload, and what the egress settings need."""
+    services = worker.directory.payload.services
+    windows = msgspec.structs.replace(worker.egress.windows, services=tuple(s.name for s in services if s.egress))
+    state = node.desired(msgspec.structs.replace(worker.egress, windows=windows))
+    asked = questions.first(state)
+    return questions.combined(asked, Questions(services=tuple(service.name for service in services), boot=True))
+
+
+def _joined(first: Plan | None, second: Plan) -> Plan:
+    """The plan of a pass of two rounds, for people: the steps of both."""
+    if first is None or not first:
+        return second
+    return msgspec.structs.replace(second if second else first, steps=(*first.steps, *second.steps))
+
+
+def _boot_reason(words: tuple[str, ...]) -> str:
+    reasons = {"containers": "the feature Containers was installed", "name": "the host got its node's name"}
+    return " and ".join(reasons.get(word, word) for word in words)
+
+
+def _unfinished(rest: Plan) -> HostError:
+    if rest.start and not rest.install and not rest.edits:
+        return ServiceDied(f"{', '.join(rest.start)} started, and does not run any more; look at its log on the host")
+    return NotConverged(differences(rest))
