@@ -8,9 +8,7 @@ import base64
 import binascii
 import os
 import ssl
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import httpx2
@@ -114,11 +112,10 @@ def _decoded(value: Any) -> bytes:
 
 
 def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """OpenSSL reads a client's key from a file only: it is there for that moment, for us alone."""
-    handle, path = tempfile.mkstemp(prefix="transom-")
+    """OpenSSL reads a client's key from a file only: this one is in memory, and ours alone."""
+    handle = os.memfd_create("transom", os.MFD_CLOEXEC)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(certificate.rstrip(b"\n") + b"\n" + key)
-        context.load_cert_chain(path)
+        os.write(handle, certificate.rstrip(b"\n") + b"\n" + key)
+        context.load_cert_chain(f"/proc/self/fd/{handle}")
     finally:
-        Path(path).unlink(missing_ok=True)
+        os.close(handle)
