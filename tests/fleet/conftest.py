@@ -1,12 +1,12 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from lab import cluster_api
 from lab.control_plane import ControlPlane
 from tests.fleet.apps import DEFINITION
 from tests.fleet.management import Management
 from tests.operator.clusters import admin
 
+from lab import cluster_api
 from transom.manifests.definitions import definitions
 
 

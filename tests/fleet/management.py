@@ -20,6 +20,7 @@ from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, SECRETS, Resource
 
 CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", True, Whole)
+TEMPLATES = Resource("bootstrap.cluster.x-k8s.io", "v1beta2", "KubeadmConfigTemplate", "kubeadmconfigtemplates", True, Whole)
 WHOLE_APPS = Resource(APPS.group, APPS.version, APPS.kind, APPS.plural, True, Whole)
 _NUMBERS = itertools.count(1)
 
@@ -38,7 +39,7 @@ class Management:
             await self.client.create(NAMESPACES, value)
 
     async def clean(self) -> None:
-        for resource in (EGRESS_PROXIES, CLUSTERS):
+        for resource in (EGRESS_PROXIES, CLUSTERS, TEMPLATES, WHOLE_APPS):
             for held in (await self.client.list_objects(resource)).items:
                 await self.client.delete(resource, held.metadata.name, held.metadata.namespace)
 
@@ -166,6 +167,7 @@ _RESOURCES: dict[str, Resource[Whole]] = {
     "EgressProxy": EGRESS_PROXIES,
     "Cluster": CLUSTERS,
     "App": WHOLE_APPS,
+    "KubeadmConfigTemplate": TEMPLATES,
     "ConfigMap": CONFIG_MAPS,
     "Secret": SECRETS,
 }

@@ -4,9 +4,11 @@ import asyncio
 
 import pytest
 import yaml
-from tests.fleet.management import Management
+from tests.fleet.management import CLUSTERS, TEMPLATES, Management
 from tests.fleet.manifests import ENCODED, NO_PROXY, PROXY, RFC_LINE, egress_proxy
 from tests.settings.bundles import certificate
+
+from transom.kube.resources import EGRESS_PROXIES, SECRETS
 
 pytestmark = pytest.mark.lab
 VALUES, SYSTEMD, CA = "mycluster-cluster-values", "mycluster-systemd-proxy", "mycluster-egress-ca"
@@ -80,16 +82,10 @@ async def test_a_proxy_of_its_own_and_items_of_its_own_are_one_object_each_and_g
             assert "hunter2" not in text
         await management.until_data("ConfigMap", "c-cluster-values", "values", f"{NO_PROXY},mesh.example,svc")
         for name in ("own", "mesh"):
-            await management.client.delete(_resource(), name)
+            await management.client.delete(EGRESS_PROXIES, name)
         for name in ("a", "b"):
             await management.until_data("Secret", f"{name}-systemd-proxy", "containerdProxy", "192.168.52.220")
         await management.until_data("ConfigMap", "c-cluster-values", "values", f"noProxy: {RFC_LINE}\n")
-
-
-def _resource():  # type: ignore[no-untyped-def]
-    from transom.kube.resources import EGRESS_PROXIES
-
-    return EGRESS_PROXIES
 
 
 async def test_gone_means_gone(management: Management) -> None:
@@ -99,23 +95,17 @@ async def test_gone_means_gone(management: Management) -> None:
     others = tuple((kind, name.replace("mycluster", "other")) for kind, name in ALL)
     async with management.operator():
         await management.until_objects(*ALL, *others)
-        await management.client.delete(_clusters(), "other", management.org)
+        await management.client.delete(CLUSTERS, "other", management.org)
         await management.until_objects(*ALL)
-        await management.client.delete(_resource(), "cluster")
+        await management.client.delete(EGRESS_PROXIES, "cluster")
         await management.until_objects()
     # gone also while nobody was looking
     await management.settings()
     async with management.operator():
         await management.until_objects(*ALL)
-    await management.client.delete(_clusters(), "mycluster", management.org)
+    await management.client.delete(CLUSTERS, "mycluster", management.org)
     async with management.operator():
         await management.until_objects()
-
-
-def _clusters():  # type: ignore[no-untyped-def]
-    from tests.fleet.management import CLUSTERS
-
-    return CLUSTERS
 
 
 async def test_what_is_somebody_elses_is_named_and_left_until_it_is_handed_over(management: Management) -> None:
@@ -129,7 +119,7 @@ async def test_what_is_somebody_elses_is_named_and_left_until_it_is_handed_over(
         assert "transom.dev/adopt" in message
         assert await management.data("Secret", SYSTEMD) == {"theirs": "hunter2"}
         # settings removed: theirs stays
-        await management.client.delete(_resource(), "cluster")
+        await management.client.delete(EGRESS_PROXIES, "cluster")
         await management.until_objects(("Secret", SYSTEMD))
         await management.settings()
         await management.until_objects(*ALL)
@@ -165,8 +155,6 @@ async def test_a_secret_that_somebody_deleted_comes_back_with_the_next_change(ma
     async with management.operator() as operator:
         await management.until_objects(*ALL)
         await management.settled(operator)
-        from transom.kube.resources import SECRETS
-
         await management.client.delete(SECRETS, SYSTEMD, management.org)
         await management.settings("hunter2 new")
         await management.until_data("Secret", SYSTEMD, "containerdProxy", "hunter2%%20new")
@@ -218,7 +206,7 @@ async def test_two_clusters_with_one_id_a_label_that_is_no_name_and_a_layer_that
         assert f"Cluster {management.org}/odd: metadata.labels[giantswarm.io/cluster] is no name" in message
         assert (await management.until_condition("ClustersApplied", "SelectsNothing", "lonely"))[0] == "False"
         # the younger inherits
-        await management.client.delete(_clusters(), "old", management.org)
+        await management.client.delete(CLUSTERS, "old", management.org)
         await management.until_data("ConfigMap", "same-cluster-values", "values", "10.9.9.9")
 
 
@@ -256,7 +244,7 @@ async def test_apps_that_ask_get_references_and_keep_their_values_objects(manage
         assert await config("silent") is None
         await management.settled(operator)
         # settings gone: who reads the values finds them without a proxy
-        await management.client.delete(_resource(), "cluster")
+        await management.client.delete(EGRESS_PROXIES, "cluster")
         await management.until_objects(("ConfigMap", VALUES), ("Secret", VALUES))
         assert await management.data("Secret", VALUES) == {"values": "{}\n"}
         assert "proxy" not in str(await management.data("ConfigMap", VALUES))
@@ -272,11 +260,36 @@ async def test_a_cluster_on_its_way_out_is_left_alone(management: Management) ->
     await management.settings()
     async with management.operator() as operator:
         await management.until_objects(*ALL)
-        await management.client.delete(_clusters(), "mycluster", management.org)
+        await management.client.delete(CLUSTERS, "mycluster", management.org)
         await management.settled(operator)
         since = management.audited()
         await management.settings(httpProxy=PROXY.replace("3128", "3129"))
         await management.settled(operator)
         assert management.writes(since) == []
         await management.merge("Cluster", "mycluster", {"metadata": {"finalizers": None}}, management.org)
+        await management.until_objects()
+
+
+async def test_what_a_template_still_names_is_emptied_first_and_goes_when_nothing_names_it(management: Management) -> None:
+    def template(name: str, secret: str, key: str, socket: str) -> dict[str, object]:
+        file = {"path": "/x", "contentFrom": {"secret": {"name": secret, "key": key}}}
+        spec = {"files": [file], "joinConfiguration": {"nodeRegistration": {"criSocket": socket}}}
+        labels = {"cluster.x-k8s.io/cluster-name": "mycluster"}
+        metadata = {"name": name, "namespace": management.org, "labels": labels}
+        return {"kind": "KubeadmConfigTemplate", "metadata": metadata, "spec": {"template": {"spec": spec}}}
+
+    windows = ("Secret", "mycluster-windows-proxy")
+    linux_template = template("linux", SYSTEMD, "containerdProxy", "unix:///run/containerd/containerd.sock")
+    await management.put(linux_template)
+    await management.put(template("windows", windows[1], "proxyReg", "npipe:////./pipe/containerd-containerd"))
+    await management.cluster()
+    await management.settings()
+    async with management.operator() as operator:
+        await management.until_objects(*ALL, windows)
+        await management.settled(operator)
+        await management.client.delete(EGRESS_PROXIES, "cluster")
+        await management.until_objects(("ConfigMap", VALUES), ("Secret", SYSTEMD), windows)
+        assert await management.data("Secret", SYSTEMD) == {"containerdProxy": "[Service]\n", "env": ""}
+        for name in ("linux", "windows"):
+            await management.client.delete(TEMPLATES, name, management.org)
         await management.until_objects()

@@ -5,9 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from lab import cluster_api
 from lab.control_plane import ControlPlane
 
+from lab import cluster_api
 from transom.controllers.kept import CLUSTERS, HeldCluster
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client

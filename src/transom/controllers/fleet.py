@@ -7,7 +7,7 @@ server for nothing. Every ten minutes the Secrets of a cluster are read and comp
 import asyncio
 import random
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -21,6 +21,7 @@ from transom.controllers.fleet_kinds import APPS, CONFIG_MAPS, SELECTOR, HeldApp
 from transom.controllers.fleet_objects import Keeper
 from transom.controllers.fleet_status import ClusterReport
 from transom.controllers.kept import CLUSTERS, HeldCluster
+from transom.controllers.machine_templates import MachineTemplates
 from transom.controllers.settings import Cluster
 from transom.controllers.term import Term
 from transom.kube.errors import ApiError
@@ -41,37 +42,17 @@ _STATUS_AT_LEAST: Final = 30.0
 """Seconds after which a status is written though there is still work to do."""
 
 
-class Templates(Protocol):
-    """What the machine templates of a management cluster say."""
-
-    def names(self, namespace: str, secret: str) -> bool:
-        """Whether a template, a config or a control plane names that Secret."""
-        ...
-
-    def windows(self, namespace: str, cluster: str) -> bool:
-        """Whether a Cluster has templates of Windows machines."""
-        ...
-
-
-class _NoTemplates:
-    def names(self, namespace: str, secret: str) -> bool:
-        return False
-
-    def windows(self, namespace: str, cluster: str) -> bool:
-        return False
-
-
 class FleetController:
     """Keys are (namespace, id of the cluster)."""
 
-    def __init__(self, surroundings: Surroundings, templates: Templates | None = None) -> None:
+    def __init__(self, surroundings: Surroundings) -> None:
         self._watched, self._settings = surroundings.watched, surroundings.settings
         self._reports = surroundings.reports
         self._clusters = self._watched.watch(CLUSTERS, indexes={"identity": _places})
         self._config_maps = self._watched.watch(CONFIG_MAPS, labels=SELECTOR)
         indexes = {"cluster": fleet_apps.by_cluster, "values": fleet_apps.by_values}
         self._apps = self._watched.watch(APPS, indexes=indexes)
-        self._templates: Templates = templates or _NoTemplates()
+        self._templates = MachineTemplates(self._watched)
         self._keeper = Keeper(self._config_maps)
         self._passes: dict[Name, ClusterReport] = {}
         self._verify_at: dict[Name, float] = {}
@@ -86,14 +67,9 @@ class FleetController:
         self._clusters.subscribe(self._cluster_changed)
         self._config_maps.subscribe(self._config_map_changed)
         self._apps.subscribe(self._app_changed)
+        self._templates.subscribe(self._templates_changed)
         self._settings.subscribe(self._settings_changed)
         self._settings.on_update(self._report_soon)
-
-    def touch(self, namespace: str, cluster: str) -> None:
-        """Look at a Cluster again: what its templates say has changed."""
-        held = self._clusters.snapshot().get(cluster, namespace)
-        if held is not None:
-            self._add(held)
 
     # --- which object concerns which key
 
@@ -126,6 +102,11 @@ class FleetController:
             held = snapshot.get(cluster[1], cluster[0]) if cluster is not None else None
             if held is not None:
                 self._add(held)
+
+    def _templates_changed(self, cluster: Name) -> None:
+        held = self._clusters.snapshot().get(cluster[1], cluster[0])
+        if held is not None:
+            self._add(held)
 
     def _add(self, held: HeldCluster, after: float = 0.0) -> None:
         for place in _places(held):
