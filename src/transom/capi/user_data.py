@@ -6,10 +6,9 @@ The layout is that of Cluster API 1.14's template for a joining node; tests hold
 import base64
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from transom.capi.kubeadm import File
 from transom.capi.providers.provider import UserDataLimit
 
 _JOIN = """---
@@ -37,17 +36,11 @@ _KUBEADM = (
 )
 
 
-def rendered(
-    files: Sequence[File],
-    texts: Mapping[tuple[str, str], str],
-    registration: Mapping[str, Any],
-    *,
-    commands: Sequence[str],
-    users: Sequence[Mapping[str, Any]],
-) -> bytes:
+def of_spec(spec: Mapping[str, Any], texts: Mapping[tuple[str, str], str]) -> bytes:
     """The text; `texts` are what Secrets hold, by name and key. What is not known counts as empty."""
     parts = ["## template: jinja\n#cloud-config\n\nwrite_files:\n"]
-    parts += [_file(file, texts) for file in files]
+    parts += [_file(file, texts) for file in spec.get("files", ())]
+    registration = spec["joinConfiguration"]["nodeRegistration"]
     join = _JOIN.format(
         endpoint="an-api-server.with-a-name-of-the-usual-length.example.com:6443",
         digest="0123456789abcdef" * 4,
@@ -58,8 +51,10 @@ def rendered(
         "-   path: /run/kubeadm/kubeadm-join-config.yaml\n    owner: root:root\n    permissions: '0640'\n    content: |\n"
     )
     parts += [_indented(join), _PLACEHOLDER, "runcmd:\n"]
-    parts += [f"  - {json.dumps(command)}\n" for command in commands]
-    parts += [_KUBEADM, *(_user(user) for user in users)]
+    parts += [_command(command) for command in spec.get("preKubeadmCommands", ())]
+    parts.append(_KUBEADM)
+    parts += [_command(command) for command in spec.get("postKubeadmCommands", ())]
+    parts += [_user(user) for user in spec.get("users", ())]
     return "".join(parts).encode()
 
 
@@ -70,11 +65,15 @@ def size(text: bytes, limit: UserDataLimit) -> int:
     return len(base64.b64encode(text)) if limit.base64 else len(text)
 
 
-def _file(file: File, texts: Mapping[tuple[str, str], str]) -> str:
-    source = file.content_from.secret if file.content_from else None
-    content = texts.get((source.name, source.key), "") if source else file.content
-    head = f"-   path: {file.path}\n" + (f'    encoding: "{file.encoding}"\n' if file.encoding else "")
-    return head + f"    permissions: '{file.permissions}'\n    content: |\n" + _indented(content)
+def _file(file: Mapping[str, Any], texts: Mapping[tuple[str, str], str]) -> str:
+    source = file.get("contentFrom", {}).get("secret")
+    content = texts.get((source["name"], source["key"]), "") if source else file["content"]
+    head = f"-   path: {file['path']}\n" + (f'    encoding: "{file["encoding"]}"\n    ' if "encoding" in file else "")
+    return head + f"    permissions: '{file['permissions']}'\n    content: |\n" + _indented(content)
+
+
+def _command(command: str) -> str:
+    return f"  - {json.dumps(command)}\n"
 
 
 def _indented(text: str) -> str:

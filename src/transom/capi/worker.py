@@ -22,6 +22,8 @@ CLUSTER = "cluster.x-k8s.io"
 BOOTSTRAP = "bootstrap.cluster.x-k8s.io"
 CRI_SOCKET = "npipe:////./pipe/containerd-containerd"
 TAINT = {"key": "os", "value": "windows", "effect": "NoSchedule"}
+UNINITIALIZED = "node.cluster.x-k8s.io/uninitialized:NoSchedule"
+"""What CABPK adds to the taints; Cluster API takes it off the Node once its labels are there."""
 WORKER_LABEL = "transom.dev/windows-worker"
 """On every object of a worker: the MachineDeployment's name. Objects with it that are not made any more are old ones."""
 CLUSTER_LABEL = "transom.dev/windows-workers"
@@ -135,10 +137,10 @@ class _Maker:
     def _kubelet_arguments(self) -> dict[str, str]:
         inputs = self._inputs
         labels = ",".join(f"{key}={value}" for key, value in inputs.node_labels.items())
-        taint = f"{TAINT['key']}={TAINT['value']}:{TAINT['effect']}"
+        taints = f"{TAINT['key']}={TAINT['value']}:{TAINT['effect']},{UNINITIALIZED}"
         return {
             **self._provider.kubelet_arguments,
-            "register-with-taints": taint,
+            "register-with-taints": taints,
             "windows-priorityclass": "ABOVE_NORMAL_PRIORITY_CLASS",
             **({"node-labels": labels} if labels else {}),
             **inputs.kubelet_arguments,
@@ -244,13 +246,7 @@ class _Maker:
         }
 
     def _size(self, spec: Object, entries: Entries) -> Iterable[Finding]:
-        text = user_data.rendered(
-            entries.files,
-            self._texts,
-            spec["joinConfiguration"]["nodeRegistration"],
-            commands=(*entries.pre, *entries.post),
-            users=spec.get("users", ()),
-        )
+        text = user_data.of_spec(spec, self._texts)
         limit = self._provider.limit
         counted = user_data.size(text, limit)
         if counted > limit.most and not self._inputs.secret_store:

@@ -21,8 +21,9 @@ OPENSTACK = Provider(
     template="OpenStackMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
     machine=_machine,
-    # the host name of the metadata may have a domain; the cloud provider looks for the server by its name
-    node_name="{{ v1.local_hostname.split('.')[0] }}",
+    # the host name of the metadata may have a domain; the cloud provider looks for the server by its name.
+    # The quotes are double: YAML would double single ones
+    node_name='{{ v1.local_hostname.split(".")[0] }}',
     metadata_services=(
         "cloudbaseinit.metadata.services.configdrive.ConfigDriveService",
         "cloudbaseinit.metadata.services.httpservice.HttpService",

@@ -1,0 +1,27 @@
+"""The machine templates of infrastructure providers: the CustomResourceDefinitions of those that Go's proxy has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab import golang
+
+MODULES = {
+    "aws": ("sigs.k8s.io/cluster-api-provider-aws/v2@v2.13.0", "awsmachinetemplates"),
+    "gcp": ("sigs.k8s.io/cluster-api-provider-gcp@v1.13.1", "gcpmachinetemplates"),
+}
+_GROUP = "infrastructure.cluster.x-k8s.io"
+
+
+def definitions() -> list[dict[str, Any]]:
+    """The definitions, with the version that is stored served and no conversion webhook."""
+    found = []
+    for module, plural in MODULES.values():
+        file = golang.module_source(Path(__file__).parent, module) / "config" / "crd" / "bases" / f"{_GROUP}_{plural}.yaml"
+        definition = yaml.load(file.read_text(), yaml.CSafeLoader)
+        definition["spec"]["versions"] = [version for version in definition["spec"]["versions"] if version["storage"]]
+        found.append(definition)
+    return found

@@ -1,0 +1,42 @@
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from lab.cluster_api import BootstrapProvider
+from lab.control_plane import ControlPlane
+
+from lab import cluster_api, infrastructure
+
+
+@pytest.fixture(scope="session")
+def management() -> Iterator[ControlPlane]:
+    """An API server with the kinds of Cluster API, its addons, and the providers' machine templates, and a Cluster."""
+    with ControlPlane() as running:
+        cluster_api.define(running)
+        running.kubectl("apply", "--server-side", "-f", "-", input=_listed(infrastructure.definitions()))
+        running.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
+        running.apply([CLUSTER])
+        yield running
+
+
+@pytest.fixture(scope="session")
+def cabpk(management: ControlPlane) -> Iterator[BootstrapProvider]:
+    with BootstrapProvider(management) as running:
+        yield running
+
+
+CLUSTER = {
+    "apiVersion": "cluster.x-k8s.io/v1beta2",
+    "kind": "Cluster",
+    "metadata": {"name": "prod", "namespace": "default"},
+    "spec": {
+        "controlPlaneEndpoint": {"host": "prod.example.com", "port": 6443},
+        "clusterNetwork": {"services": {"cidrBlocks": ["10.96.0.0/12"]}, "pods": {"cidrBlocks": ["192.168.0.0/16"]}},
+        "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "LabCluster", "name": "prod"},
+    },
+}
+
+
+def _listed(items: list[dict[str, Any]]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})

@@ -1,0 +1,179 @@
+"""Templates on a real API server, rendered by the real CABPK, read by cloudbase-init: what was put in comes out."""
+
+import base64
+import itertools
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from lab.cluster_api import BootstrapProvider
+from lab.control_plane import ControlPlane
+from lab.machine import Machine
+from tests.capi.settings import EGRESS, PASSWORD
+
+from lab import build, cloudbase
+from transom.capi import user_data, windows_proxy
+from transom.capi.checks import command_problems
+from transom.capi.inputs import InputFile, InputUser, ProviderName, WorkerInputs
+from transom.capi.providers import PROVIDERS
+from transom.capi.worker import CRI_SOCKET, POWERSHELL, Worker, make
+
+pytestmark = pytest.mark.lab
+
+JOIN = (
+    "kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml  && echo success > /run/cluster-api/bootstrap-success.complete"
+)
+SPECIAL = [
+    b"{{ x }}",
+    b"{% raw %}",
+    b"{#",
+    b"%PATH%",
+    b"\"'`^&|<>!",
+    "é…漢\u0000".encode(),
+    b"a\r\nb\r\n",
+    b"\n\n",
+    b"---\n",
+    b"#cloud-config",
+]
+CONTENTS = st.one_of(st.sampled_from(SPECIAL), st.text(max_size=60).map(lambda text: text.encode()), st.binary(max_size=120))
+PRINTABLE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_size=1, max_size=60)
+COMMANDS = st.lists(PRINTABLE.filter(lambda text: not list(command_problems(text))), max_size=4)
+USERS = st.lists(
+    st.tuples(
+        st.from_regex(r"[a-z]u[A-Za-z0-9._-]{0,10}", fullmatch=True),
+        st.sets(st.sampled_from(["Administrators", "Remote Users"])),
+    ),
+    max_size=2,
+    unique_by=lambda user: user[0],
+)
+_NUMBERS = itertools.count(1)
+
+
+def put(server: ControlPlane, worker: Worker) -> dict[str, Any]:
+    """Every object whose kind the server has, checked strictly; the KubeadmConfigTemplate as it is there then."""
+    held: dict[str, Any] = {}
+    for item in worker.objects:
+        group, _, version = item["apiVersion"].rpartition("/")
+        if item["kind"] in ("AzureMachineTemplate", "VSphereMachineTemplate", "OpenStackMachineTemplate"):
+            continue
+        start = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        path = f"{start}/namespaces/{item['metadata']['namespace']}/{item['kind'].lower()}s"
+        made = json.loads(server.request("POST", f"{path}?fieldValidation=Strict", item))
+        if item["kind"] == "KubeadmConfigTemplate":
+            held = made
+    return held
+
+
+def machine_data(server: ControlPlane, cabpk: BootstrapProvider, worker: Worker) -> bytes:
+    """What a machine of the worker boots with."""
+    template = put(server, worker)
+    for name in (item["metadata"]["name"] for item in worker.objects if item["kind"] == "AzureMachineTemplate"):
+        data = {"worker-node-azure.json": base64.b64encode(b"{}").decode()}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"{name}-azure-json"}, "data": data}
+        server.request("POST", "/api/v1/namespaces/default/secrets", secret)
+    return cabpk.bootstrap_data("default", "prod", template["spec"]["template"]["spec"])
+
+
+def drop_proxy_secret(server: ControlPlane, worker: Worker) -> None:
+    """The Secret of the cluster is one for all workers: the next one brings it again."""
+    server.request("DELETE", f"/api/v1/namespaces/default/secrets/{worker.secret}")
+
+
+@pytest.mark.parametrize("provider", sorted(PROVIDERS))
+def test_what_was_put_in_comes_out(provider: ProviderName, management: ControlPlane, cabpk: BootstrapProvider) -> None:
+    @settings(max_examples=3, deadline=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
+    @given(st.lists(CONTENTS, min_size=50, max_size=50), COMMANDS, COMMANDS, USERS)
+    def holds(contents: list[bytes], pre: list[str], post: list[str], users: list[tuple[str, set[str]]]) -> None:
+        inputs = WorkerInputs(
+            cluster="prod",
+            provider=provider,
+            name=f"{provider}-{next(_NUMBERS)}",
+            machine_name_prefix="win",
+            files=tuple(
+                InputFile(f"C:/k/drawn/{number}.bin", content_base64=base64.b64encode(content).decode())
+                for number, content in enumerate(contents)
+            ),
+            pre_kubeadm_commands=tuple(pre),
+            post_kubeadm_commands=tuple(post),
+            users=tuple(InputUser(name, tuple(sorted(groups))) for name, groups in users),
+        )
+        worker = make(inputs, EGRESS)
+        assert worker.objects, worker.findings
+        data = machine_data(management, cabpk, worker)
+        drop_proxy_secret(management, worker)
+
+        found = cloudbase.read(data)
+        assert found.complaints == []
+        files = {file.path: file for file in found.files}
+        assert [path for path in files if path.startswith("C:\\k\\drawn")] == [
+            rf"C:\k\drawn\{number}.bin" for number in range(50)
+        ]
+        for number, content in enumerate(contents):
+            assert files[rf"C:\k\drawn\{number}.bin"] == cloudbase.Written(rf"C:\k\drawn\{number}.bin", content, 0o644)
+        assert files["C:\\k\\proxy.reg"].content == windows_proxy.proxy_reg(EGRESS, "prod")
+        assert files["C:\\k\\proxy.reg"].permissions == 0o600
+        assert found.commands == [windows_proxy.BEFORE_JOIN, POWERSHELL, *pre, JOIN, *post, windows_proxy.AFTER_JOIN]
+        assert [(user.name, user.groups) for user in found.users] == [(name, tuple(sorted(groups))) for name, groups in users]
+        assert len(found.scripts) == 1
+        script = found.scripts[0].content
+        assert all(secret not in script for secret in (b"%", PASSWORD.encode(), b"hunter2hunter2xx"))
+        join = yaml.safe_load(files["\\run\\kubeadm\\kubeadm-join-config.yaml"].content)
+        registration = join["nodeRegistration"]
+        assert (registration["name"], registration["criSocket"]) == ("win-1", CRI_SOCKET)
+        taints = files["C:\\k\\kubelet-arguments.txt"].content.decode().partition("--register-with-taints=")[2].splitlines()[0]
+        assert set(taints.split(",")) == {_taint(taint) for taint in registration["taints"]}
+        assert join["discovery"]["bootstrapToken"]["token"] == "abcdef.hunter2hunter2xx"
+
+    holds()
+
+
+def _taint(taint: dict[str, str]) -> str:
+    return f"{taint['key']}{'=' + taint['value'] if 'value' in taint else ''}:{taint['effect']}"
+
+
+def test_large_contents_are_carried_or_refused_with_the_limit(management: ControlPlane, cabpk: BootstrapProvider) -> None:
+    large = b"".join(number.to_bytes(4, "little") for number in range(2_500))
+    huge = bytes(range(256)) * 4_000
+    files = tuple(
+        InputFile(f"C:/k/{name}.bin", content_base64=base64.b64encode(content).decode())
+        for name, content in (("large", large), ("huge", huge), ("empty", b""))
+    )
+    inputs = WorkerInputs(cluster="prod", provider="vsphere", name="large", files=files)
+    found = cloudbase.read(machine_data(management, cabpk, make(inputs)))
+    contents = {file.path: file.content for file in found.files}
+    assert (contents[r"C:\k\large.bin"], contents[r"C:\k\huge.bin"], contents[r"C:\k\empty.bin"]) == (large, huge, b"")
+
+
+def test_the_size_of_user_data_is_known_before(management: ControlPlane, cabpk: BootstrapProvider) -> None:
+    inputs = WorkerInputs(cluster="prod", provider="gcp", name="sized", files=(InputFile("C:/k/a.txt", "x" * 3_000),))
+    worker = make(inputs, EGRESS)
+    data = machine_data(management, cabpk, worker)
+    drop_proxy_secret(management, worker)
+    assert len(data) <= made_size(worker) <= len(data) * 1.1
+
+
+def made_size(worker: Worker) -> int:
+    """What `transom.capi` takes the size for: the text that it holds against the limit."""
+    spec = next(item for item in worker.objects if item["kind"] == "KubeadmConfigTemplate")["spec"]["template"]["spec"]
+    secrets = [item for item in worker.objects if item["kind"] == "Secret"]
+    texts = {
+        (item["metadata"]["name"], key): base64.b64decode(text).decode()
+        for item in secrets
+        for key, text in item["data"].items()
+    }
+    return len(user_data.of_spec(spec, texts))
+
+
+def test_kubeadm_on_windows_takes_the_join_configuration(management: ControlPlane, cabpk: BootstrapProvider) -> None:
+    worker = make(WorkerInputs(cluster="prod", provider="aws", name="joining"))
+    found = cloudbase.read(machine_data(management, cabpk, worker))
+    join = next(file.content for file in found.files if file.path.endswith("kubeadm-join-config.yaml"))
+    with Machine() as machine:
+        (machine.drive / "join.yaml").write_bytes(join)
+        (machine.drive / "kubeadm.exe").write_bytes(build.program(build.kubeadm_program()).read_bytes())
+        machine.boot()
+        done = machine.run(r"C:\kubeadm.exe", "config", "validate", "--config", r"C:\join.yaml")
+    assert (done.returncode, done.stdout.strip()) == (0, b"ok"), done.stderr
