@@ -67,7 +67,7 @@ class CertificatesController:
 
     def __init__(self, watched: Watched, members: Members) -> None:
         self._watched = watched
-        self._members = members
+        self.members = members
         self._stores = [watched.watch(REQUESTS, fields=f"spec.signerName={signer}") for signer in (CLIENT, SERVING)]
         self._told: dict[str, str] = {}
         self.queue: KeyQueue[Name] = KeyQueue()
@@ -76,7 +76,7 @@ class CertificatesController:
         """Follow the stores, which have been filled. A request that was left is judged anew when a host becomes known."""
         for store in self._stores:
             store.subscribe(self._request_changed)
-        self._members.subscribe(self._ask_all)
+        self.members.subscribe(self._ask_all)
         self._watched.windows_instances.subscribe(lambda *_: self._ask_all())
         self._watched.nodes.subscribe(
             lambda _, before, after: self._ask_all() if _readiness(before) != _readiness(after) else None
@@ -103,7 +103,7 @@ class CertificatesController:
         request = _request(held)
         node_name = requested_node(request)
         names = {request.username.removeprefix("system:node:")} | ({node_name} if node_name else set())
-        members = await self._members.candidates(request.username, names)
+        members = await self.members.candidates(request.username, names)
         judgement = judge(request, members, self._nodes({one.node_name for one in members} | names))
         match judgement.verdict:
             case "Approve":

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -15,6 +16,9 @@ from transom.controllers.watched import Watched
 from transom.hosts.passes import PassResult
 from transom.kube.queue import KeyQueue
 from transom.kube.store import Name
+
+if TYPE_CHECKING:
+    from transom.controllers.members import Members
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -50,6 +54,14 @@ class Surroundings:
     now: Callable[[], datetime]
     reports: Reports
     """What each controller says of an EgressProxy."""
+
+    @cached_property
+    def members(self) -> "Members":
+        """The hosts that Transom joins; several controllers know them."""
+        # its modules need the names above
+        from transom.controllers.members import Members
+
+        return Members(self.watched, self.now)
 
 
 Maker = Callable[[Surroundings], Controller]

@@ -13,13 +13,19 @@ from typing import Final
 import msgspec
 import structlog
 
+from transom.controllers.certificates import CertificatesController
+from transom.controllers.cluster_machines import ClusterMachinesController
 from transom.controllers.controller import Controller, Maker, Surroundings
 from transom.controllers.egress import EgressController
 from transom.controllers.fleet import FleetController
+from transom.controllers.instances import InstancesController
+from transom.controllers.nodes import NodesController
 from transom.controllers.options import Options
+from transom.controllers.propagation import PropagationController
 from transom.controllers.reports import Reports
 from transom.controllers.settings import CurrentSettings
 from transom.controllers.term import Term
+from transom.controllers.user_data import UserDataController
 from transom.controllers.watched import Watched
 from transom.controllers.windows import WindowsController
 from transom.controllers.workers import work
@@ -37,6 +43,12 @@ CONTROLLERS: Final[Mapping[str, Maker]] = {
     "egress": lambda on: EgressController(on.watched, on.settings, reports=on.reports, now=on.now),
     "windows": lambda on: WindowsController(on.watched, on.settings, pace=on.options.pace, observe=on.observe, now=on.now),
     "fleet": FleetController,
+    "machines": ClusterMachinesController,
+    "propagation": PropagationController,
+    "instances": lambda on: InstancesController(on.watched),
+    "userdata": lambda on: UserDataController(on.watched, on.settings, openssh_msi=on.options.openssh_msi),
+    "certificates": lambda on: CertificatesController(on.watched, on.members),
+    "nodes": NodesController,
 }
 """The controllers by name. What each may do in a cluster is in `transom.manifests.roles`, by the same names."""
 DRAIN: Final = GRACE - 10.0

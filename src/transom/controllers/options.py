@@ -1,5 +1,7 @@
 """How an operator works, as `transom run` is told."""
 
+from pathlib import Path
+
 import msgspec
 
 from transom.hosts.connection import Timeouts
@@ -7,6 +9,7 @@ from transom.hosts.script import Patience
 from transom.kube.lease import TERMS, Terms
 from transom.kube.reflector import PACE
 from transom.kube.reflector import Pace as ReflectorPace
+from transom.windows.userdata import OPENSSH_MSI
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -18,7 +21,10 @@ class Pace(msgspec.Struct, frozen=True):
 
 
 class Options(msgspec.Struct, frozen=True):
-    """How an operator works. `controllers` are names; None is all of them."""
+    """How an operator works. `controllers` are names; None is all of them.
+
+    `payload` is the directory with `payload.yaml`, None where nothing is installed on hosts; `openssh_msi` stands in user data.
+    """
 
     namespace: str = "transom-system"
     workers: int = 32
@@ -27,3 +33,5 @@ class Options(msgspec.Struct, frozen=True):
     pace: Pace = Pace()
     reflector: ReflectorPace = PACE
     terms: Terms = TERMS
+    payload: Path | None = None
+    openssh_msi: str = OPENSSH_MSI

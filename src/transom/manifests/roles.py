@@ -5,12 +5,15 @@ from typing import Any, Final
 
 import msgspec
 
+from transom.windows.node_certificates import BOOTSTRAPPERS, CLIENT, SERVING
+
 NAME: Final = "transom"
 LABELS: Final = {"app.kubernetes.io/name": "transom"}
 _RBAC: Final = "rbac.authorization.k8s.io/v1"
 _FOLLOW: Final = ["list", "watch"]
 _CLUSTER_EVENTS: Final = "default"
 """The namespace of events about cluster-scoped objects."""
+_SYSTEM: Final = "kube-system"
 
 Rule = dict[str, list[str]]
 
@@ -24,16 +27,21 @@ def rule(group: str, resources: list[str], verbs: list[str], names: list[str] | 
 _TELL: Final = rule("", ["events"], ["create", "patch"])
 
 
+_USER_DATA: Final = rule("", ["secrets"], ["get", "create", "patch"], ["windows-user-data"])
+
+
 class Grants(msgspec.Struct, frozen=True):
     """What one controller needs, by where it needs it.
 
     `everywhere` is in the ClusterRole, `own` in Transom's namespace, `default` in the namespace of events about cluster-scoped
-    objects. `openshift` is by namespace, for those that there are on OpenShift alone: `transom manifests --openshift`.
+    objects, `system` in kube-system. `openshift` is by namespace, for those that there are on OpenShift alone:
+    `transom manifests --openshift`.
     """
 
     everywhere: tuple[Rule, ...] = ()
     own: tuple[Rule, ...] = ()
     default: tuple[Rule, ...] = ()
+    system: tuple[Rule, ...] = ()
     openshift: Mapping[str, tuple[Rule, ...]] = msgspec.field(default_factory=dict)
 
 
@@ -53,7 +61,73 @@ _GRANTS: Final[Mapping[str, Grants]] = {
             rule("", ["secrets"], ["get", "create", "patch", "delete"]),
             rule("", ["configmaps"], ["get", "create", "patch", "delete"]),
             rule("application.giantswarm.io", ["apps"], [*_FOLLOW, "patch"]),
+            rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigs", "kubeadmconfigtemplates"], _FOLLOW),
+            rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], _FOLLOW),
+            rule("cluster.x-k8s.io", ["machinedeployments", "machines"], _FOLLOW),
         ),
+    ),
+    "machines": Grants(
+        everywhere=(
+            rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigs", "kubeadmconfigtemplates"], _FOLLOW),
+            rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], _FOLLOW),
+            rule("cluster.x-k8s.io", ["machinedeployments", "machines"], _FOLLOW),
+            # templates that ask for the entries; a rollout is a field of the other two
+            rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigtemplates"], ["patch"]),
+            rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], ["patch"]),
+            rule("cluster.x-k8s.io", ["machinedeployments"], ["patch"]),
+            # when the Secrets that machines boot with were written
+            rule("", ["secrets"], ["get"]),
+        ),
+    ),
+    "propagation": Grants(
+        everywhere=(
+            # the kubeconfigs of workload clusters, each beside its Cluster
+            rule("", ["secrets"], ["get"]),
+            rule("", ["namespaces"], ["get"], ["kube-system"]),
+        ),
+    ),
+    "instances": Grants(
+        everywhere=(
+            rule("machine.openshift.io", ["machines"], _FOLLOW),
+            rule("cluster.x-k8s.io", ["machines"], _FOLLOW),
+            # the Node of a machine that was replaced
+            rule("", ["nodes"], ["get", "delete"]),
+        ),
+        own=(rule("transom.dev", ["windowsinstances"], ["create", "patch", "delete"]), _TELL),
+    ),
+    "userdata": Grants(
+        everywhere=(rule("machine.openshift.io", ["machines"], _FOLLOW),),
+        own=(_TELL,),
+        openshift=dict.fromkeys(("openshift-machine-api", "openshift-cluster-api"), (_USER_DATA,)),
+    ),
+    "certificates": Grants(
+        everywhere=(
+            rule("machine.openshift.io", ["machines"], _FOLLOW),
+            rule("certificates.k8s.io", ["certificatesigningrequests"], _FOLLOW),
+            rule("certificates.k8s.io", ["certificatesigningrequests/approval"], ["patch"]),
+            rule("certificates.k8s.io", ["signers"], ["approve"], [CLIENT, SERVING]),
+            # OpenShift's, by which its nodes join: it is there by this name alone
+            rule("", ["secrets"], _FOLLOW, ["node-bootstrapper-token"]),
+        ),
+        own=(_TELL,),
+        default=(_TELL,),
+    ),
+    "nodes": Grants(
+        everywhere=(
+            rule("machine.openshift.io", ["machines"], _FOLLOW),
+            rule("operator.openshift.io", ["networks"], _FOLLOW),
+            rule("", ["secrets"], _FOLLOW, ["node-bootstrapper-token"]),
+            # the Node as a payload's variables see it; its annotations and the worker's role
+            rule("", ["nodes"], ["get", "patch"]),
+        ),
+        own=(
+            rule("transom.dev", ["windowsinstances/status"], ["patch"]),
+            # what a bootstrap token was made for
+            rule("", ["secrets"], ["create", "patch", "delete"]),
+            _TELL,
+        ),
+        # bootstrap tokens
+        system=(rule("", ["secrets"], ["create"]),),
     ),
 }
 CONTROLLERS: Final = tuple(_GRANTS)
@@ -61,7 +135,8 @@ CONTROLLERS: Final = tuple(_GRANTS)
 
 def roles(namespace: str, controllers: Iterable[str], *, openshift: bool = False) -> Iterator[dict[str, Any]]:
     """ServiceAccount, roles and bindings of `transom run` in a namespace."""
-    grants = [_GRANTS[name] for name in controllers]
+    chosen = tuple(controllers)
+    grants = [_GRANTS[name] for name in chosen]
     yield {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
@@ -76,6 +151,7 @@ def roles(namespace: str, controllers: Iterable[str], *, openshift: bool = False
     yield _binding("ClusterRoleBinding", "ClusterRole", namespace, None)
     placed: dict[str, list[Rule]] = {namespace: [*_own(), *(one for grant in grants for one in grant.own)]}
     placed.setdefault(_CLUSTER_EVENTS, []).extend(one for grant in grants for one in grant.default)
+    placed.setdefault(_SYSTEM, []).extend(one for grant in grants for one in grant.system)
     for grant in grants if openshift else ():
         for place, more in grant.openshift.items():
             placed.setdefault(place, []).extend(more)
@@ -84,6 +160,19 @@ def roles(namespace: str, controllers: Iterable[str], *, openshift: bool = False
             metadata = {"name": NAME, "namespace": place, "labels": LABELS}
             yield {"apiVersion": _RBAC, "kind": "Role", "metadata": metadata, "rules": _distinct(rules)}
             yield _binding("RoleBinding", "Role", namespace, place)
+    if "certificates" in chosen:
+        yield _bootstrappers()
+
+
+def _bootstrappers() -> dict[str, Any]:
+    """The holders of bootstrap tokens may ask for certificates, and nothing else."""
+    return {
+        "apiVersion": _RBAC,
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"{NAME}-bootstrappers", "labels": LABELS},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:node-bootstrapper"},
+        "subjects": [{"kind": "Group", "name": BOOTSTRAPPERS, "apiGroup": "rbac.authorization.k8s.io"}],
+    }
 
 
 def _everywhere(namespace: str) -> Iterator[Rule]:
