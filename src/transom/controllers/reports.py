@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from transom.controllers.status import Verdicts
 
 Listener = Callable[[str], None]
@@ -24,8 +26,17 @@ class Reports:
                     listener(name)
 
     def of(self, name: str) -> Verdicts:
-        """The conditions of one EgressProxy, by type."""
-        return {type_: verdict for said in self._said.values() for type_, verdict in said.get(name, {}).items()}
+        """The conditions of one EgressProxy, by type; what several say of one type is joined, and what is true counts."""
+        found: Verdicts = {}
+        for said in self._said.values():
+            for type_, verdict in said.get(name, {}).items():
+                before = found.get(type_)
+                if before is None or (before.status, verdict.status) == ("False", "True"):
+                    found[type_] = verdict
+                elif before.status == verdict.status == "True":
+                    message = f"{before.message}; {verdict.message}"
+                    found[type_] = msgspec.structs.replace(before, message=message)
+        return found
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` with the name of each EgressProxy of which something else is said."""
