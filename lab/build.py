@@ -49,6 +49,7 @@ class Program:
 
 _CONTAINERD_VERSION = f"-X github.com/containerd/containerd/v2/version.Version=v{CONTAINERD}"
 RECORDER = Program("recorder", "recorder", ".", "")
+CURL = Program("curl", "curl", ".", "")
 CONTAINERD_PROGRAMS = (
     Program("containerd", "containerd", "github.com/containerd/containerd/v2/cmd/containerd", CONTAINERD, _CONTAINERD_VERSION),
     Program("ctr", "containerd", "github.com/containerd/containerd/v2/cmd/ctr", CONTAINERD, _CONTAINERD_VERSION),

@@ -30,7 +30,7 @@ def template(containerd: bool = False, bare: bool = False) -> Path:
         bare: as Windows comes: SSH, no service of anybody's, the tools that a first configuration calls.
     """
     native = build.native()
-    recorder = build.program(build.RECORDER)
+    recorder, curl = build.program(build.RECORDER), build.program(build.CURL)
     if containerd:
         base, programs = template(), [build.program(program) for program in build.CONTAINERD_PROGRAMS]
         key = cache.digest([str(base), *map(str, programs), SOURCES / "windows", SOURCES / "template.py"])
@@ -39,8 +39,8 @@ def template(containerd: bool = False, bare: bool = False) -> Path:
         base = template()
         key = cache.digest([str(base), SOURCES / "template.py"])
         return cache.entry("template-bare", key, lambda target: _make_bare(base, target, native))
-    key = cache.digest([str(native), str(recorder), _version(), SOURCES / "windows", SOURCES / "template.py"])
-    return cache.entry("template", key, lambda target: _make(target, native, recorder))
+    key = cache.digest([str(native), str(recorder), str(curl), _version(), SOURCES / "windows", SOURCES / "template.py"])
+    return cache.entry("template", key, lambda target: _make(target, native, recorder, curl))
 
 
 def copy(source: Path, target: Path) -> None:
@@ -66,7 +66,7 @@ def _version() -> str:
     return subprocess.run([wine.loader(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def _make(target: Path, native: Path, recorder: Path) -> None:
+def _make(target: Path, native: Path, recorder: Path, curl: Path) -> None:
     with step("making the template of the Windows machines"):
         drive = target / "drive_c"
         drive.mkdir()
@@ -76,6 +76,7 @@ def _make(target: Path, native: Path, recorder: Path) -> None:
         )
         for name in ("bcryptprimitives", "vmcompute", "computenetwork"):
             shutil.copy2(native / f"{name}.dll", drive / "windows" / "system32")
+        shutil.copy2(curl, drive / "windows" / "system32")
         (drive / "lab").mkdir()
         for file in (native / "pdh.dll", native / "boot.exe", native / "shell.exe", recorder, *(SOURCES / "windows").iterdir()):
             shutil.copy2(file, drive / "lab")

@@ -12,7 +12,7 @@ from transom.hosts.errors import HostError
 from transom.hosts.known_hosts import HostKeys
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.windows import node, questions
+from transom.windows import fetch, node, questions
 from transom.windows.environment import RegistryTypeError
 from transom.windows.gathering import Questions
 from transom.windows.instance import WindowsInstance
@@ -61,11 +61,12 @@ async def one_pass(
     dry_run: bool = False,
     change_expected: bool = True,
     check: Callable[[HostState], None] = lambda _: None,
+    admit: Callable[[], bool] = lambda: True,
 ) -> passes.PassResult:
     """One pass on the host; its troubles are in the result. A change that was not expected costs a second gather.
 
     `check` sees each state that a plan is made from, and raises a HostError where the host must not be changed; whatever else
-    it raises ends the pass and is raised here.
+    it raises ends the pass and is raised here. `admit` is asked before a change: where it says no, the host is only read.
     """
     desired, salt = node.desired(target.egress), secrets.token_bytes(16)
     asked = questions.first(desired, change_expected=change_expected)
@@ -81,7 +82,17 @@ async def one_pass(
     def missing(actual: HostState) -> Questions | None:
         return questions.more(desired, asked, actual, planner(actual))
 
-    return await passes.converge(target.access, host_keys, settings, asked, planner=planner, missing=missing, dry_run=dry_run)
+    return await passes.converge(
+        target.access,
+        host_keys,
+        settings,
+        asked,
+        planner=planner,
+        missing=missing,
+        dry_run=dry_run,
+        fetches=fetch.configurations(target.egress),
+        admit=admit,
+    )
 
 
 def _not_yet(egress: Egress) -> tuple[str, ...]:

@@ -1,0 +1,3 @@
+module lab/curl
+
+go 1.26.0

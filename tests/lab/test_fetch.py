@@ -1,0 +1,58 @@
+"""A host proves with a fetch of its own that it gets out: through squid, with TLS decrypted, and with a password."""
+
+import urllib.parse
+
+import pytest
+from lab.egress import Egress as Proxy
+from lab.machine import Machine
+
+from transom.controllers.hosts import Target, one_pass
+from transom.hosts.known_hosts import NoHostKeys
+from transom.hosts.owner import Owner
+from transom.hosts.passes import Settings
+from transom.proxy.finding import Place
+from transom.proxy.objects import Meta, WindowsSettings
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.proxy.trust import parse_bundle
+from transom.windows.fetch import Verdict, verdict
+from transom.windows.instance import WindowsInstance, WindowsInstanceSpec
+
+pytestmark = pytest.mark.lab
+
+
+async def applied(machine: Machine, proxy: str, endpoint: str, bundle: str = "") -> Verdict:
+    """What the host says of the way out once it has these settings."""
+    spec = WindowsInstanceSpec(machine.place.address, machine.place.port, machine.ssh.user, host_key=machine.ssh.host_key)
+    instance = WindowsInstance(metadata=Meta("win"), place=Place("test", "WindowsInstance/win"), spec=spec)
+    url = Secret(proxy)
+    egress = Egress(
+        url,
+        url,
+        "localhost",
+        trust=parse_bundle(bundle).certificates,
+        windows=WindowsSettings(services=("recorder-a",)),
+        readiness_endpoints=(endpoint,),
+    )
+    target = Target(instance, egress, Secret(machine.ssh.key.read_text()))
+    found = await one_pass(target, NoHostKeys(), Settings(Owner("test@lab", "pid 1")))
+    assert found.error is None
+    assert found.begun
+    return verdict(egress, found.fetched)
+
+
+async def test_the_host_says_which_hop_fails(machine: Machine, closed_egress: Proxy) -> None:
+    registry = closed_egress.image("none").partition("/")[0]
+    endpoint, url = f"https://{registry}/v2/", closed_egress.url_with_credentials
+    wrong = url.replace(urllib.parse.quote("hunter2"), "hunter2-no", 1)
+    steps = [
+        (closed_egress.url.replace(str(closed_egress.port), "1"), endpoint, "", "ProxyUnreachable"),
+        (wrong, endpoint, "", "ProxyAuthentication"),
+        (url, endpoint, "", "TLSFailed"),
+        (url, endpoint, closed_egress.certificate, "Fetched"),
+    ]
+    for proxy, asked, bundle, reason in steps:
+        found = await applied(machine, proxy, asked, bundle)
+        assert found.reason == reason
+        assert "hunter2" not in found.message
+    assert closed_egress.requests()[-1].user == "alice"
