@@ -101,6 +101,14 @@ class Host:
         """Called with the command line of each program that is started."""
         self.booted_environment: Mapping[str, str] = {}
         self.up = False
+        self.features, self.features_at_boot = {"containers"}, set[str]()
+        """Features of Windows that are enabled, and those that the next boot enables."""
+        self.firewall: dict[str, str] = {}
+        """Ports that are let in, by the name of their rule."""
+        self.name_at_boot = name
+        self.booting: asyncio.Future[None] | None = None
+        self.powershell: Callable[[Invocation], int] | None = None
+        """What powershell.exe does with a script, or a command that is not one of Transom's."""
         self.fetch: Callable[[Invocation], int] | None = None
         """What curl.exe does; without it no name can be resolved."""
         for path in (r"C:\ProgramData", r"C:\Windows\TEMP", rf"C:\Users\{username}"):
@@ -144,6 +152,8 @@ class Host:
         self.cut_power()
         await self.background.finished()
         self.edit([SetValue(BOOT, "BootId", dword(self.boot_id + 1))])
+        self.features |= self.features_at_boot
+        self.name = self.name_at_boot
         self.booted_environment = self._machine_environment()
         self.services.load()
         self.up = True

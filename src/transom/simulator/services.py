@@ -13,7 +13,7 @@ from transom.simulator.filesystem import File
 from transom.simulator.interpreter import Shell
 from transom.simulator.streams import NUL, Streams
 from transom.windows.gathering import SERVICES
-from transom.windows.registry import DeleteKey, Edit, SetValue, ValueType, dword, expand_sz, multi_sz, sz
+from transom.windows.registry import DeleteKey, DeleteValue, Edit, SetValue, ValueType, dword, expand_sz, multi_sz, sz
 from transom.windows.state import ServiceState
 
 if TYPE_CHECKING:
@@ -143,6 +143,14 @@ class ServiceManager:
         self._host.registry = self._host.registry.apply(edits)
         made = self._services[name.casefold()] = SimulatedService(name, image, depends, start_type)
         return made
+
+    def configure(self, service: SimulatedService, image: str, depends: tuple[str, ...], start_type: int) -> None:
+        """Changes a service, for its next start."""
+        path = rf"{SERVICES}\{service.name}"
+        service.image, service.depends, service.start_type = image, depends, start_type
+        edits: list[Edit] = [SetValue(path, "ImagePath", expand_sz(image)), SetValue(path, "Start", dword(start_type))]
+        edits.append(SetValue(path, "DependOnService", multi_sz(depends)) if depends else DeleteValue(path, "DependOnService"))
+        self._host.registry = self._host.registry.apply(edits)
 
     async def start(self, name: str) -> None:
         """Starts a service, those that it depends on first; it may be pending afterwards.

@@ -104,18 +104,19 @@ class _Decider:
         create, configure = self._services()
         delete = self._deletions()
         leave = self._directories_to_leave()
-        outputs = {name: Output(text, self.actual.boot) for name, text in self.actual.outputs.items()}
+        printed = {name: Output(text, self.actual.boot) for name, text in self.actual.outputs.items()}
         before = msgspec.structs.replace(
             self.held,
             services=self.services,
             files=self.files,
             directories=_union(self.held.directories, directories),
-            outputs=outputs,
+            outputs=self.held.outputs | printed,
         )
         after = msgspec.structs.replace(
             before,
             payload=self.desired.payload or "",
             prepared=self.held.prepared if self.desired.payload else None,
+            outputs=before.outputs if self.desired.payload else {},
             services=_without(self.services, self.gone_services),
             files=_without(self.files, self.gone_files),
             directories=tuple(path for path in before.directories if path not in leave),

@@ -3,21 +3,25 @@
 from collections.abc import Awaitable, Callable
 
 from transom.simulator.processes import Invocation
-from transom.simulator.programs import registry, search, services, system
+from transom.simulator.programs import registry, search, services, setup, system
 
 Program = Callable[[Invocation], Awaitable[int]]
 
 PROGRAMS: dict[str, Program] = {
+    r"certutil.exe": setup.certutil,
     r"cmd.exe": system.cmd,
     r"curl.exe": system.curl,
+    r"dism.exe": setup.dism,
     r"find.exe": search.find,
     r"findstr.exe": search.findstr,
     r"hostname.exe": system.hostname,
     r"icacls.exe": system.icacls,
     r"net.exe": services.net,
+    r"netsh.exe": setup.netsh,
     r"ping.exe": system.ping,
     r"reg.exe": registry.reg,
     r"sc.exe": services.sc,
+    r"shutdown.exe": setup.shutdown,
     r"whoami.exe": system.whoami,
     r"WindowsPowerShell\v1.0\powershell.exe": system.powershell,
 }

@@ -26,13 +26,16 @@ _CALLS = {
     "stop": "ControlService",
     "delete": "DeleteService",
     "create": "CreateService",
+    "config": "OpenService",
+    "failure": "OpenService",
+    "failureflag": "OpenService",
 }
 _START_TYPES = {"boot": 0, "system": 1, "auto": 2, "demand": 3, "disabled": 4, "delayed-auto": 2}
 _WAIT_SECONDS = 30.0
 
 
 async def sc(call: Invocation) -> int:
-    """`sc query|start|stop|delete|create NAME`: 0, or the error's number."""
+    """`sc query|start|stop|delete|create|config|failure|failureflag NAME`: 0, or the error's number."""
     words = call.arguments
     if len(words) < 2 or words[0].casefold() not in _CALLS:
         call.out("ERROR:  Unrecognized command\n")
@@ -52,6 +55,11 @@ async def sc(call: Invocation) -> int:
             case "delete":
                 services.delete(name)
                 call.out("[SC] DeleteService SUCCESS\n")
+            case "failure" | "failureflag":
+                services.get(name)
+                call.out("[SC] ChangeServiceConfig2 SUCCESS\n")
+            case "config":
+                return _configure(call, services.get(name), words[2:])
             case _:
                 return _create(call, name, words[2:])
     except ServiceError as failure:
@@ -65,15 +73,32 @@ async def sc(call: Invocation) -> int:
     return 0
 
 
-def _create(call: Invocation, name: str, words: list[str]) -> int:
+def _options(call: Invocation, words: list[str]) -> dict[str, str] | None:
     options: dict[str, str] = {}
     for key, value in zip(words[::2], words[1::2], strict=False):
         if not key.endswith("="):
             call.out("ERROR:  Unrecognized command\n")
-            return 1639
+            return None
         options[key[:-1].casefold()] = value
     if len(words) % 2 or "binpath" not in options or options.get("start", "demand").casefold() not in _START_TYPES:
         call.out("ERROR:  Invalid syntax\n")
+        return None
+    return options
+
+
+def _configure(call: Invocation, service: SimulatedService, words: list[str]) -> int:
+    options = _options(call, words)
+    if options is None:
+        return 1639
+    depends = tuple(item for item in options.get("depend", "").split("/") if item)
+    call.host.services.configure(service, options["binpath"], depends, _START_TYPES[options["start"].casefold()])
+    call.out("[SC] ChangeServiceConfig SUCCESS\n")
+    return 0
+
+
+def _create(call: Invocation, name: str, words: list[str]) -> int:
+    options = _options(call, words)
+    if options is None:
         return 1639
     call.host.services.create(
         name,

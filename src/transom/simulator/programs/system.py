@@ -7,6 +7,7 @@ from transom.simulator.interpreter import Shell
 from transom.simulator.processes import Invocation
 
 _SYSTEM = "S-1-5-18"
+_RENAME = re.compile(r"Rename-Computer -NewName '([^']+)' -Force")
 _OWNER = re.compile(r"Get-Acl -LiteralPath '([^']+)'\)\.GetOwner\(", re.IGNORECASE)
 
 
@@ -90,8 +91,13 @@ async def icacls(call: Invocation) -> int:
 
 
 async def powershell(call: Invocation) -> int:
-    """Whether a directory's owner is SYSTEM or Administrators, which is all that is asked of PowerShell here."""
+    """Whether a directory's owner is SYSTEM or Administrators, another name for the host, or what the host's own says."""
     asked = _OWNER.search(call.rest)
+    if renamed := _RENAME.search(call.rest):
+        call.host.name_at_boot = renamed[1]
+        return 0
+    if asked is None and call.host.powershell is not None:
+        return call.host.powershell(call)
     if asked is None:
         call.host.unknown.append("powershell.exe")
         call.error("powershell.exe: this command is not simulated.\n")
