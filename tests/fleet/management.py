@@ -21,6 +21,11 @@ from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, SECR
 
 CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", True, Whole)
 TEMPLATES = Resource("bootstrap.cluster.x-k8s.io", "v1beta2", "KubeadmConfigTemplate", "kubeadmconfigtemplates", True, Whole)
+CONTROL_PLANES = Resource(
+    "controlplane.cluster.x-k8s.io", "v1beta2", "KubeadmControlPlane", "kubeadmcontrolplanes", True, Whole
+)
+DEPLOYMENTS = Resource("cluster.x-k8s.io", "v1beta2", "MachineDeployment", "machinedeployments", True, Whole)
+MACHINES = Resource("cluster.x-k8s.io", "v1beta2", "Machine", "machines", True, Whole)
 WHOLE_APPS = Resource(APPS.group, APPS.version, APPS.kind, APPS.plural, True, Whole)
 _NUMBERS = itertools.count(1)
 
@@ -39,7 +44,7 @@ class Management:
             await self.client.create(NAMESPACES, value)
 
     async def clean(self) -> None:
-        for resource in (EGRESS_PROXIES, CLUSTERS, TEMPLATES, WHOLE_APPS):
+        for resource in (EGRESS_PROXIES, CLUSTERS, TEMPLATES, CONTROL_PLANES, DEPLOYMENTS, MACHINES, WHOLE_APPS):
             for held in (await self.client.list_objects(resource)).items:
                 await self.client.delete(resource, held.metadata.name, held.metadata.namespace)
 
@@ -168,6 +173,9 @@ _RESOURCES: dict[str, Resource[Whole]] = {
     "Cluster": CLUSTERS,
     "App": WHOLE_APPS,
     "KubeadmConfigTemplate": TEMPLATES,
+    "KubeadmControlPlane": CONTROL_PLANES,
+    "MachineDeployment": DEPLOYMENTS,
+    "Machine": MACHINES,
     "ConfigMap": CONFIG_MAPS,
     "Secret": SECRETS,
 }

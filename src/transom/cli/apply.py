@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from transom.controllers.report import Report
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="How to write the report.")]
+OnlyObjects = Annotated[
+    bool,
+    typer.Option(
+        "--objects",
+        help="Not the hosts: the objects of workload clusters, on the API server of --context; needs -f and --context.",
+    ),
+]
 Workers = Annotated[int, typer.Option("--workers", min=1, max=1024, help="Hosts worked on at once.")]
 
 
@@ -22,12 +29,18 @@ def apply(
     namespace: Namespace = NAMESPACE,
     context: Context = None,
     workers: Workers = 32,
+    objects: OnlyObjects = False,
 ) -> None:
     """Bring hosts to their settings.
 
     Every host that the manifests (or the cluster) name is compared with its settings; what differs is changed, and the report
     says what, where and why. Exit code 1 where a host could not be done; the others are done all the same.
     """
+    if objects:
+        from transom.cli.fleet import write_objects
+
+        write_objects(filename, namespace, context, output, dry_run=False)
+        return
     report = _run(filename, namespace, context, workers, dry_run=False)
     _print(report, output, planned=False)
     if any(host.result == "failed" for host in report.hosts):
@@ -40,11 +53,17 @@ def diff(
     namespace: Namespace = NAMESPACE,
     context: Context = None,
     workers: Workers = 32,
+    objects: OnlyObjects = False,
 ) -> None:
     """Say what apply would do.
 
     Nothing is changed on any host. Exit code 1 where a host differs from its settings or could not be read.
     """
+    if objects:
+        from transom.cli.fleet import write_objects
+
+        write_objects(filename, namespace, context, output, dry_run=True)
+        return
     report = _run(filename, namespace, context, workers, dry_run=True)
     _print(report, output, planned=True)
     if any(host.result != "unchanged" for host in report.hosts):

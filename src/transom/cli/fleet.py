@@ -1,8 +1,11 @@
 """The objects of workload clusters, from manifests, for the commands that print or write them."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from transom.cli.output import ExitCode, Format, fail, print_data
 
 if TYPE_CHECKING:
     from transom.capi.objects import FleetObject
@@ -50,3 +53,58 @@ def app_references(objects: "Objects", settings: "Effective") -> Iterator[dict[s
 
 def _warn(message: str) -> None:
     sys.stderr.write(f"transom: warning: {message}\n")
+
+
+def write_objects(paths: Sequence[str] | None, namespace: str, context: str | None, output: Format, *, dry_run: bool) -> None:
+    """`apply --objects` and `diff --objects`: write, or compare, and report; exit code 1 where something is left to do."""
+    import asyncio
+
+    from transom.cli.findings import counted, print_findings
+    from transom.controllers.fleet_bootstrap import ObjectsReport, with_clusters_of, write
+    from transom.kube.client import Client
+    from transom.kube.connection import connect
+    from transom.kube.errors import ApiError, ConfigurationError
+    from transom.sources.directory import load
+    from transom.sources.examination import examine
+
+    if not paths or not context:
+        fail("--objects needs -f PATH, and --context NAME, so that it is said which cluster is written to")
+
+    async def run() -> ObjectsReport:
+        connection = connect(context=context)
+        try:
+            client = Client(connection)
+            objects = await with_clusters_of(client, load(paths, namespace))
+            examined = examine(objects, datetime.now(UTC), connection.server)
+            print_findings(examined.findings, sys.stderr)
+            if examined.errors:
+                fail(f"the manifests have {counted(len(examined.errors), 'error')}", ExitCode.INVALID)
+            return await write(client, objects, examined.settings, dry_run=dry_run)
+        finally:
+            await connection.close()
+
+    try:
+        report = asyncio.run(run())
+    except ConfigurationError as error:
+        fail(str(error), ExitCode.INVALID)
+    except ApiError as error:
+        fail(str(error), ExitCode.NOT_DONE)
+    if output is Format.TEXT:
+        for one in report.objects:
+            sys.stdout.write(f"{_WORDS[one.result][dry_run]:<16} {one.kind} {one.namespace}/{one.name}\n")
+        for text in report.errors:
+            sys.stderr.write(f"transom: {text}\n")
+    else:
+        print_data(report, output)
+    left = {"foreign", "created", "applied"} if dry_run else {"foreign"}
+    if report.errors or any(one.result in left for one in report.objects):
+        raise SystemExit(ExitCode.NOT_DONE)
+
+
+_WORDS = {
+    "unchanged": ("unchanged", "unchanged"),
+    "created": ("created", "to create"),
+    "applied": ("changed", "to change"),
+    "deleted": ("deleted", "to delete"),
+    "foreign": ("somebody else's", "somebody else's"),
+}

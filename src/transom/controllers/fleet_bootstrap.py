@@ -1,0 +1,114 @@
+"""The objects of workload clusters from manifests, written by a command before any operator runs, as it would write them."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from transom.capi.identity import InvalidIdentity, cluster_id
+from transom.capi.objects import FleetObject, key_of, namesakes, wanted
+from transom.controllers.fleet_key import fleet_key
+from transom.controllers.fleet_kinds import CONFIG_MAPS, SELECTOR, OwnedConfigMap
+from transom.controllers.fleet_objects import Keeper, Kept, compare
+from transom.controllers.kept import CLUSTERS
+from transom.kube.client import Client
+from transom.kube.errors import ApiError, Conflict, NotFound
+from transom.kube.resources import NAMESPACES
+from transom.kube.store import Store
+from transom.kube.versions import served
+from transom.manifests.workloads import namespace as namespace_object
+from transom.proxy.objects import Cluster
+from transom.proxy.settings import Effective
+from transom.sources.objects import ObjectReader, Objects
+
+AT_ONCE: Final = 16
+
+
+class ObjectsReport(msgspec.Struct, frozen=True):
+    """What was done, or would be, with each object; and what could not be done, with its reason."""
+
+    objects: tuple[Kept, ...]
+    errors: tuple[str, ...] = ()
+
+
+async def with_clusters_of(client: Client, objects: Objects) -> Objects:
+    """The same, with each Cluster that the server has as the server has it: it knows uid and endpoint. Raises ApiError."""
+    try:
+        resource = await served(client, CLUSTERS)
+    except NotFound:
+        return objects
+
+    async def one(cluster: Cluster) -> Cluster:
+        try:
+            held = await client.get(resource, cluster.metadata.name, cluster.metadata.namespace)
+        except NotFound:
+            return cluster
+        reader = ObjectReader(objects.namespace)
+        reader.add(held.value, client.connection.server, lambda _: (0, 0))
+        return reader.objects().clusters[0]
+
+    return msgspec.structs.replace(objects, clusters=tuple([await one(cluster) for cluster in objects.clusters]))
+
+
+async def write(client: Client, objects: Objects, settings: Effective, *, dry_run: bool) -> ObjectsReport:
+    """Bring the objects of every Cluster to what the settings ask for; with `dry_run` say what that would be.
+
+    One cluster that fails does not keep the others. Raises ApiError where nothing can be done at all.
+    """
+    errors: list[str] = []
+    chosen: list[tuple[tuple[str, str], tuple[FleetObject, ...]]] = []
+    later = namesakes(objects.clusters)
+    for cluster in objects.clusters:
+        egress = settings.clusters[key_of(cluster)]
+        try:
+            place = (cluster.metadata.namespace or "", cluster_id(cluster))
+        except InvalidIdentity as error:
+            errors.append(f"{cluster.place.object}: {error}")
+            continue
+        if key_of(cluster) in later:
+            errors.append(f"{cluster.place.object}: Cluster {'/'.join(later[key_of(cluster)])} has the same id and is older")
+        elif egress is not None:
+            chosen.append((place, wanted(cluster, egress)))
+    if dry_run:
+        found = await _each(chosen, errors, lambda place, desired: compare(client, place, desired))
+    else:
+        key = await _key(client, objects.namespace)
+        store: Store[OwnedConfigMap] = Store()
+        listing = await client.list_objects(CONFIG_MAPS, labels=SELECTOR)
+        store.replace(listing.items, (), listing.resource_version)
+        keeper = Keeper(store)
+        found = await _each(chosen, errors, lambda place, desired: keeper.keep(client, key, place, desired, verify=True))
+    return ObjectsReport(tuple(found), tuple(errors))
+
+
+_Work = Callable[[tuple[str, str], Sequence[FleetObject]], Awaitable[list[Kept]]]
+
+
+async def _each(
+    chosen: Sequence[tuple[tuple[str, str], tuple[FleetObject, ...]]], errors: list[str], work: _Work
+) -> list[Kept]:
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def one(place: tuple[str, str], desired: tuple[FleetObject, ...]) -> list[Kept]:
+        async with turns:
+            try:
+                return await work(place, desired)
+            except ApiError as error:
+                errors.append(f"cluster {'/'.join(place)}: {error}")
+                return []
+
+    found = await asyncio.gather(*(one(place, desired) for place, desired in chosen))
+    return [kept for some in found for kept in some]
+
+
+async def _key(client: Client, namespace: str) -> bytes:
+    """The key of the hashes; on a fresh cluster with the namespace that it is kept in, as `transom manifests` prints that."""
+    try:
+        return await fleet_key(client, namespace)
+    except NotFound:
+        # somebody else may have made it in the meantime
+        with contextlib.suppress(Conflict):
+            await client.create(NAMESPACES, namespace_object(namespace))
+        return await fleet_key(client, namespace)

@@ -1,0 +1,127 @@
+"""The bootstrap phase: the objects written by a command, and taken over by an operator without a change."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.fleet import manifests
+from tests.fleet.management import Management
+from tests.fleet.manifests import RFC_LINE
+
+from transom.kube.resources import SECRETS
+
+pytestmark = pytest.mark.lab
+VALUES, SYSTEMD = "mycluster-cluster-values", "mycluster-systemd-proxy"
+ALL = (("ConfigMap", VALUES), ("Secret", VALUES), ("Secret", SYSTEMD))
+
+
+async def transom(management: Management, directory: Path, *arguments: str) -> tuple[int, str, str]:
+    environment = {"PATH": os.defpath, "HOME": str(directory), "KUBECONFIG": str(management.control_plane.kubeconfig)}
+    command = [sys.executable, "-m", "transom", *arguments, "--namespace", management.namespace]
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    done = await asyncio.to_thread(run)
+    assert "hunter2" not in done.stdout + done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+def write(directory: Path, management: Management, *more: dict[str, Any], **spec: Any) -> Path:
+    given = [manifests.base(**spec), manifests.credentials(namespace=management.namespace), *more]
+    given.append(manifests.cluster("mycluster", management.org, "v1beta2"))
+    (directory / "manifests.yaml").write_text(yaml.safe_dump_all(given))
+    return directory
+
+
+async def test_a_fresh_cluster_gets_objects_that_the_operator_does_not_change(management: Management, tmp_path: Path) -> None:
+    management.namespace += "-that-is-not-there-yet"
+    manifests_directory = str(write(tmp_path, management))
+    await management.cluster()
+    arguments = ("-f", manifests_directory, "--objects", "--context", "lab")
+    code, output, _ = await transom(management, tmp_path, "diff", *arguments)
+    assert (code, output.count("to create")) == (1, 3)
+    assert await management.objects() == set()
+    code, output, error = await transom(management, tmp_path, "apply", *arguments)
+    assert (code, output.count("created"), error) == (0, 3, error)
+    await management.until_objects(*ALL)
+    since = management.audited()
+    code, output, _ = await transom(management, tmp_path, "apply", *arguments, "-o", "json")
+    assert code == 0
+    assert {one["result"] for one in json.loads(output)["objects"]} == {"unchanged"}
+    code, output, _ = await transom(management, tmp_path, "diff", *arguments)
+    assert (code, output.count("unchanged")) == (0, 3)
+    await management.settings()
+    async with management.operator() as operator:
+        await management.until_condition("ClustersApplied", "Applied")
+        await management.settled(operator)
+    assert management.writes(since) == []
+    assert f"noProxy: {RFC_LINE}\n" in (await management.data("ConfigMap", VALUES) or {})["values"]
+
+
+async def test_objects_need_to_be_told_where_and_leave_what_is_somebody_elses(management: Management, tmp_path: Path) -> None:
+    manifests_directory = str(write(tmp_path, management))
+    code, _, error = await transom(management, tmp_path, "apply", "-f", manifests_directory, "--objects")
+    assert code == 2
+    assert "--objects needs -f PATH, and --context NAME" in error
+    theirs = {"kind": "Secret", "metadata": {"name": SYSTEMD, "namespace": management.org}, "data": {"theirs": "aHVudGVyMg=="}}
+    await management.put(theirs, "somebody")
+    code, output, _ = await transom(management, tmp_path, "apply", "-f", manifests_directory, "--objects", "--context", "lab")
+    assert code == 1
+    assert f"somebody else's  Secret {management.org}/{SYSTEMD}" in output
+    assert await management.data("Secret", SYSTEMD) == {"theirs": "hunter2"}
+    held = await management.get("Secret", VALUES)
+    assert held is not None
+    # the Cluster is not on the server: nobody to belong to
+    assert "ownerReferences" not in held["metadata"]
+    invalid = str(write(tmp_path, management, noProxy="*.example.com"))
+    code, _, error = await transom(management, tmp_path, "apply", "-f", invalid, "--objects", "--context", "lab")
+    assert (code, "spec.noProxy" in error) == (2, True)
+    await management.client.delete(SECRETS, SYSTEMD, management.org)
+
+
+async def test_render_prints_what_apply_would_write_and_what_apps_need(management: Management, tmp_path: Path) -> None:
+    apps = [
+        {
+            "apiVersion": "application.giantswarm.io/v1alpha1",
+            "kind": "App",
+            "namespace": management.org,
+            "name": "mycluster-cert",
+        },
+        {
+            "apiVersion": "helm.toolkit.fluxcd.io/v2",
+            "kind": "HelmRelease",
+            "namespace": management.org,
+            "name": "chart-operator",
+        },
+    ]
+    directory = str(write(tmp_path, management, apps=apps))
+    code, output, _ = await transom(management, tmp_path, "render", "-f", directory)
+    assert code == 0
+    assert f"\n      noProxy: {RFC_LINE}\n" in output
+    documents = [one for one in yaml.safe_load_all(output) if one]
+    assert [(one["kind"], one["metadata"]["name"]) for one in documents] == [
+        ("Secret", SYSTEMD),
+        ("Secret", VALUES),
+        ("ConfigMap", VALUES),
+        ("App", "mycluster-cert"),
+        ("HelmRelease", "chart-operator"),
+    ]
+    reference = {"name": VALUES, "namespace": management.org}
+    assert documents[3]["spec"] == {"config": {"configMap": reference, "secret": reference}}
+    assert [one["kind"] for one in documents[4]["spec"]["valuesFrom"]] == ["ConfigMap", "Secret"]
+    code, _, _ = await transom(management, tmp_path, "render", "-f", directory, "--output-dir", str(tmp_path / "out"))
+    assert code == 0
+    folder = tmp_path / "out" / "objects" / management.org
+    assert {path.name for path in folder.iterdir()} == {
+        f"secret-{SYSTEMD}.yaml",
+        f"secret-{VALUES}.yaml",
+        f"configmap-{VALUES}.yaml",
+    }
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}

@@ -1,0 +1,332 @@
+"""Templates, control planes and machines of workload clusters on a real API server: what is edited, when, and what never is."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.fleet import machines
+from tests.fleet.management import CONTROL_PLANES, DEPLOYMENTS, MACHINES, TEMPLATES, Management
+from tests.settings.bundles import certificate
+
+from transom.capi import windows_proxy
+from transom.capi.machine_files import CA_STEM, DROP_INS, ENV_FILE, READ_ENV, RESTART, TRUST
+from transom.controllers import machine_rollout
+from transom.kube.resources import EGRESS_PROXIES
+
+pytestmark = pytest.mark.lab
+CONTROLLERS = ("egress", "fleet", "machines")
+SYSTEMD, WINDOWS = "mycluster-systemd-proxy", "mycluster-windows-proxy"
+
+
+async def put(management: Management, *values: dict[str, Any], manager: str = "kubectl") -> None:
+    for value in values:
+        value["metadata"]["namespace"] = management.org
+        await management.put(value, manager)
+
+
+async def configuration(management: Management, kind: str, name: str) -> dict[str, Any]:
+    held = await management.get(kind, name)
+    assert held is not None
+    if kind == "KubeadmControlPlane":
+        return dict(held["spec"]["kubeadmConfigSpec"])
+    return dict(held["spec"]["template"].get("spec") or {})
+
+
+async def paths(management: Management, kind: str = "KubeadmConfigTemplate", name: str = "workers") -> list[str]:
+    return [file["path"] for file in (await configuration(management, kind, name)).get("files", ())]
+
+
+async def until_edited(management: Management, kind: str = "KubeadmConfigTemplate", name: str = "workers") -> None:
+    async def edited() -> bool:
+        return bool(await paths(management, kind, name))
+
+    await management.until(edited)
+
+
+async def settled(management: Management, operator: Any) -> None:
+    """Nothing to do in either controller for a moment."""
+    await management.settled(operator)
+    queue, quiet = operator.controllers["machines"].queue, 0
+    async with asyncio.timeout(60):
+        while quiet < 15:
+            await asyncio.sleep(0.1)
+            quiet = 0 if len(queue) or queue.working else quiet + 1
+
+
+async def status(management: Management, kind: str, name: str, value: dict[str, Any]) -> None:
+    resource = {"KubeadmControlPlane": CONTROL_PLANES, "MachineDeployment": DEPLOYMENTS}[kind]
+    path = resource.path(management.org, name, "status")
+    await management.client.request("PATCH", path, None, {"status": value}, content_type="application/merge-patch+json")
+
+
+async def initialized(management: Management, ready: int = 1) -> None:
+    value = {"initialization": {"controlPlaneInitialized": True}, "replicas": ready, "readyReplicas": ready}
+    await status(management, "KubeadmControlPlane", "mycluster", value)
+
+
+async def test_templates_that_ask_get_the_entries_and_nothing_else_is_touched(management: Management) -> None:
+    await management.cluster()
+    await management.bundle(certificate("one"))
+    windows = machines.NPIPE | {"postKubeadmCommands": ["echo theirs"]}
+    await put(
+        management,
+        machines.template(),
+        machines.template("windows", windows, labels={}, annotations=machines.INJECT),
+        machines.template("other", labels={}),
+        machines.control_plane(),
+    )
+    await management.settings(trustedCA={"name": "corp-ca"})
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        await until_edited(management)
+        await until_edited(management, name="windows")
+        await until_edited(management, "KubeadmControlPlane", "mycluster")
+        await settled(management, operator)
+        worker = await configuration(management, "KubeadmConfigTemplate", "workers")
+        assert [file["path"] for file in worker["files"]] == [*DROP_INS, f"{CA_STEM}.crt"]
+        assert worker["preKubeadmCommands"] == [TRUST, RESTART, "echo theirs"]
+        first = await configuration(management, "KubeadmControlPlane", "mycluster")
+        assert [file["path"] for file in first["files"]] == [*DROP_INS, ENV_FILE, f"{CA_STEM}.crt"]
+        assert first["preKubeadmCommands"] == [READ_ENV, TRUST, RESTART, "echo theirs"]
+        pipe = await configuration(management, "KubeadmConfigTemplate", "windows")
+        assert [file["path"] for file in pipe["files"]] == [windows_proxy.PROXY_REG, windows_proxy.PROXY_CMD]
+        assert pipe["postKubeadmCommands"] == ["echo theirs", windows_proxy.AFTER_JOIN]
+        assert "proxyReg" in (await management.data("Secret", WINDOWS) or {})
+        assert await paths(management, name="other") == []
+        held = await management.get("KubeadmConfigTemplate", "workers")
+        assert held is not None
+        assert held["metadata"]["generation"] == 2
+        assert not any(key.startswith("transom") for key in held["metadata"].get("annotations", {}))
+
+
+async def test_control_plane_that_stands_is_not_edited_without_automatic_rollout(management: Management) -> None:
+    await management.cluster()
+    await put(management, machines.control_plane(), machines.template())
+    await initialized(management)
+    await put(management, machines.machine("first", deployment=None))
+    await management.settings()
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        await until_edited(management)
+        await settled(management, operator)
+        assert await paths(management, "KubeadmControlPlane", "mycluster") == []
+        _, _, message = await management.until_condition("MachinesOutdated", "Outdated")
+        assert "1 machine of 1 cluster are older" in message
+        assert "by hand" in message
+
+
+@pytest.mark.parametrize(
+    ("label", "who"), [("topology.cluster.x-k8s.io/owned", "ClusterClass"), ("kustomize.toolkit.fluxcd.io/name", "Flux")]
+)
+async def test_what_a_source_of_its_own_writes_is_shown_and_not_edited(management: Management, label: str, who: str) -> None:
+    owned = machines.INJECT | {label: "fleet"}
+    await management.cluster()
+    if who == "ClusterClass":
+        topology = {"topology": {"classRef": {"name": "prod"}, "version": "v1.36.3"}}
+        await management.merge("Cluster", "mycluster", {"spec": topology}, management.org)
+    await put(management, machines.template(labels=owned), machines.control_plane(labels=owned))
+    await management.settings()
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        _, _, message = await management.until_condition("MachinesOutdated", "CommitNeeded")
+        await settled(management, operator)
+        assert f"({who})" in message
+        assert "containerdProxy" in message
+        assert ("{{ .builtin.cluster.name }}-systemd-proxy" in message) == (who == "ClusterClass")
+        assert "hunter2" not in message
+        for kind, name in (("KubeadmConfigTemplate", "workers"), ("KubeadmControlPlane", "mycluster")):
+            assert await paths(management, kind, name) == []
+
+
+async def test_edit_that_is_taken_back_is_a_conflict_and_not_repeated(management: Management) -> None:
+    await management.cluster()
+    await put(management, machines.template())
+    await management.settings()
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        await until_edited(management)
+        value = {"spec": {"template": {"spec": {"preKubeadmCommands": ["echo theirs"], "files": None}}}}
+        await management.merge("KubeadmConfigTemplate", "workers", value, management.org)
+        _, _, message = await management.until_condition("Conflict", "Conflict")
+        assert "taken out again" in message
+        await settled(management, operator)
+        assert await paths(management) == []
+
+
+async def test_file_of_somebody_else_is_a_conflict(management: Management) -> None:
+    theirs = {"files": [{"path": DROP_INS[0], "content": "[Service]\n"}]}
+    await management.cluster()
+    await put(management, machines.template(spec=theirs))
+    await management.settings()
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        _, _, message = await management.until_condition("Conflict", "Conflict")
+        assert DROP_INS[0] in message
+        await settled(management, operator)
+        assert await configuration(management, "KubeadmConfigTemplate", "workers") == theirs
+
+
+async def test_template_of_two_clusters_is_left_alone(management: Management) -> None:
+    await management.cluster()
+    await management.cluster("other")
+    await put(management, machines.template(), machines.deployment(), machines.deployment("theirs", "other"))
+    value = {"spec": {"template": {"spec": {"bootstrap": {"configRef": {"name": "workers"}}}}}}
+    await management.merge("MachineDeployment", "theirs", value, management.org)
+    await management.settings()
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        _, _, message = await management.until_condition("Conflict", "Conflict")
+        assert "several clusters" in message
+        await settled(management, operator)
+        assert await paths(management) == []
+
+
+async def test_settings_removed_take_entries_out_first_and_the_secret_goes_last(management: Management) -> None:
+    await management.cluster()
+    await put(management, machines.template())
+    await management.settings()
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        await until_edited(management)
+        await settled(management, operator)
+        since = management.audited()
+        await management.client.delete(EGRESS_PROXIES, "cluster")
+        await management.until_objects()
+        assert await configuration(management, "KubeadmConfigTemplate", "workers") == {"preKubeadmCommands": ["echo theirs"]}
+        writes = [(verb, resource) for verb, resource, name in management.writes(since) if name in ("workers", SYSTEMD)]
+        assert writes[-1] == ("delete", "secrets")
+        assert ("patch", "kubeadmconfigtemplates") in writes[:-1]
+
+
+async def test_control_plane_that_may_not_be_edited_keeps_an_emptied_secret(management: Management) -> None:
+    await management.cluster()
+    await put(management, machines.control_plane())
+    await management.settings()
+    async with management.operator(controllers=CONTROLLERS):
+        await until_edited(management, "KubeadmControlPlane", "mycluster")
+        await initialized(management)
+        await management.client.delete(EGRESS_PROXIES, "cluster")
+
+        async def emptied() -> bool:
+            return await management.data("Secret", SYSTEMD) == {"containerdProxy": "[Service]\n", "env": ""}
+
+        await management.until(emptied)
+        assert await paths(management, "KubeadmControlPlane", "mycluster") == [*DROP_INS, ENV_FILE]
+
+
+async def test_paused_cluster_is_left_alone_until_it_goes_on(management: Management) -> None:
+    await management.cluster()
+    await management.merge("Cluster", "mycluster", {"spec": {"paused": True}}, management.org)
+    await put(management, machines.template())
+    await management.settings()
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        await settled(management, operator)
+        assert await paths(management) == []
+        await management.merge("Cluster", "mycluster", {"spec": {"paused": None}}, management.org)
+        await until_edited(management)
+
+
+async def rollout_after(management: Management, name: str) -> str | None:
+    held = await management.get("MachineDeployment", name)
+    assert held is not None
+    return (held["spec"].get("rollout") or {}).get("after")
+
+
+async def replace_machine(management: Management, old: str, new: str, deployment: str | None, cluster: str) -> None:
+    """What Cluster API's controllers would do."""
+    await management.client.delete(MACHINES, old, management.org)
+    await put(management, machines.machine(new, cluster, deployment))
+
+
+async def test_rollout_takes_one_cluster_after_the_other_and_goes_on_after_a_restart(management: Management) -> None:
+    names = ("alpha", "beta")
+    for name in names:
+        await management.cluster(name)
+        await put(management, machines.template(name, cluster=name), machines.deployment(name, name, 1))
+        await status(management, "MachineDeployment", name, {"replicas": 1, "readyReplicas": 1})
+        await put(management, machines.machine(f"{name}-old", name, name))
+    await asyncio.sleep(1.1)  # the server's times are whole seconds: these machines are older than what follows
+    await management.settings()
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        await management.until_condition("MachinesOutdated", "Outdated")
+        await settled(management, operator)
+        assert [await rollout_after(management, name) for name in names] == [None, None]
+        _, _, message = (await management.conditions())["MachinesOutdated"]
+        assert "2 machines of 2 clusters" in message
+        await management.merge("EgressProxy", "cluster", {"spec": {"rollout": "Automatic"}})
+
+        async def begun() -> str | None:
+            return await rollout_after(management, "alpha")
+
+        first = await management.until(begun)
+        await management.until_condition("MachinesOutdated", "RollingOut")
+        await settled(management, operator)
+        assert await rollout_after(management, "beta") is None
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        await settled(management, operator)
+        assert await rollout_after(management, "alpha") == first
+        assert await rollout_after(management, "beta") is None
+        await status(management, "MachineDeployment", "alpha", {"readyReplicas": 0})
+        await replace_machine(management, "alpha-old", "alpha-new", "alpha", "alpha")
+        await settled(management, operator)
+        assert await rollout_after(management, "beta") is None
+        await status(management, "MachineDeployment", "alpha", {"readyReplicas": 1})
+
+        async def next_begun() -> str | None:
+            return await rollout_after(management, "beta")
+
+        await management.until(next_begun)
+        await replace_machine(management, "beta-old", "beta-new", "beta", "beta")
+        await management.until_condition("MachinesOutdated", "UpToDate")
+        assert await rollout_after(management, "alpha") == first
+
+
+async def test_control_plane_is_rolled_by_its_edit_before_the_workers(management: Management) -> None:
+    await management.cluster()
+    await put(management, machines.control_plane(), machines.template(), machines.deployment(replicas=1))
+    await initialized(management)
+    await status(management, "MachineDeployment", "workers", {"replicas": 1, "readyReplicas": 1})
+    await put(management, machines.machine("first", deployment=None), machines.machine("worker"))
+    await asyncio.sleep(1.1)
+    await management.settings(rollout="Automatic")
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        await until_edited(management, "KubeadmControlPlane", "mycluster")
+        await settled(management, operator)
+        assert await rollout_after(management, "workers") is None
+        await asyncio.sleep(1.1)
+        await replace_machine(management, "first", "second", None, "mycluster")
+
+        async def begun() -> str | None:
+            return await rollout_after(management, "workers")
+
+        await management.until(begun)
+        held = await management.get("KubeadmControlPlane", "mycluster")
+        assert held is not None
+        assert held["metadata"]["generation"] == 2
+
+
+async def test_cluster_that_does_not_come_back_stops_the_rollout(
+    management: Management, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_rollout, "PATIENCE", 2.0)
+    for name in ("alpha", "beta"):
+        await management.cluster(name)
+        await put(management, machines.template(name, cluster=name), machines.deployment(name, name, 1))
+        await status(management, "MachineDeployment", name, {"replicas": 1, "readyReplicas": 1})
+        await put(management, machines.machine(f"{name}-old", name, name))
+    await asyncio.sleep(1.1)
+    await management.settings(rollout="Automatic")
+    async with management.operator(controllers=CONTROLLERS):
+
+        async def begun() -> str | None:
+            return await rollout_after(management, "alpha")
+
+        await management.until(begun)
+        await status(management, "MachineDeployment", "alpha", {"readyReplicas": 0})
+        status_, _, message = await management.until_condition("RolloutHalted", "NotHealthy")
+        assert status_ == "True"
+        assert "MachineDeployment alpha has 0 of 1 machines ready" in message
+        assert await rollout_after(management, "beta") is None
+
+
+async def test_no_settings_is_no_edit(management: Management) -> None:
+    await management.cluster()
+    await put(management, machines.template(), machines.control_plane())
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        await settled(management, operator)
+        assert management.writes() == []
+        held = (await management.client.list_objects(TEMPLATES, management.org)).items
+        assert [one.metadata.generation for one in held] == [1]
