@@ -7,15 +7,23 @@ import socket
 import sys
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 import aiohttp
-from tests.operator.clusters import Cluster
+from lab.control_plane import ControlPlane
+
+
+class Place(Protocol):
+    """Where a replica works."""
+
+    control_plane: ControlPlane
+    namespace: str
 
 
 class Program:
     """One replica. Ended by SIGTERM at the end of the block, where it still runs."""
 
-    def __init__(self, cluster: Cluster, name: str = "one", kubeconfig: Path | None = None, **options: str) -> None:
+    def __init__(self, cluster: Place, name: str = "one", kubeconfig: Path | None = None, **options: str) -> None:
         self._directory = cluster.control_plane.directory
         self._log = self._directory / f"{cluster.namespace}-{name}.log"
         self.port = _free_port()

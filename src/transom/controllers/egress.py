@@ -155,9 +155,9 @@ class EgressController:
         except (NotFound, Conflict) as error:
             _log.info("status not written: the object is gone", error=str(error))
             return
-        self._tell(held, live, verdicts, term)
+        self._tell(held, live, verdicts, fields, term)
 
-    def _tell(self, held: Whole, live: Mapping[str, Any], verdicts: Verdicts, term: Term) -> None:
+    def _tell(self, held: Whole, live: Mapping[str, Any], verdicts: Verdicts, fields: Mapping[str, Any], term: Term) -> None:
         """Events: what became wrong, or right again. Told after the status is written, so once."""
         meta = held.metadata
         regarding = Regarding(EGRESS_PROXIES.api_version, EGRESS_PROXIES.kind, meta.name, None, meta.uid)
@@ -172,6 +172,8 @@ class EgressController:
             elif verdict.status == "True" and was.get("status") == "False":
                 term.recorder.normal(regarding, type_, verdict.message)
         self._tell_superseded(regarding, before, verdicts.get("Superseded"), term)
+        if changes := egress_status.changes(live, fields):
+            term.recorder.normal(regarding, "Changed", f"the settings that hold: {changes}")
 
     def _tell_superseded(
         self, regarding: Regarding, before: Mapping[Any, Mapping[str, Any]], verdict: Verdict | None, term: Term

@@ -93,6 +93,21 @@ def effective_fields(egress: Egress) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
+def changes(live: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
+    """What of the settings that hold is another than a status says, as one sentence; empty where nothing is."""
+    told = []
+    for name in ("httpProxy", "httpsProxy"):
+        before, after = live.get(name), fields.get(name)
+        if before != after:
+            told.append(f"{name} {after}" if after else f"{name} removed")
+    if (before := live.get("noProxy")) != (after := fields.get("noProxy")):
+        told.append(f"noProxy of {after.count(',') + 1} items" if after else "noProxy removed" if before else "")
+    before, after = (one.get("trustBundle") or {} for one in (live, fields))
+    if before.get("sha256") != after.get("sha256"):
+        told.append(f"trust bundle of {after['certificates']} certificates" if after else "trust bundle removed")
+    return ", ".join(filter(None, told))
+
+
 def merged(
     live: Mapping[str, Any], verdicts: Verdicts, fields: Mapping[str, Any], generation: int | None, now: datetime
 ) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The status of a WindowsInstance: conditions with their reasons, from what a pass found. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -96,7 +96,7 @@ def merged(
     return status
 
 
-_FIELDS: Final = ("nodeName", "hostKeyFingerprint", "osVersion", "stateHash", "lastChecked")
+_FIELDS: Final = ("nodeName", "hostKeyFingerprint", "osVersion", "payloadVersion", "stateHash", "lastChecked")
 
 
 def timestamp(now: datetime) -> str:
@@ -181,22 +181,36 @@ def _pending_boot(egress: Egress, state: HostState) -> bool:
 
 
 def summary(plan: Plan, restarted: tuple[str, ...]) -> str:
-    """What a pass changed, as one sentence for an event."""
-    counts: dict[str, int] = {}
-    for step in plan.steps:
-        if step.kind in _NOUNS and step.action != "restart":
-            words = f"{_VERBS[step.action]} {_NOUNS[step.kind]}"
-            counts[words] = counts.get(words, 0) + 1
-    done = [f"{words} ({count})" if count > 1 else words for words, count in counts.items()]
+    """What a pass changed, as one sentence for an event: names, and never a value."""
+    done = [*_variables(plan.steps), *_others(plan.steps)]
     done += [f"restarted {', '.join(restarted)}"] if restarted else []
     return "; ".join(done) or "the ledger was brought in step with the settings"
 
 
-_NOUNS: Final = {
-    "machine-environment": "variables of the machine",
-    "service-environment": "variables of services",
-    "certificate": "certificates",
-    "service": "services",
-    "file": "files",
-}
+def _variables(steps: Iterable[Step]) -> Iterator[str]:
+    """`replaced HTTP_PROXY, HTTPS_PROXY of containerd, kubelet`."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for step in steps:
+        if step.kind in _PROXY_KINDS and step.action in _VERBS:
+            place, _, name = step.target.partition(": ")
+            names.setdefault((step.action, "the machine" if step.kind == "machine-environment" else place), []).append(name)
+    places: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (action, place), listed in names.items():
+        places.setdefault((action, tuple(listed)), []).append(place)
+    for (action, listed_), where in places.items():
+        yield f"{_VERBS[action]} {', '.join(listed_)} of {', '.join(where)}"
+
+
+def _others(steps: Iterable[Step]) -> Iterator[str]:
+    targets: dict[tuple[str, str], list[str]] = {}
+    for step in steps:
+        if step.kind in _NOUNS and step.action in _VERBS:
+            targets.setdefault((step.action, step.kind), []).append(step.target)
+    for (action, kind), listed in targets.items():
+        rest = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+        yield f"{_VERBS[action]} {_NOUNS[kind]} {', '.join(listed[:_SHOWN])}{rest}"
+
+
+_NOUNS: Final = {"certificate": "certificate", "service": "service", "file": "file", "directory": "directory"}
 _VERBS: Final = {"add": "added", "replace": "replaced", "remove": "removed"}
+_SHOWN: Final = 3

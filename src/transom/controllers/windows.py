@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
@@ -59,6 +59,8 @@ class WindowsController:
 
     lifecycle: ClassVar[Lifecycle] = "Egress"
     """Of which instances; the others are somebody else's."""
+    refused_again: ClassVar[float | None] = None
+    """Seconds after which a host that is not connected to is thought of again, where no object says when."""
 
     def __init__(
         self,
@@ -139,10 +141,11 @@ class WindowsController:
             return Outcome()
         if case.held.fields.get("lifecycle", "Egress") != self.lifecycle:
             return Outcome()
-        refused = _refusal(case)
+        refused = await self._refusal(case, term)
         if refused is not None:
+            self._tell_trouble(case, refused, term)
             await self._write(case, refused, {}, term)
-            return Outcome()
+            return Outcome(again=self.refused_again)
         assert case.target is not None  # a case without one is refused
         return await self._pass(case, case.target, term)
 
@@ -158,6 +161,7 @@ class WindowsController:
         term.permit()
         found = await self._carry_out(case, target, host_keys, made, check, term)
         term.permit()
+        case = self._current(case)
         self._observe(found)
         state = found.after or found.before
         node = case.node or (self._node(target.instance, state.computer_name) if state else None)
@@ -178,6 +182,10 @@ class WindowsController:
             return Outcome(failed=True)
         _log.info("host done", result=found.result, channels=found.channels, seconds=round(found.seconds, 2))
         return outcome
+
+    async def _refusal(self, case: Case, term: Term) -> Verdicts | None:
+        """Why the host is not connected to; None where it is."""
+        return _refusal(case)
 
     async def _carry_out(
         self, case: Case, target: Target, host_keys: HostKeys, made: Settings, check: Callable[[HostState], None], term: Term
@@ -202,6 +210,16 @@ class WindowsController:
         """When a host that was done is looked at again. What else is to be said of it goes into `verdicts` and `fields`."""
         # many hosts that were begun at once do not stay together
         return Outcome(again=self._pace.check_interval * (0.9 + 0.2 * self._draw()))
+
+    def _current(self, case: Case) -> Case:
+        """The case with the status that was written meanwhile."""
+        key = (case.held.metadata.namespace, case.held.metadata.name)
+        _, written = self._written.get(key, (None, None))
+        latest = self._watched.windows_instances.snapshot().get(key[1], key[0])
+        for held in (written, latest):
+            if held is not None and held.metadata.uid == case.held.metadata.uid:
+                return replace(case, held=held)
+        return case
 
     def _load(self, key: Name) -> Case | None:
         """What the stores say, without a wait in between."""
@@ -255,6 +273,10 @@ class WindowsController:
     async def _write(self, case: Case, verdicts: Verdicts, fields: dict[str, str | None], term: Term) -> None:
         """Write the status where it says something new. An instance that is gone by now needs none."""
         meta = case.held.metadata
+        there = self._watched.windows_instances.snapshot().get(meta.name, meta.namespace)
+        if there is None or there.metadata.uid != meta.uid:
+            # the server does not compare the uid where a status is written: another object of this name must not get it
+            return
         if "NodeReady" not in verdicts:
             verdicts = verdicts | {"NodeReady": status.node_ready(case.node, None)}
         wanted = status.merged(case.held.live, verdicts, fields, meta.generation, self._now())
@@ -274,14 +296,18 @@ class WindowsController:
 
     def _tell(self, case: Case, target: Target, found: PassResult, verdicts: Verdicts, term: Term) -> None:
         """Events: what was changed, and what is newly wrong."""
-        meta = case.held.metadata
-        regarding = Regarding(INSTANCES.api_version, INSTANCES.kind, meta.name, meta.namespace, meta.uid)
+        regarding = regarding_of(case.held)
         if found.error is None and found.plan:
             reason = "Removed" if not target.egress.configured else "Applied"
             term.recorder.normal(regarding, reason, status.summary(found.plan, found.restarted))
-        configured = verdicts["Configured"]
-        if configured.status == "False" and case.held.reason("Configured") != configured.reason:
-            term.recorder.warning(regarding, configured.reason, configured.message)
+        self._tell_trouble(case, verdicts, term)
+
+    @staticmethod
+    def _tell_trouble(case: Case, verdicts: Verdicts, term: Term) -> None:
+        """An event on what is newly wrong."""
+        configured = verdicts.get("Configured")
+        if configured is not None and configured.status == "False" and case.held.reason("Configured") != configured.reason:
+            term.recorder.warning(regarding_of(case.held), configured.reason, configured.message)
 
 
 class StatusKeys:
@@ -321,6 +347,12 @@ def _refusal(case: Case) -> Verdicts | None:
         known = case.held.reason("ProxyApplied") not in (None, "NotChecked")
         return {} if known else {"Configured": Verdict("Unknown", "SettingsInvalid", message)}
     return None
+
+
+def regarding_of(held: HeldInstance) -> Regarding:
+    """An instance, as the subject of events."""
+    meta = held.metadata
+    return Regarding(INSTANCES.api_version, INSTANCES.kind, meta.name, meta.namespace, meta.uid)
 
 
 def _wanted(held: HeldInstance) -> tuple[Any, ...]:

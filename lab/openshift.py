@@ -1,0 +1,50 @@
+"""OpenShift's kinds on the lab's API server: the definitions of its published Go module, as its release payload has them."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab.control_plane import ControlPlane
+from lab.golang import module_source
+
+MODULE = Path(__file__).parent / "go" / "openshift"
+_API = "github.com/openshift/api"
+_PAYLOAD = "payload-manifests/crds"
+_MACHINE_API = "machine/v1beta1/zz_generated.crd-manifests"
+PROXIES = f"{_PAYLOAD}/0000_03_config-operator_01_proxies.crd.yaml"
+NETWORKS = f"{_PAYLOAD}/0000_10_config-operator_01_networks.crd.yaml"
+INFRASTRUCTURES = f"{_PAYLOAD}/0000_10_config-operator_01_infrastructures-Default.crd.yaml"
+MACHINES = f"{_MACHINE_API}/0000_10_machine-api_01_machines-Default.crd.yaml"
+MACHINE_SETS = f"{_MACHINE_API}/0000_10_machine-api_01_machinesets-Default.crd.yaml"
+CONFIG = (PROXIES, NETWORKS, INFRASTRUCTURES)
+"""config.openshift.io/v1: Proxy, Network, Infrastructure. All cluster-scoped, each with its status as a subresource."""
+MACHINE_API = (MACHINES, MACHINE_SETS)
+"""machine.openshift.io/v1beta1: Machine, MachineSet."""
+
+
+def definitions(files: tuple[str, ...] = CONFIG) -> list[dict[str, Any]]:
+    """CustomResourceDefinitions by their place in the module."""
+    return [yaml.load((_source() / file).read_text(), yaml.CSafeLoader) for file in files]
+
+
+def define(control_plane: ControlPlane, files: tuple[str, ...] = CONFIG) -> None:
+    """Bring definitions to the server and wait until it serves them."""
+    wanted = definitions(files)
+    control_plane.apply(wanted)
+    names = [f"crd/{definition['metadata']['name']}" for definition in wanted]
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+
+
+def forget(control_plane: ControlPlane, files: tuple[str, ...] = CONFIG) -> None:
+    """Take definitions from the server, with every object of them, and wait until they are gone."""
+    names = [f"crd/{definition['metadata']['name']}" for definition in definitions(files)]
+    control_plane.kubectl("delete", "--ignore-not-found", *names)
+
+
+@functools.cache
+def _source() -> Path:
+    return module_source(MODULE, _API)
