@@ -3,6 +3,7 @@
 import asyncio
 import re
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,29 +15,49 @@ if TYPE_CHECKING:
     from transom.kube.connection import Connection
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_PAYLOAD = "/payload"
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def _option(flag: str, text: str, **more: Any) -> Any:
+def option(flag: str, text: str, **more: Any) -> Any:
+    """An option of a server, which can be given in the environment too."""
     name = flag.partition("/")[0].strip("-").replace("-", "_").upper()
     return typer.Option(flag, envvar=f"TRANSOM_{name}", help=text, **more)
 
 
 def run(
-    kubeconfig: Annotated[str | None, _option("--kubeconfig", "Kubeconfig; else the pod's service account.")] = None,
-    context: Annotated[str | None, _option("--context", "Context of the kubeconfig.")] = None,
-    namespace: Annotated[str, _option("--namespace", "Transom's own namespace.")] = "transom-system",
-    bind_address: Annotated[str, _option("--bind-address", "For /healthz, /readyz and /metrics.")] = "0.0.0.0:8080",
-    workers: Annotated[int, _option("--workers", "Hosts worked on at once.", min=1, max=1024)] = 32,
-    check_interval: Annotated[str, _option("--check-interval", "Between two checks of a host: 30m, 1h30m.")] = "30m",
+    kubeconfig: Annotated[str | None, option("--kubeconfig", "Kubeconfig; else the pod's service account.")] = None,
+    context: Annotated[str | None, option("--context", "Context of the kubeconfig.")] = None,
+    namespace: Annotated[str, option("--namespace", "Transom's own namespace.")] = "transom-system",
+    bind_address: Annotated[str, option("--bind-address", "For /healthz, /readyz and /metrics.")] = "0.0.0.0:8080",
+    workers: Annotated[int, option("--workers", "Hosts worked on at once.", min=1, max=1024)] = 32,
+    check_interval: Annotated[str, option("--check-interval", "Between two checks of a host: 30m, 1h30m.")] = "30m",
     leader_elect: Annotated[
-        bool, _option("--leader-elect/--no-leader-elect", "Work only while holding the lease `transom`.")
+        bool, option("--leader-elect/--no-leader-elect", "Work only while holding the lease `transom`.")
     ] = True,
     controllers: Annotated[
-        str | None, _option("--controllers", "Which controllers run, with commas. [default: all]", show_default=False)
+        str | None, option("--controllers", "Which controllers run, with commas. [default: all]", show_default=False)
     ] = None,
-    log_format: Annotated[str, _option("--log-format", "json or console.")] = "json",
-    log_level: Annotated[str, _option("--log-level", "debug, info, warning or error.")] = "info",
+    payload: Annotated[
+        str | None,
+        option(
+            "--payload",
+            "The directory with payload.yaml: what hosts of lifecycle Node get. [default: /payload, where it is there]",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
+    openssh_msi: Annotated[
+        str | None,
+        option(
+            "--openssh-msi",
+            "The installer of OpenSSH in user data, an https URL. [default: a release on GitHub]",
+            metavar="URL",
+            show_default=False,
+        ),
+    ] = None,
+    log_format: Annotated[str, option("--log-format", "json or console.")] = "json",
+    log_level: Annotated[str, option("--log-level", "debug, info, warning or error.")] = "info",
 ) -> None:
     """Watch a cluster and keep its Windows hosts right.
 
@@ -48,6 +69,7 @@ def run(
     from transom.kube.errors import ConfigurationError
     from transom.operations import logs
     from transom.operations.server import AddressInvalid, parse_address
+    from transom.windows.userdata import OPENSSH_MSI
 
     named = tuple(CONTROLLERS) if controllers is None else tuple(filter(None, map(str.strip, controllers.split(","))))
     if unknown := [name for name in named if name not in CONTROLLERS]:
@@ -64,6 +86,8 @@ def run(
             leader_elect=leader_elect,
             controllers=named,
             pace=Pace(check_interval=_seconds(check_interval)),
+            payload=_payload(payload),
+            openssh_msi=openssh_msi or OPENSSH_MSI,
         )
         connection = connect(kubeconfig, context)
     except AddressInvalid as error:
@@ -97,6 +121,12 @@ async def _run(connection: "Connection", options: "Options", address: tuple[str,
             await operator.run(stop)
     finally:
         await connection.close()
+
+
+def _payload(given: str | None) -> Path | None:
+    """The directory of the payload; it is read when the first host needs it."""
+    directory = Path(given or _PAYLOAD)
+    return directory if given or (directory / "payload.yaml").exists() else None
 
 
 def _seconds(text: str) -> float:

@@ -1,24 +1,186 @@
 """Instances of lifecycle Node to nodes: a host that has nothing but SSH becomes a worker, and stays one."""
 
-from typing import ClassVar
+import asyncio
+import base64
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
 
+import structlog
+
+from transom.controllers.cluster_facts import ClusterFacts
 from transom.controllers.controller import Outcome, Surroundings
-from transom.controllers.kept import HostNode
-from transom.controllers.status import Verdict, Verdicts
+from transom.controllers.hosts import Target
+from transom.controllers.instances import HOST_NAME, JOINED
+from transom.controllers.kept import HeldInstance, HostNode
+from transom.controllers.node_progress import NodeProgress
+from transom.controllers.status import Verdict, Verdicts, not_connected
 from transom.controllers.term import Term
-from transom.controllers.windows import Case, WindowsController
-from transom.hosts.passes import PassResult
+from transom.controllers.windows import Case, WindowsController, regarding_of
+from transom.hosts import configure as hosts
+from transom.hosts.configure import Configured, Worker
+from transom.hosts.errors import HostError
+from transom.hosts.known_hosts import HostKeys
+from transom.hosts.passes import PassResult, Settings
+from transom.hosts.payload_directory import PayloadDirectory
+from transom.kube.errors import Conflict, NotFound
+from transom.kube.objects import Metadata
+from transom.kube.queue import Priority
+from transom.kube.resources import NODES as WHOLE_NODES
+from transom.kube.resources import Resource
+from transom.kube.store import Name
+from transom.proxy.secret import Secret
+from transom.sources.payload import PayloadError
+from transom.windows import skew
 from transom.windows.instance import Lifecycle
+from transom.windows.state import HostState
+from transom.windows.worker import Facts, node_name
+
+_log: Final = structlog.get_logger("transom.nodes")
+_NODES: Final = Resource(WHOLE_NODES.group, "v1", WHOLE_NODES.kind, WHOLE_NODES.plural, False, Metadata)
+PAYLOAD_VERSION: Final = "transom.dev/payload-version"
+STATE_HASH: Final = "transom.dev/state-hash"
+_WORKER: Final = "node-role.kubernetes.io/worker"
+"""Kubelets may not give themselves a role (NodeRestriction); the other labels and the taint they register."""
+_BOOTSTRAP: Final = "bootstrap-kubeconfig"
+_CLIENT_CA: Final = "kubelet-ca"
 
 
 class NodesController(WindowsController):
-    """What `WindowsController` does for a host, and everything else that makes it a node."""
+    """What `WindowsController` does for a host, and everything else that makes it a node.
+
+    Each pass begins from what is there: a process that was killed at any step left a host that the next pass goes on with.
+    """
 
     lifecycle: ClassVar[Lifecycle] = "Node"
+    refused_again: ClassVar[float | None] = 600.0
 
     def __init__(self, on: Surroundings) -> None:
         super().__init__(on.watched, on.settings, pace=on.options.pace, observe=on.observe, now=on.now)
         self._members = on.members
+        self._cluster = ClusterFacts(on.watched, on.settings)
+        self._path = on.options.payload
+        self._directory: PayloadDirectory | None = None
+        self._opening = asyncio.Lock()
+        self._unready: dict[Name, float] = {}
+        """Since when a host is configured whose Node is not Ready (time.monotonic)."""
+
+    def begin(self) -> None:
+        """Follow the stores, which have been filled."""
+        super().begin()
+        self._cluster.subscribe(self._ask_all)
+
+    def _ask_all(self) -> None:
+        for held in self._watched.windows_instances.snapshot():
+            if held.fields.get("lifecycle") == self.lifecycle:
+                self.queue.add((held.metadata.namespace, held.metadata.name), Priority.CHECK)
+
+    async def _refusal(self, case: Case, term: Term) -> Verdicts | None:
+        refused = await super()._refusal(case, term)
+        if refused is not None or self._path is None:
+            return refused
+        try:
+            payload = (await self._payload(self._path)).payload
+        except PayloadError as error:
+            return not_connected("PayloadInvalid", str(error))
+        if why := self._cluster.network_refusal(payload.networks):
+            return not_connected("NetworkNotSupported", why)
+        if why := skew.refusal(payload.kubernetes, await self._cluster.server_version(term.client)):
+            return not_connected("VersionSkew", why)
+        if self._cluster.cluster() is None:
+            return not_connected(
+                "ApiServerUnknown",
+                "nothing says how hosts reach the API server: neither ConfigMap kube-public/cluster-info, nor OpenShift's "
+                "Infrastructure with the ConfigMap kube-root-ca.crt",
+            )
+        return None
+
+    async def _payload(self, path: Any) -> PayloadDirectory:
+        """The payload, read and hashed once. Raises PayloadError."""
+        async with self._opening:
+            if self._directory is None:
+                self._directory = await asyncio.to_thread(PayloadDirectory.open, path)
+            return self._directory
+
+    async def _carry_out(
+        self, case: Case, target: Target, host_keys: HostKeys, made: Settings, check: Callable[[HostState], None], term: Term
+    ) -> PassResult:
+        if self._path is None:
+            return await super()._carry_out(case, target, host_keys, made, check, term)
+        directory = await self._payload(self._path)
+        facts = await self._facts(case, term)
+        key = (case.held.metadata.namespace, case.held.metadata.name)
+
+        def known(actual: HostState) -> Facts:
+            check(actual)
+            # before the kubelet starts: it asks for its certificate in its first second
+            self._members.learn(key, node_name(facts, actual.computer_name))
+            return facts
+
+        async def write(verdict: Verdict) -> None:
+            await self._write(self._current(case), {"Configured": verdict}, {}, term)
+
+        settled = case.held.reason("Configured") in ("UpToDate", "Waiting")
+        progress = NodeProgress(write, term.recorder, regarding_of(case.held), settled=settled)
+        telling = asyncio.ensure_future(progress.run())
+        try:
+            worker = Worker(directory, known, target.egress)
+            found = await hosts.configure(target.access, host_keys, made, worker, report=progress)
+            if found.error is None and found.reboot and self._may_boot(found):
+                await self._boot(found, target, host_keys, made, term, case.held)
+        finally:
+            telling.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await telling
+        return found
+
+    async def _facts(self, case: Case, term: Term) -> Facts:
+        """What is known of the host's node and its cluster. Makes a bootstrap token where the host has to join."""
+        assert case.instance is not None  # an instance that cannot be read is refused
+        node = case.node
+        provided: dict[str, Secret | None] = {}
+        if (authority := self._cluster.client_ca()) is not None:
+            provided[_CLIENT_CA] = authority
+        if _is_ready(node):
+            await self._members.tokens.forget(case.held, term)
+            provided[_BOOTSTRAP] = None
+        else:
+            provided[_BOOTSTRAP] = self._cluster.kubeconfig(await self._token(case.held, term))
+        whole = None
+        if node is not None:
+            with contextlib.suppress(NotFound):
+                whole = await term.client.get_json(_NODES.path(None, node.metadata.name))
+        return Facts(
+            node_name=case.instance.spec.node_name or "",
+            rename=HOST_NAME in (case.held.metadata.annotations or {}),
+            network=self._cluster.network,
+            platform=self._cluster.platform,
+            variables=self._cluster.variables(),
+            node=whole,
+            provided=provided,
+        )
+
+    async def _token(self, held: HeldInstance, term: Term) -> Secret:
+        openshift = self._members.openshift_token
+        if openshift is not None:
+            encoded = (openshift.value.get("data") or {}).get("token", "")
+            return Secret(base64.b64decode(encoded).decode())
+        return (await self._members.tokens.ensure(held, term)).text
+
+    def _may_boot(self, found: Configured) -> bool:
+        """A host without a Node disturbs nobody when it boots."""
+        return not found.node_name or self._watched.nodes.snapshot().get(found.node_name) is None
+
+    async def _boot(
+        self, found: Configured, target: Target, host_keys: HostKeys, made: Settings, term: Term, held: HeldInstance
+    ) -> None:
+        term.recorder.normal(regarding_of(held), "Rebooting", f"{found.reboot}: the host boots once before it joins")
+        try:
+            await hosts.reboot(target.access, host_keys, made)
+        except HostError as error:
+            # the host may be on its way down; the next pass sees what came of it
+            _log.info("boot not confirmed", instance=held.metadata.name, error=str(error))
 
     async def _conclude(
         self,
@@ -29,8 +191,78 @@ class NodesController(WindowsController):
         fields: dict[str, str | None],
         term: Term,
     ) -> Outcome:
-        if found.error is None:
-            verdicts["Configured"] = Verdict(
-                "False", "PayloadMissing", "there is no payload to install: run `transom run` with --payload DIR"
+        done = await super()._conclude(case, node, found, verdicts, fields, term)
+        if found.error is not None:
+            return done
+        if not isinstance(found, Configured) or self._directory is None:
+            message = (
+                "there is no payload to install: run `transom run` with --payload DIR. Proxy and trust are as the settings ask"
             )
-        return await super()._conclude(case, node, found, verdicts, fields, term)
+            verdicts["Configured"] = Verdict("False", "PayloadMissing", message)
+            return done
+        payload = self._directory.payload
+        fields["nodeName"] = found.node_name
+        node = self._watched.nodes.snapshot().get(found.node_name)
+        if found.reboot:
+            verdicts["RebootRequired"] = Verdict("True", "Preparation", found.reboot)
+            waits = "" if self._may_boot(found) else f"; Node {found.node_name} is there: drain it and boot the host"
+            verdicts["Configured"] = Verdict("False", "RebootRequired", f"{found.reboot}{waits}")
+            return Outcome(again=self._pace.unready / 4)
+        fields["payloadVersion"] = payload.version
+        if found.waits:
+            listed = "; ".join(f"{one.service} waits for {one.needs}: {one.why}" for one in found.waits)
+            verdicts["Configured"] = Verdict("False", "Waiting", listed)
+        elif (odd := skew.warning(payload.kubernetes, self._cluster.linux_versions())) is not None:
+            verdicts["Configured"] = Verdict("True", "UpToDate", f"the host is as the settings ask for; {odd}")
+        if node is not None:
+            await self._mark(case.held, node, payload.version, fields.get("stateHash"), term)
+        return self._readiness(case, node, found.node_name, verdicts, term, done)
+
+    def _readiness(
+        self, case: Case, node: HostNode | None, name: str, verdicts: Verdicts, term: Term, done: Outcome
+    ) -> Outcome:
+        """What is said of the Node, and when the host is looked at again: sooner while it is not Ready."""
+        key = (case.held.metadata.namespace, case.held.metadata.name)
+        if _is_ready(node):
+            self._unready.pop(key, None)
+            return Outcome(again=self._pace.unready / 4) if verdicts["Configured"].reason == "Waiting" else done
+        since = self._unready.setdefault(key, time.monotonic())
+        lasted = time.monotonic() - since
+        if lasted >= self._pace.ready:
+            what = "has not registered" if node is None else "is not Ready"
+            message = (
+                f"Node {name} {what} {lasted / 60:.0f} min after its kubelet was started: look at the kubelet's log on the host"
+            )
+            verdicts["NodeReady"] = Verdict("False", "NeverReady", message)
+            if case.held.reason("NodeReady") != "NeverReady":
+                term.recorder.warning(regarding_of(case.held), "NeverReady", message)
+        elif node is None:
+            message = f"the kubelet was started; Node {name} has not registered yet"
+            verdicts["NodeReady"] = Verdict("False", "Registering", message)
+        return Outcome(again=self._pace.unready)
+
+    async def _mark(self, held: HeldInstance, node: HostNode, version: str, digest: str | None, term: Term) -> None:
+        """The Node's annotations, and the role that its kubelet may not give it."""
+        name = node.metadata.name
+        try:
+            there = await term.client.get(_NODES, name)
+            marks = {
+                JOINED: f"{held.metadata.namespace}/{held.metadata.name}",
+                PAYLOAD_VERSION: version,
+                **({STATE_HASH: digest} if digest else {}),
+            }
+            if _has(there.metadata.annotations, marks) and _has(there.metadata.labels, {_WORKER: ""}):
+                return
+            change = {"metadata": {"uid": there.metadata.uid, "annotations": marks, "labels": {_WORKER: ""}}}
+            await term.client.patch(_NODES, change, name)
+        except (NotFound, Conflict):
+            # it is another Node by now; its coming is told
+            return
+
+
+def _is_ready(node: HostNode | None) -> bool:
+    return node is not None and node.ready is not None and node.ready.status == "True"
+
+
+def _has(there: Mapping[str, str] | None, wanted: Mapping[str, str]) -> bool:
+    return all((there or {}).get(name) == value for name, value in wanted.items())

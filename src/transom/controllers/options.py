@@ -13,9 +13,14 @@ from transom.windows.userdata import OPENSSH_MSI
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How hosts are worked on: seconds between two checks of one, and how long things on it may take."""
+    """How hosts are worked on: seconds between two checks of one, and how long things on it may take.
+
+    A node that is not Ready is looked at again after `unready` seconds; after `ready` of them it is said to be in trouble.
+    """
 
     check_interval: float = 1800.0
+    unready: float = 60.0
+    ready: float = 600.0
     timeouts: Timeouts = Timeouts()
     patience: Patience = Patience()
 
