@@ -17,6 +17,7 @@ from transom.cli.run import run as run_operator
 from transom.cli.trust import trust
 from transom.cli.userdata import userdata
 from transom.cli.validate import validate
+from transom.cli.webhook import webhook
 
 app = typer.Typer(
     name="transom",
@@ -52,6 +53,7 @@ app.command()(render)
 app.command()(manifests)
 app.command()(userdata)
 app.command("run")(run_operator)
+app.command()(webhook)
 app.add_typer(capi, name="capi")
 app.add_typer(trust, name="trust")
 app.add_typer(no_proxy, name="no-proxy")

@@ -17,6 +17,7 @@ class Part(enum.StrEnum):
     CRDS = "crds"
     RBAC = "rbac"
     OPERATOR = "operator"
+    WEBHOOK = "webhook"
 
 
 def manifests(
@@ -47,11 +48,11 @@ def manifests(
 def _objects(
     parts: frozenset[Part], controllers: tuple[str, ...], namespace: str, image: str | None, *, openshift: bool
 ) -> list[dict[str, Any]]:
-    from transom.manifests import workloads
+    from transom.manifests import admission, workloads
     from transom.manifests.roles import roles
 
     objects: list[dict[str, Any]] = []
-    if parts & {Part.RBAC, Part.OPERATOR}:
+    if parts & {Part.RBAC, Part.OPERATOR, Part.WEBHOOK}:
         objects.append(workloads.namespace(namespace))
     if Part.CRDS in parts:
         from transom.manifests.definitions import definitions
@@ -59,8 +60,12 @@ def _objects(
         objects += definitions()
     if Part.RBAC in parts:
         objects += roles(namespace, controllers, openshift=openshift)
+    if parts & {Part.RBAC, Part.WEBHOOK}:
+        objects += admission.admission_roles(namespace)
     if Part.OPERATOR in parts:
         objects += workloads.operator(namespace, image or _default_image(), controllers)
+    if Part.WEBHOOK in parts:
+        objects += admission.admission(namespace, image or _default_image())
     return objects
 
 

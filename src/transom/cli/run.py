@@ -21,6 +21,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 def option(flag: str, text: str, **more: Any) -> Any:
     """An option of a server, which can be given in the environment too."""
+    """An option of a server, which can be given in the environment too."""
     name = flag.partition("/")[0].strip("-").replace("-", "_").upper()
     return typer.Option(flag, envvar=f"TRANSOM_{name}", help=text, **more)
 

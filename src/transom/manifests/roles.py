@@ -9,8 +9,9 @@ from transom.windows.node_certificates import BOOTSTRAPPERS, CLIENT, SERVING
 
 NAME: Final = "transom"
 LABELS: Final = {"app.kubernetes.io/name": "transom"}
-_RBAC: Final = "rbac.authorization.k8s.io/v1"
-_FOLLOW: Final = ["list", "watch"]
+RBAC: Final = "rbac.authorization.k8s.io/v1"
+FOLLOW: Final = ["list", "watch"]
+"""A reflector's verbs."""
 _CLUSTER_EVENTS: Final = "default"
 """The namespace of events about cluster-scoped objects."""
 _SYSTEM: Final = "kube-system"
@@ -24,7 +25,7 @@ def rule(group: str, resources: list[str], verbs: list[str], names: list[str] | 
     return made | {"resourceNames": names} if names else made
 
 
-_TELL: Final = rule("", ["events"], ["create", "patch"])
+TELL: Final = rule("", ["events"], ["create", "patch"])
 
 
 _USER_DATA: Final = rule("", ["secrets"], ["get", "create", "patch"], ["windows-user-data"])
@@ -52,25 +53,25 @@ _GRANTS: Final[Mapping[str, Grants]] = {
             rule("", ["configmaps"], ["patch"]),
             rule("transom.dev", ["egressproxies/status"], ["patch"]),
         ),
-        own=(_TELL,),
-        default=(_TELL,),
+        own=(TELL,),
+        default=(TELL,),
     ),
-    "windows": Grants(own=(rule("transom.dev", ["windowsinstances/status"], ["patch"]), _TELL)),
+    "windows": Grants(own=(rule("transom.dev", ["windowsinstances/status"], ["patch"]), TELL)),
     "fleet": Grants(
         everywhere=(
             rule("", ["secrets"], ["get", "create", "patch", "delete"]),
             rule("", ["configmaps"], ["get", "create", "patch", "delete"]),
-            rule("application.giantswarm.io", ["apps"], [*_FOLLOW, "patch"]),
-            rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigs", "kubeadmconfigtemplates"], _FOLLOW),
-            rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], _FOLLOW),
-            rule("cluster.x-k8s.io", ["machinedeployments", "machines"], _FOLLOW),
+            rule("application.giantswarm.io", ["apps"], [*FOLLOW, "patch"]),
+            rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigs", "kubeadmconfigtemplates"], FOLLOW),
+            rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], FOLLOW),
+            rule("cluster.x-k8s.io", ["machinedeployments", "machines"], FOLLOW),
         ),
     ),
     "machines": Grants(
         everywhere=(
-            rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigs", "kubeadmconfigtemplates"], _FOLLOW),
-            rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], _FOLLOW),
-            rule("cluster.x-k8s.io", ["machinedeployments", "machines"], _FOLLOW),
+            rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigs", "kubeadmconfigtemplates"], FOLLOW),
+            rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], FOLLOW),
+            rule("cluster.x-k8s.io", ["machinedeployments", "machines"], FOLLOW),
             # templates that ask for the entries; a rollout is a field of the other two
             rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigtemplates"], ["patch"]),
             rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], ["patch"]),
@@ -88,35 +89,35 @@ _GRANTS: Final[Mapping[str, Grants]] = {
     ),
     "instances": Grants(
         everywhere=(
-            rule("machine.openshift.io", ["machines"], _FOLLOW),
-            rule("cluster.x-k8s.io", ["machines"], _FOLLOW),
+            rule("machine.openshift.io", ["machines"], FOLLOW),
+            rule("cluster.x-k8s.io", ["machines"], FOLLOW),
             # the Node of a machine that was replaced
             rule("", ["nodes"], ["get", "delete"]),
         ),
-        own=(rule("transom.dev", ["windowsinstances"], ["create", "patch", "delete"]), _TELL),
+        own=(rule("transom.dev", ["windowsinstances"], ["create", "patch", "delete"]), TELL),
     ),
     "userdata": Grants(
-        everywhere=(rule("machine.openshift.io", ["machines"], _FOLLOW),),
-        own=(_TELL,),
+        everywhere=(rule("machine.openshift.io", ["machines"], FOLLOW),),
+        own=(TELL,),
         openshift=dict.fromkeys(("openshift-machine-api", "openshift-cluster-api"), (_USER_DATA,)),
     ),
     "certificates": Grants(
         everywhere=(
-            rule("machine.openshift.io", ["machines"], _FOLLOW),
-            rule("certificates.k8s.io", ["certificatesigningrequests"], _FOLLOW),
+            rule("machine.openshift.io", ["machines"], FOLLOW),
+            rule("certificates.k8s.io", ["certificatesigningrequests"], FOLLOW),
             rule("certificates.k8s.io", ["certificatesigningrequests/approval"], ["patch"]),
             rule("certificates.k8s.io", ["signers"], ["approve"], [CLIENT, SERVING]),
             # OpenShift's, by which its nodes join: it is there by this name alone
-            rule("", ["secrets"], _FOLLOW, ["node-bootstrapper-token"]),
+            rule("", ["secrets"], FOLLOW, ["node-bootstrapper-token"]),
         ),
-        own=(_TELL,),
-        default=(_TELL,),
+        own=(TELL,),
+        default=(TELL,),
     ),
     "nodes": Grants(
         everywhere=(
-            rule("machine.openshift.io", ["machines"], _FOLLOW),
-            rule("operator.openshift.io", ["networks"], _FOLLOW),
-            rule("", ["secrets"], _FOLLOW, ["node-bootstrapper-token"]),
+            rule("machine.openshift.io", ["machines"], FOLLOW),
+            rule("operator.openshift.io", ["networks"], FOLLOW),
+            rule("", ["secrets"], FOLLOW, ["node-bootstrapper-token"]),
             # the Node as a payload's variables see it; its annotations and the worker's role
             rule("", ["nodes"], ["get", "patch"]),
         ),
@@ -124,7 +125,7 @@ _GRANTS: Final[Mapping[str, Grants]] = {
             rule("transom.dev", ["windowsinstances/status"], ["patch"]),
             # what a bootstrap token was made for
             rule("", ["secrets"], ["create", "patch", "delete"]),
-            _TELL,
+            TELL,
         ),
         # bootstrap tokens
         system=(rule("", ["secrets"], ["create"]),),
@@ -143,12 +144,12 @@ def roles(namespace: str, controllers: Iterable[str], *, openshift: bool = False
         "metadata": {"name": NAME, "namespace": namespace, "labels": LABELS},
     }
     yield {
-        "apiVersion": _RBAC,
+        "apiVersion": RBAC,
         "kind": "ClusterRole",
         "metadata": {"name": NAME, "labels": LABELS},
         "rules": _distinct([*_everywhere(namespace), *(one for grant in grants for one in grant.everywhere)]),
     }
-    yield _binding("ClusterRoleBinding", "ClusterRole", namespace, None)
+    yield binding("ClusterRoleBinding", "ClusterRole", namespace, None)
     placed: dict[str, list[Rule]] = {namespace: [*_own(), *(one for grant in grants for one in grant.own)]}
     placed.setdefault(_CLUSTER_EVENTS, []).extend(one for grant in grants for one in grant.default)
     placed.setdefault(_SYSTEM, []).extend(one for grant in grants for one in grant.system)
@@ -158,8 +159,8 @@ def roles(namespace: str, controllers: Iterable[str], *, openshift: bool = False
     for place, rules in placed.items():
         if rules:
             metadata = {"name": NAME, "namespace": place, "labels": LABELS}
-            yield {"apiVersion": _RBAC, "kind": "Role", "metadata": metadata, "rules": _distinct(rules)}
-            yield _binding("RoleBinding", "Role", namespace, place)
+            yield {"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": _distinct(rules)}
+            yield binding("RoleBinding", "Role", namespace, place)
     if "certificates" in chosen:
         yield _bootstrappers()
 
@@ -167,7 +168,7 @@ def roles(namespace: str, controllers: Iterable[str], *, openshift: bool = False
 def _bootstrappers() -> dict[str, Any]:
     """The holders of bootstrap tokens may ask for certificates, and nothing else."""
     return {
-        "apiVersion": _RBAC,
+        "apiVersion": RBAC,
         "kind": "ClusterRoleBinding",
         "metadata": {"name": f"{NAME}-bootstrappers", "labels": LABELS},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:node-bootstrapper"},
@@ -177,20 +178,20 @@ def _bootstrappers() -> dict[str, Any]:
 
 def _everywhere(namespace: str) -> Iterator[Rule]:
     """What the settings are made of, whoever runs."""
-    yield rule("transom.dev", ["egressproxies"], _FOLLOW)
-    yield rule("config.openshift.io", ["proxies", "networks", "infrastructures"], _FOLLOW)
-    yield rule("networking.k8s.io", ["servicecidrs"], _FOLLOW)
-    yield rule("cluster.x-k8s.io", ["clusters"], _FOLLOW)
+    yield rule("transom.dev", ["egressproxies"], FOLLOW)
+    yield rule("config.openshift.io", ["proxies", "networks", "infrastructures"], FOLLOW)
+    yield rule("networking.k8s.io", ["servicecidrs"], FOLLOW)
+    yield rule("cluster.x-k8s.io", ["clusters"], FOLLOW)
     # the networks of the cluster (kube-system, kube-public), OpenShift's trusted CA, ConfigMaps that ask for the bundle
-    yield rule("", ["configmaps", "nodes"], _FOLLOW)
+    yield rule("", ["configmaps", "nodes"], FOLLOW)
     yield rule("", ["namespaces"], ["get"], [namespace])
     # an EgressProxy that went with its definition is an accident, one that was deleted is a wish
     yield rule("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"], ["egressproxies.transom.dev"])
 
 
 def _own() -> Iterator[Rule]:
-    yield rule("transom.dev", ["windowsinstances"], _FOLLOW)
-    yield rule("", ["secrets"], _FOLLOW)
+    yield rule("transom.dev", ["windowsinstances"], FOLLOW)
+    yield rule("", ["secrets"], FOLLOW)
     yield rule("coordination.k8s.io", ["leases"], ["create"])
     yield rule("coordination.k8s.io", ["leases"], ["get", "update"], [NAME])
 
@@ -204,11 +205,12 @@ def _distinct(rules: Iterable[Rule]) -> list[Rule]:
     return found
 
 
-def _binding(kind: str, role: str, namespace: str, place: str | None) -> dict[str, Any]:
+def binding(kind: str, role: str, namespace: str, place: str | None, name: str = NAME) -> dict[str, Any]:
+    """The ServiceAccount `name` in a namespace, bound to the role of that name."""
     return {
-        "apiVersion": _RBAC,
+        "apiVersion": RBAC,
         "kind": kind,
-        "metadata": {"name": NAME, "labels": LABELS} | ({"namespace": place} if place else {}),
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": NAME},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
+        "metadata": {"name": name, "labels": LABELS} | ({"namespace": place} if place else {}),
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
     }

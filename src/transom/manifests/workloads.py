@@ -21,6 +21,8 @@ def operator(place: str, image: str, controllers: Iterable[str]) -> list[dict[st
     """Deployment, Service and PodDisruptionBudget. Two replicas: one works, the other takes over within the lease."""
     metadata = {"name": NAME, "namespace": place, "labels": _COMPONENT}
     selector = {"matchLabels": _COMPONENT}
+    arguments, ports = _arguments(place, controllers), {"http": PORT}
+    spec = pod(image, arguments, _COMPONENT, name=NAME, ports=ports, memory=("128Mi", "384Mi"), grace=GRACE)
     return [
         {
             "apiVersion": "apps/v1",
@@ -30,7 +32,7 @@ def operator(place: str, image: str, controllers: Iterable[str]) -> list[dict[st
                 "replicas": 2,
                 "selector": selector,
                 "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-                "template": {"metadata": {"labels": _COMPONENT}, "spec": _pod(image, _arguments(place, controllers))},
+                "template": {"metadata": {"labels": _COMPONENT}, "spec": spec},
             },
         },
         {
@@ -55,7 +57,17 @@ def _arguments(place: str, controllers: Iterable[str]) -> list[str]:
     return ["run", f"--namespace={place}", f"--controllers={','.join(controllers)}", f"--bind-address=0.0.0.0:{PORT}"]
 
 
-def _pod(image: str, arguments: list[str]) -> dict[str, Any]:
+def pod(
+    image: str,
+    arguments: list[str],
+    labels: dict[str, str],
+    *,
+    name: str,
+    ports: dict[str, int],
+    memory: tuple[str, str],
+    grace: int,
+) -> dict[str, Any]:
+    """The pods of a Deployment whose `http` port has the probes. `memory` is asked for, and at most had; `grace` in seconds."""
     # no runAsUser: OpenShift gives each namespace users of its own, elsewhere the image names one that is not root
     restricted = {
         "allowPrivilegeEscalation": False,
@@ -67,25 +79,25 @@ def _pod(image: str, arguments: list[str]) -> dict[str, Any]:
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": _COMPONENT},
+        "labelSelector": {"matchLabels": labels},
     }
     return {
-        "serviceAccountName": NAME,
-        "terminationGracePeriodSeconds": GRACE,
+        "serviceAccountName": name,
+        "terminationGracePeriodSeconds": grace,
         "nodeSelector": {"kubernetes.io/os": "linux"},
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "topologySpreadConstraints": [spread],
         "containers": [
             {
-                "name": NAME,
+                "name": name,
                 "image": image,
                 "command": ["transom"],
                 "args": arguments,
-                "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
+                "ports": [{"name": port, "containerPort": number, "protocol": "TCP"} for port, number in ports.items()],
                 "livenessProbe": _probe("/healthz", 20),
                 "readinessProbe": _probe("/readyz", 5),
                 "startupProbe": _probe("/healthz", 2) | {"failureThreshold": 30},
-                "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "384Mi"}},
+                "resources": {"requests": {"cpu": "50m", "memory": memory[0]}, "limits": {"memory": memory[1]}},
                 "securityContext": restricted,
                 "terminationMessagePolicy": "FallbackToLogsOnError",
                 "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  # the pod's own

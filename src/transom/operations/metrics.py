@@ -11,7 +11,6 @@ from prometheus_client.registry import Collector
 from transom.controllers.operator import Operator
 from transom.hosts.passes import PassResult
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
 _CONDITIONS: Final = ("Reachable", "Configured", "ProxyApplied", "TrustApplied", "NodeReady", "RebootRequired")
 

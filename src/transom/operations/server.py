@@ -2,14 +2,23 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Final, Protocol
 
 from aiohttp import web
 
-from transom.operations.metrics import CONTENT_TYPE, Metrics
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class AddressInvalid(ValueError):
     """An address to bind that is not HOST:PORT."""
+
+
+class Metrics(Protocol):
+    """What is scraped."""
+
+    def text(self) -> bytes:
+        """All metrics in the exposition format 0.0.4."""
+        ...
 
 
 def parse_address(text: str) -> tuple[str, int]:

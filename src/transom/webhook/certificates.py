@@ -125,6 +125,11 @@ def seconds_to_next(held: Holdings, now: datetime, lives: Lives = LIVES) -> floa
     return min(3600.0, max(1.0, (min(ends) - now).total_seconds()))
 
 
+def expiry(held: Holdings) -> datetime:
+    """When the serving certificate ends."""
+    return _read(held)[1].not_valid_after_utc
+
+
 def _from_nothing(hosts: tuple[str, ...], now: datetime, lives: Lives) -> Holdings:
     authority, authority_key = _authority(now, lives)
     certificate, key = _serving(hosts, authority, authority_key, now, lives)

@@ -1,0 +1,99 @@
+"""`transom webhook`: the admission server."""
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING, Annotated
+
+from transom.cli.output import ExitCode, fail
+from transom.cli.run import option
+
+if TYPE_CHECKING:
+    from transom.kube.connection import Connection
+    from transom.webhook.webhook import Options
+
+Address = tuple[str, int]
+
+
+def webhook(
+    kubeconfig: Annotated[str | None, option("--kubeconfig", "Kubeconfig; else the pod's service account.")] = None,
+    context: Annotated[str | None, option("--context", "Context of the kubeconfig.")] = None,
+    namespace: Annotated[str, option("--namespace", "Transom's own namespace.")] = "transom-system",
+    bind_address: Annotated[str, option("--bind-address", "Where reviews are taken, over TLS.")] = "0.0.0.0:9443",
+    metrics_bind_address: Annotated[
+        str, option("--metrics-bind-address", "For /healthz, /readyz and /metrics.")
+    ] = "0.0.0.0:8080",
+    url: Annotated[
+        str | None,
+        option("--url", "https://HOST:PORT: register by URL instead of by Service, for a server outside the cluster."),
+    ] = None,
+    failure_policy: Annotated[
+        str, option("--failure-policy", "Ignore or Fail: what becomes of pods while no replica answers.")
+    ] = "Ignore",
+    log_format: Annotated[str, option("--log-format", "json or console.")] = "json",
+    log_level: Annotated[str, option("--log-level", "debug, info, warning or error.")] = "info",
+) -> None:
+    """Give pods the proxy and the CAs while they are created, and keep the registration of that at the API server.
+
+    Runs until SIGTERM or Ctrl-C; requests are taken for some seconds more then. Each option can be given in the environment.
+    """
+    from transom.kube.connection import connect
+    from transom.kube.errors import ConfigurationError
+    from transom.operations import logs
+    from transom.operations.server import AddressInvalid, parse_address
+    from transom.webhook.webhook import Options
+
+    if log_format not in ("json", "console"):
+        fail(f"--log-format: {log_format!r} is neither json nor console")
+    if log_level not in logs.LEVELS:
+        fail(f"--log-level: {log_level!r} is none of {', '.join(logs.LEVELS)}")
+    if failure_policy not in ("Ignore", "Fail"):
+        fail(f"--failure-policy: {failure_policy!r} is neither Ignore nor Fail")
+    if url is not None:
+        _check_url(url)
+    addresses = []
+    for flag, text in (("--bind-address", bind_address), ("--metrics-bind-address", metrics_bind_address)):
+        try:
+            addresses.append(parse_address(text))
+        except AddressInvalid as error:
+            fail(f"{flag}: {error}")
+    try:
+        connection = connect(kubeconfig, context)
+    except ConfigurationError as error:
+        fail(str(error))
+    options = Options(namespace=namespace, url=url, failure_policy="Fail" if failure_policy == "Fail" else "Ignore")
+    logs.configure("json" if log_format == "json" else "console", log_level)
+    try:
+        asyncio.run(_run(connection, options, addresses[0], addresses[1]))
+    except OSError as error:
+        fail(f"{bind_address}, {metrics_bind_address}: {error.strerror or error}", ExitCode.NOT_DONE)
+
+
+def _check_url(url: str) -> None:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme == "https" and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fits = False
+    if not fits or "@" in url or parts.query or parts.fragment or parts.path not in ("", "/"):
+        fail("--url: must be https://HOST:PORT; the paths are Transom's")
+
+
+async def _run(connection: "Connection", options: "Options", address: Address, metrics_address: Address) -> None:
+    from transom.kube.client import Client
+    from transom.operations.server import serving
+    from transom.webhook.metrics import Metrics
+    from transom.webhook.webhook import Webhook
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    metrics = Metrics()
+    served = Webhook(Client(connection), options, metrics)
+    try:
+        async with serving(metrics_address, lambda: served.ready, metrics):
+            await served.run(stop, address)
+    finally:
+        await connection.close()

@@ -1,0 +1,259 @@
+"""One replica of the admission server: what it has to know, followed; the server; and its part in keeping the registration."""
+
+import asyncio
+import resource
+import secrets
+import socket
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+import structlog
+
+from transom.controllers.settings import CurrentSettings
+from transom.controllers.watched import WatchedSettings
+from transom.kube.client import Client
+from transom.kube.events import EventRecorder, Regarding
+from transom.kube.lease import TERMS, Terms
+from transom.kube.objects import Projected, Whole
+from transom.kube.reflector import PACE, Pace
+from transom.kube.resources import NAMESPACES as WHOLE_NAMESPACES
+from transom.kube.resources import Resource
+from transom.kube.store import Name
+from transom.pods.decision import INJECT_CA
+from transom.pods.environment import SECRET, PodEgress, of
+from transom.pods.patch import secret_missing
+from transom.pods.registration import NAME, PATH_WITH_CA, Called, FailurePolicy
+from transom.webhook import review
+from transom.webhook.certificates import LIVES, Holdings, Lives, expiry, holdings
+from transom.webhook.context import ServingContext
+from transom.webhook.keeper import REGISTRATIONS, WEBHOOK, Keeper, shared_data, shared_egress
+from transom.webhook.metrics import Metrics
+from transom.webhook.server import AdmissionServer
+
+_log: Final = structlog.get_logger("transom.webhook")
+LEDGER: Final = "transom-pods"
+"""The ConfigMap in Transom's namespace in which `transom run` notes the namespaces that have the Secret."""
+_NO_LABELS: Final[dict[str, str]] = {}
+
+
+class _NamespaceMeta(Projected, frozen=True):
+    name: str = ""
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    labels: dict[str, str] | None = None
+
+
+class Namespace(Projected, frozen=True):
+    """A Namespace: name and labels."""
+
+    metadata: _NamespaceMeta = _NamespaceMeta()
+
+
+class _ServiceSpec(Projected, frozen=True):
+    cluster_ip: str | None = msgspec.field(default=None, name="clusterIP")
+
+
+class _Service(Projected, frozen=True):
+    metadata: _NamespaceMeta = _NamespaceMeta()
+    spec: _ServiceSpec | None = None
+
+
+NAMESPACES: Final = Resource("", "v1", WHOLE_NAMESPACES.kind, WHOLE_NAMESPACES.plural, False, Namespace)
+SERVICES: Final = Resource("", "v1", "Service", "services", True, _Service)
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How a replica works."""
+
+    namespace: str = "transom-system"
+    url: str | None = None
+    failure_policy: FailurePolicy = "Ignore"
+    drain: float = 5.0
+    """Seconds after SIGTERM in which requests are still taken: others have to learn first that it goes."""
+    lives: Lives = LIVES
+    terms: Terms = TERMS
+    reflector: Pace = PACE
+
+
+class Webhook:
+    """One process. `run` works until it is told to stop."""
+
+    def __init__(
+        self,
+        client: Client,
+        options: Options,
+        metrics: Metrics | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._options = options
+        self._metrics = metrics or Metrics()
+        self._identity = f"{socket.gethostname() or 'transom'}_{secrets.token_hex(4)}"
+        self._watched = WatchedSettings(client, options.namespace, options.reflector)
+        namespaces = self._watched.watch(NAMESPACES)
+        services = self._watched.watch(SERVICES, "default", "metadata.name=kubernetes")
+        registrations = self._watched.watch(REGISTRATIONS, fields=f"metadata.name={NAME}")
+        self._namespaces: dict[str, dict[str, str]] = {}
+        self._kubernetes: str | None = None
+        self.settings = CurrentSettings(self._watched, client.connection.server, now)
+        self._recorder = EventRecorder(client, instance=self._identity)
+        self._context = ServingContext()
+        self._held: Holdings | None = None
+        self._certified = asyncio.Event()
+        self._remembered: PodEgress | None = None
+        self._egress: PodEgress | None = None
+        self._has_secret: frozenset[str] = frozenset()
+        called = Called(options.namespace, WEBHOOK, options.url)
+        self.keeper = Keeper(
+            client,
+            options.namespace,
+            self._identity,
+            called,
+            options.failure_policy,
+            lambda: self._egress if self.port is not None else None,
+            terms=options.terms,
+            lives=options.lives,
+            now=now,
+        )
+        self._server = AdmissionServer(self._review, self._metrics.count_request)
+        self._metrics.follow(lambda: self._egress is not None)
+        registrations.subscribe(lambda _, __, ___: self.keeper.wake())
+        self._watched.secrets.subscribe(self._secret_changed)
+        self._watched.config_maps.subscribe(self._config_map_changed)
+        namespaces.subscribe(self._namespace_changed)
+        services.subscribe(self._service_changed)
+        self.settings.on_update(self._compute)
+        self._stopping = False
+        self.port: int | None = None
+        """Where it listens; None before it does."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether a request would be answered by the settings that hold."""
+        return self.port is not None and self._egress is not None and not self._stopping
+
+    async def run(self, stop: asyncio.Event, address: tuple[str, int]) -> None:
+        """Serve until `stop` is set, and a little longer. Raises OSError where the address cannot be had."""
+        _raise_file_limit()
+        tasks = [
+            asyncio.ensure_future(one)
+            for one in (
+                self._watched.run(),
+                self.settings.run(),
+                self.keeper.run(),
+                self._recorder.run(),
+                self._serve(stop, address),
+            )
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in tasks:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    async def _serve(self, stop: asyncio.Event, address: tuple[str, int]) -> None:
+        certified = asyncio.ensure_future(self._certified.wait())
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait((certified, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if stopping.done():
+                return
+            async with self._server.serving(address, self._context.context) as port:
+                self.port = port
+                _log.info("serving", port=port)
+                self.keeper.wake()
+                await stopping
+                _log.info("stopping")
+                self._stopping = self._server.draining = True
+                await asyncio.sleep(self._options.drain)
+        finally:
+            certified.cancel()
+            stopping.cancel()
+
+    # --- a request
+
+    def _review(self, body: bytes, path: str) -> bytes:
+        """Raises NoReview."""
+        request = review.read(body)
+        egress = self._egress
+        if egress is None:
+            # a pod is never kept from starting by what this server does not know
+            return review.answer(request, None)
+        namespace = request.namespace or ""
+        made = review.decide(request, self._labels(namespace, path), egress)
+        if made is None:
+            return review.answer(request, None)
+        self._metrics.count_pod(made)
+        if not made.needs_secret or namespace in self._has_secret:
+            return review.answer(request, made)
+        missing = secret_missing(namespace)
+        if not request.dry_run:
+            self._recorder.warning(Regarding("v1", "Secret", SECRET, namespace), "SecretMissing", missing)
+        return review.answer(request, made, (missing,))
+
+    def _labels(self, namespace: str, path: str) -> dict[str, str]:
+        """A namespace's labels; of one that has not been seen yet what the API server made of them."""
+        found = self._namespaces.get(namespace)
+        if found is not None:
+            return found
+        return {INJECT_CA: "true"} if path == PATH_WITH_CA else _NO_LABELS
+
+    # --- what it has to know
+
+    def _secret_changed(self, name: Name, before: Whole | None, after: Whole | None) -> None:
+        if name != (self._options.namespace, WEBHOOK):
+            return
+        self.keeper.wake()
+        data = shared_data(after.value) if after else {}
+        held = holdings(data)
+        if held is None:
+            # whoever holds the lease mends it; what is shown stays
+            return
+        self._held = held
+        self._remembered = shared_egress(data) or self._remembered
+        if self._context.show(held):
+            self._metrics.expires(expiry(held))
+            _log.info("certificate shown", expires=expiry(held).isoformat())
+        self._certified.set()
+        self._compute()
+
+    def _config_map_changed(self, name: Name, before: Whole | None, after: Whole | None) -> None:
+        if name == (self._options.namespace, LEDGER):
+            self._has_secret = frozenset((after.value.get("data") or {}) if after else ())
+
+    def _namespace_changed(self, name: Name, before: Namespace | None, after: Namespace | None) -> None:
+        if after is None:
+            self._namespaces.pop(name[1], None)
+        else:
+            self._namespaces[name[1]] = after.metadata.labels or _NO_LABELS
+
+    def _service_changed(self, name: Name, before: _Service | None, after: _Service | None) -> None:
+        self._kubernetes = after.spec.cluster_ip if after and after.spec else None
+        self._compute()
+
+    def _compute(self) -> None:
+        """What pods get, from what is known now."""
+        if self._held is None or self.settings.newest is None:
+            return
+        own = self.settings.own
+        if own is None:
+            # invalid since this process began: the last valid settings are where the replicas keep them
+            made = self._remembered or self._egress or PodEgress(self._options.namespace)
+        else:
+            made = of(own, self._options.namespace, self._kubernetes, self._held.hash_key.reveal().encode())
+        if made != self._egress:
+            self._egress = made
+            _log.info("settings for pods", proxy=bool(made.pairs), trust=made.trust, withheld=made.withheld)
+            self.keeper.wake()
+
+
+def _raise_file_limit() -> None:
+    """As many connections as the system allows: a thousand that say nothing must not use up the file descriptors."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
