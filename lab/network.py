@@ -58,8 +58,11 @@ class Network:
         """The name or address by which a machine reaches what listens on the bridge."""
         return PROXY_NAME if self.isolated else self.address
 
-    def place(self) -> Place:
-        """A place for one more machine: an address of its own, with port 22; on the loopback, a free port."""
+    def place(self, name: str = "") -> Place:
+        """A place for one more machine: an address of its own, with port 22; on the loopback, a free port.
+
+        In a namespace the machine may have a host name of its own, too.
+        """
         if not self.isolated:
             return loopback()
         host = _FIRST_HOST + len(self._namespaces)
@@ -76,7 +79,10 @@ class Network:
         _ip("-n", namespace, "address", "add", f"{address}/24", "dev", inner)
         _ip("-n", namespace, "link", "set", inner, "up")
         _ip("-n", namespace, "link", "set", "lo", "up")
-        return Place(address, 22, ("ip", "netns", "exec", namespace))
+        inside = ("ip", "netns", "exec", namespace)
+        if name:
+            inside += ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', name)
+        return Place(address, 22, inside)
 
     def close(self) -> None:
         """Remove the namespaces, with what still runs in them, and the bridge."""

@@ -29,6 +29,7 @@ FACTS = (
     "CLUSTER_CIDR",
     "SERVICE_CIDR",
     "CLOUD_PROVIDER_ARGUMENT",
+    "PAUSE_IMAGE",
 )
 """Variables that need no entry: facts of the host and of the cluster."""
 

@@ -3,8 +3,9 @@ rem %1 the hash that a file that was sent must have; it stands in its name.
 set "STAGED=%BASE%\s-%~1"
 if not exist "%STAGED%" goto unsent
 "%SystemRoot%\System32\certutil.exe" -hashfile "%STAGED%" SHA256 >"%HERE%\hash.txt" 2>nul
-"%SystemRoot%\System32\find.exe" /i "%~1" <"%HERE%\hash.txt" >nul 2>nul
-if errorlevel 1 goto mismatch
+set "SAME="
+for /f "usebackq delims=" %%a in ("%HERE%\hash.txt") do if /i "%%a"=="%~1" set "SAME=1"
+if not defined SAME goto mismatch
 exit /b 0
 :unsent
 set "BAD=1"
