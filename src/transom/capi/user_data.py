@@ -68,7 +68,7 @@ def size(text: bytes, limit: UserDataLimit) -> int:
 def _file(file: Mapping[str, Any], texts: Mapping[tuple[str, str], str]) -> str:
     source = file.get("contentFrom", {}).get("secret")
     content = texts.get((source["name"], source["key"]), "") if source else file["content"]
-    head = f"-   path: {file['path']}\n" + (f'    encoding: "{file["encoding"]}"\n    ' if "encoding" in file else "")
+    head = f"-   path: {file['path']}\n" + (f'    encoding: "{file["encoding"]}"\n' if "encoding" in file else "")
     return head + f"    permissions: '{file['permissions']}'\n    content: |\n" + _indented(content)
 
 

@@ -8,7 +8,6 @@ set "LOG=%HERE%proxy.log"
 set "REG=%SystemRoot%\System32\reg.exe"
 set "SC=%SystemRoot%\System32\sc.exe"
 set "PING=%SystemRoot%\System32\ping.exe"
-set "FIND=%SystemRoot%\System32\find.exe"
 set "ICACLS=%SystemRoot%\System32\icacls.exe"
 set "LEDGER=HKLM\SOFTWARE\Transom"
 set "SERVICES=HKLM\SYSTEM\CurrentControlSet\Services"
@@ -28,12 +27,16 @@ if defined FIRST goto import
 if not defined LOST goto unchanged
 
 :import
-if defined FIRST call :keep ROOT
-if defined FIRST call :keep CA
+call :keep ROOT
+call :keep CA
+del "%HERE%trusted.reg" 2>nul
+if not defined FIRST "%REG%" export "%LEDGER%\Certificates" "%HERE%trusted.reg" /y /reg:64 >nul 2>nul
 "%REG%" import "%REGFILE%" /reg:64 >nul 2>nul
 if errorlevel 1 goto notimported
-if defined FIRST call :restore ROOT
-if defined FIRST call :restore CA
+call :restore ROOT
+call :restore CA
+if exist "%HERE%trusted.reg" "%REG%" import "%HERE%trusted.reg" /reg:64 >nul 2>nul
+del "%HERE%trusted.reg" 2>nul
 call :without containerd
 call :without kubelet
 "%REG%" query "%LEDGER%" /reg:64 >nul 2>nul
@@ -120,9 +123,13 @@ rem %1 store: certificates that were there before stay as they were, and the led
 if defined NEW_%1 call :made %1
 if defined EMPTY_%1 call :made %1\Certificates
 if exist "%HERE%%1.reg" "%REG%" import "%HERE%%1.reg" /reg:64 >nul 2>nul
+if defined FIRST call :mark %1
+del "%HERE%%1.reg" "%HERE%%1.txt" 2>nul
+exit /b 0
+:mark
 "%REG%" query "%LEDGER%\Certificates\%1" /reg:64 >"%HERE%ledger.txt" 2>nul
 for /f "usebackq tokens=1,2" %%a in ("%HERE%ledger.txt") do if "%%b"=="REG_SZ" call :found %1 %%a
-del "%HERE%%1.reg" "%HERE%%1.txt" "%HERE%ledger.txt" 2>nul
+del "%HERE%ledger.txt" 2>nul
 exit /b 0
 :made
 "%REG%" query "%STORES%\%1" /reg:64 >nul 2>nul
@@ -130,8 +137,9 @@ if errorlevel 1 exit /b 0
 "%REG%" add "%LEDGER%\Keys" /v "%STORES%\%1" /t REG_SZ /f /reg:64 >nul 2>nul
 exit /b 0
 :found
-"%FIND%" /i "%2" <"%HERE%%1.txt" >nul 2>nul
-if errorlevel 1 exit /b 0
+set "THERE="
+for /f "usebackq delims=" %%a in ("%HERE%%1.txt") do if /i "%%a"=="%STORES%\%1\Certificates\%2" set "THERE=1"
+if not defined THERE exit /b 0
 "%REG%" add "%LEDGER%\Certificates\%1" /v %2 /t REG_SZ /d "{\"added\":false}" /f /reg:64 >nul 2>nul
 exit /b 0
 
@@ -140,8 +148,7 @@ rem STATE: the number on the third line that sc query prints (its words are tran
 set "STATE="
 set "LINE=0"
 "%SC%" query %1 >"%HERE%state.txt" 2>nul
-if errorlevel 1 exit /b 0
-for /f "usebackq tokens=2 delims=:" %%a in ("%HERE%state.txt") do call :line %%a
+if not errorlevel 1 for /f "usebackq tokens=2 delims=:" %%a in ("%HERE%state.txt") do call :line %%a
 del "%HERE%state.txt" 2>nul
 exit /b 0
 :line

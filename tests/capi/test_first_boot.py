@@ -1,0 +1,160 @@
+"""The commands before and after the join on a Windows machine: afterwards it is as a host that was configured over SSH."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from lab.machine import Machine
+from tests.apply.windows import ENCODED, SETTINGS, Desk, Wine, values
+from tests.windows.authorities import authorities, der, sha1
+
+from lab import cloudbase
+from transom.capi import user_data
+from transom.capi.inputs import InputFile, WorkerInputs
+from transom.capi.worker import make
+from transom.proxy.settings import Egress
+from transom.sources.directory import load
+from transom.sources.examination import examine
+from transom.windows import certificates
+from transom.windows.gathering import LEDGER, RESTARTS, SERVICES, STORES
+from transom.windows.registry import DeleteKey, DeleteValue, Registry, SetValue, binary, multi_sz
+
+pytestmark = pytest.mark.lab
+
+NAMES = ("containerd", "kubelet")
+PROGRAM = r"C:\lab\recorder.exe {0} C:\lab\{0}.jsonl"
+RECREATE = "\r\n".join(
+    [
+        "@echo off",
+        "sc stop kubelet >nul",
+        "ping -n 4 127.0.0.1 >nul",
+        "sc delete kubelet >nul",
+        f'sc create kubelet binPath= "{PROGRAM.format("kubelet")}" start= demand >nul',
+        "sc start kubelet >nul",
+        "",
+    ]
+)
+root_1, root_2, issuing = authorities()
+SALTED = ("salt", "statehash", "version")
+HELD = rf"{certificates.store('ROOT')}\{sha1(root_2)}"
+FRIENDLY_NAME = bytes.fromhex("0b0000000100000004000000") + "a\0".encode("utf-16-le")
+BLOB = binary(FRIENDLY_NAME + certificates.blob(der(root_2), sha1(root_2)).data)
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    """A worker's image: containerd and kubelet are services, and one of the CAs is trusted already."""
+    with Machine() as made:
+        made.boot()
+        for name in NAMES:
+            made.run("sc", "create", name, "binPath=", PROGRAM.format(name), "start=", "demand")
+            made.start(name)
+        yield made
+
+
+@pytest.fixture
+def desk(machine: Machine, tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path / "desk", Wine(machine))
+    desk.write(SETTINGS, services=NAMES)
+    return desk
+
+
+def egress(desk: Desk) -> Egress:
+    settings = examine(load([str(desk.manifests)]), datetime.now(UTC), None).settings.own
+    assert settings is not None
+    return settings
+
+
+def boot(machine: Machine, settings: Egress) -> None:
+    """What cloudbase-init does on the machine with the user data of a worker."""
+    inputs = WorkerInputs(
+        cluster="prod",
+        provider="aws",
+        files=(InputFile("C:/k/recreate.cmd", RECREATE),),
+        post_kubeadm_commands=(r"cmd.exe /d /c C:\k\recreate.cmd",),
+    )
+    worker = make(inputs, settings)
+    secrets = [item for item in worker.objects if item["kind"] == "Secret"]
+    held = [(item["metadata"]["name"], key, text) for item in secrets for key, text in item["data"].items()]
+    texts = {(name, key): base64.b64decode(text).decode() for name, key, text in held}
+    template = next(item for item in worker.objects if item["kind"] == "KubeadmConfigTemplate")
+    found = cloudbase.read(user_data.of_spec(template["spec"]["template"]["spec"], texts))
+    for file in found.files:
+        path = machine.drive / file.path.replace("C:\\", "").lstrip("\\").replace("\\", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file.content)
+    (script,) = found.scripts
+    (machine.drive / "runcmd.cmd").write_bytes(script.content.replace(b"\n", b"\r\n"))
+    machine.run("cmd", "/d", "/c", r"C:\runcmd.cmd")
+
+
+async def seen(host: Wine) -> Registry:
+    stores = [rf"{certificates.store('ROOT')}\{sha1(root)}" for root in (root_1, root_2)]
+    stores.append(rf"{certificates.store('CA')}\{sha1(issuing)}")
+    return await host.registry(*stores, LEDGER, *(rf"{SERVICES}\{name}" for name in NAMES))
+
+
+def comparable(registry: Registry) -> dict[str, dict[str, object]]:
+    """Without what a random salt decides, the services' own figures, and the key that a restart over SSH leaves empty."""
+    found: dict[str, dict[str, object]] = {}
+    for path, held in values(registry).items():
+        kept: dict[str, object] = {name: named.value for name, named in held.items()}
+        if path.startswith(LEDGER.casefold()):
+            kept = {name: _unsalted(named.value.text()) for name, named in held.items() if name not in SALTED}
+        elif path.startswith(SERVICES.casefold()):
+            kept = {"environment": kept.get("environment")}
+        if path != RESTARTS.casefold():
+            found[path] = kept
+    return found
+
+
+def _unsalted(text: str) -> object:
+    if not text.startswith("{"):
+        return text
+    return {key: value for key, value in json.loads(text).items() if key not in ("set", "subject")}
+
+
+async def test_the_commands_leave_the_state_of_a_host_configured_over_ssh(machine: Machine, desk: Desk) -> None:
+    host = Wine(machine)
+    await host.edit([SetValue(HELD, "Blob", BLOB)])
+    await asyncio.to_thread(boot, machine, egress(desk))
+    first = await seen(host)
+    assert first.value(HELD, "Blob") == BLOB
+    log = (machine.drive / "k" / "proxy.log").read_text().splitlines()
+    # after the join once more: kubelet's service was made anew, and lost its environment
+    assert log == ["imported", "restarted containerd", "restarted kubelet", "imported", "restarted kubelet"]
+    assert not (machine.drive / "k" / "proxy.reg").exists()
+    for name in NAMES:
+        assert machine.state(name) == "RUNNING"
+        assert f"http://alice:{ENCODED}@" in str(machine.starts(name)[-1].variable("HTTPS_PROXY"))
+
+    answer = await desk.transom("diff", "-f", str(desk.manifests), "-o", "json")
+    (told,) = answer.hosts
+    assert (answer.code, told["result"], told["changes"]) == (0, "unchanged", []), answer.out
+
+    # a machine of Wine has no store CA before
+    certificates_of_ours = [rf"{certificates.store('ROOT')}\{sha1(root_1)}", rf"{STORES}\CA"]
+    await host.edit(
+        [
+            *(DeleteValue(rf"{SERVICES}\{name}", "Environment") for name in NAMES),
+            *map(DeleteKey, (LEDGER, *certificates_of_ours)),
+        ]
+    )
+    applied = await desk.apply()
+    assert (applied.code, applied.hosts[0]["result"]) == (0, "changed"), applied.out
+    assert comparable(await seen(host)) == comparable(first)
+
+
+async def test_an_environment_of_the_images_own_is_not_overwritten(machine: Machine, desk: Desk) -> None:
+    host = Wine(machine)
+    theirs = SetValue(rf"{SERVICES}\containerd", "Environment", multi_sz(["GODEBUG=x=1"]))
+    await host.edit([theirs])
+    await asyncio.to_thread(boot, machine, egress(desk))
+    found = await seen(host)
+    assert found.value(theirs.path, "Environment") == theirs.value
+    assert found.key(LEDGER) is None
+    assert "the image sets an Environment for containerd" in (machine.drive / "k" / "proxy.log").read_text()
