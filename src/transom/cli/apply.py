@@ -9,7 +9,6 @@ from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, 
 from transom.cli.output import ExitCode, Format, print_data
 
 if TYPE_CHECKING:
-    from transom.controllers.hosts import Target
     from transom.controllers.report import Report
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="How to write the report.")]
@@ -20,6 +19,9 @@ OnlyObjects = Annotated[
         help="Not the hosts: the objects of workload clusters, on the API server of --context; needs -f and --context.",
     ),
 ]
+AllAtOnce = Annotated[
+    bool, typer.Option("--all-at-once", help="Without a first host and a first tenth, and not stopped by failures: for a lab.")
+]
 Workers = Annotated[int, typer.Option("--workers", min=1, max=1024, help="Hosts worked on at once.")]
 
 
@@ -29,19 +31,21 @@ def apply(
     namespace: Namespace = NAMESPACE,
     context: Context = None,
     workers: Workers = 32,
+    all_at_once: AllAtOnce = False,
     objects: OnlyObjects = False,
 ) -> None:
     """Bring hosts to their settings.
 
-    Every host that the manifests (or the cluster) name is compared with its settings; what differs is changed, and the report
-    says what, where and why. Exit code 1 where a host could not be done; the others are done all the same.
+    Every host that the manifests (or the cluster) name is compared with its settings; what differs is changed, one host first,
+    then a tenth of them, then all. The report says what, where and why. Two hosts that fail stop a change: those that were not
+    reached by it stay as they are. Exit code 1 where a host could not be done.
     """
     if objects:
         from transom.cli.fleet import write_objects
 
         write_objects(filename, namespace, context, output, dry_run=False)
         return
-    report = _run(filename, namespace, context, workers, dry_run=False)
+    report = _run(filename, namespace, context, workers, dry_run=False, all_at_once=all_at_once)
     _print(report, output, planned=False)
     if any(host.result == "failed" for host in report.hosts):
         raise SystemExit(ExitCode.NOT_DONE)
@@ -79,9 +83,12 @@ def _print(report: "Report", output: Format, *, planned: bool) -> None:
     print_report(report, planned=planned)
 
 
-def _run(paths: list[str] | None, namespace: str, context: str | None, workers: int, *, dry_run: bool) -> "Report":
+def _run(
+    paths: list[str] | None, namespace: str, context: str | None, workers: int, *, dry_run: bool, all_at_once: bool = False
+) -> "Report":
     import asyncio
 
+    from transom.cli.rollout import carry_out, compare
     from transom.controllers.hosts import Target
     from transom.proxy.settings import Egress
     from transom.windows.instance import private_key
@@ -92,23 +99,9 @@ def _run(paths: list[str] | None, namespace: str, context: str | None, workers: 
         for instance in objects.windows_instances
     ]
     try:
-        return asyncio.run(_converge(targets, workers, dry_run=dry_run))
+        if dry_run:
+            return asyncio.run(compare(targets, workers=workers))
+        return asyncio.run(carry_out(targets, workers=workers, all_at_once=all_at_once))
     except KeyboardInterrupt:
         sys.stderr.write("transom: stopped; what was begun on a host was finished, or nothing was changed there\n")
         raise SystemExit(130) from None
-
-
-async def _converge(targets: "list[Target]", workers: int, *, dry_run: bool) -> "Report":
-    from transom.cli.progress import Progress
-    from transom.cli.state import host_keys, settings
-    from transom.controllers.hosts import converging
-    from transom.controllers.report import HostReport, Report
-    from transom.hosts.fleet import side_by_side
-
-    work = converging(host_keys(), settings(), dry_run=dry_run)
-    found: dict[str, HostReport] = {}
-    with Progress(len(targets), "compared" if dry_run else "done") as progress:
-        async for target, report in side_by_side(targets, work, workers):
-            found[target.instance.place.object] = report
-            progress.done(report)
-    return Report(tuple(found[target.instance.place.object] for target in targets))

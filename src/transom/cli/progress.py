@@ -29,6 +29,11 @@ class Progress:
     def __exit__(self, _t: type[BaseException] | None, _e: BaseException | None, _tb: TracebackType | None) -> None:
         self._bar.stop()
 
+    def say(self, text: str) -> None:
+        """A line for people who watch."""
+        if self._shown:
+            self._console.print(text, style="dim", markup=False)
+
     def done(self, report: HostReport) -> None:
         """One host more."""
         if report.error and self._shown:

@@ -40,15 +40,27 @@ class Target(msgspec.Struct, frozen=True):
         return Access(spec.address, spec.port, spec.username, keys, spec.host_key, self.ssh_config)
 
 
+Work = Callable[[Target, Callable[[], bool]], Awaitable[passes.PassResult]]
+"""A pass on a host; what it is given says, when it is asked before a change, whether it is the host's turn."""
+
+
+def passing(host_keys: HostKeys, settings: passes.Settings, *, dry_run: bool = False) -> Work:
+    """Passes whose troubles are in their results. A paused host is not connected to."""
+
+    async def work(target: Target, admit: Callable[[], bool]) -> passes.PassResult:
+        if target.instance.spec.paused:
+            return passes.PassResult()
+        return await one_pass(target, host_keys, settings, dry_run=dry_run, admit=admit)
+
+    return work
+
+
 def converging(host_keys: HostKeys, settings: passes.Settings, *, dry_run: bool) -> Callable[[Target], Awaitable[HostReport]]:
     """The work on one host, for `fleet.side_by_side`: every trouble of the host is in its report."""
+    work = passing(host_keys, settings, dry_run=dry_run)
 
     async def converge(target: Target) -> HostReport:
-        if target.instance.spec.paused:
-            return _report(target, passes.PassResult(), ("spec.paused is set: not connected to",))
-        found = await one_pass(target, host_keys, settings, dry_run=dry_run)
-        warnings = (*(found.plan.warnings if found.plan else ()), *_not_yet(target.egress))
-        return _report(target, found, warnings, carried_out=not dry_run)
+        return report_of(target, await work(target, lambda: True), dry_run=dry_run)
 
     return converge
 
@@ -95,15 +107,6 @@ async def one_pass(
     )
 
 
-def _not_yet(egress: Egress) -> tuple[str, ...]:
-    """What the settings ask for and this version does not do: a person must not believe that it was done."""
-    asked = {
-        "spec.windows.winHTTP: WinHTTP's proxy is not set by this version": egress.windows.win_http,
-        "spec.windows.restart: this version restarts services at once (Rolling)": egress.windows.restart != "Rolling",
-    }
-    return tuple(text for text, wanted in asked.items() if wanted)
-
-
 def _check(egress: Egress, actual: HostState) -> None:
     proxied = egress.http_proxy is not None or egress.https_proxy is not None
     if proxied and not egress.api_server_known and actual.service("kubelet") is not None:
@@ -113,15 +116,31 @@ def _check(egress: Egress, actual: HostState) -> None:
         )
 
 
-def _report(target: Target, found: passes.PassResult, warnings: tuple[str, ...], *, carried_out: bool = False) -> HostReport:
+def report_of(target: Target, found: passes.PassResult, *, dry_run: bool = False) -> HostReport:
+    """What people see of a pass. A host that does not get out with its new settings has failed, whatever else it says."""
+    error, result = found.error, found.result
+    told = str(error) if error else None
+    fetched = fetch.verdict(target.egress, found.fetched)
+    if error is None and found.begun and fetched.works == "False":
+        result, told = "failed", f"the change was carried out, and the host does not get out: {fetched.message}"
+    paused = ("spec.paused is set: not connected to",) if target.instance.spec.paused else ()
     return HostReport(
         name=target.instance.name,
         address=target.instance.spec.address,
-        result=found.result,
+        result=result,
         changes=found.plan.steps if found.plan else (),
-        restarted=found.restarted if carried_out else (),
+        restarted=() if dry_run else found.restarted,
         channels=found.channels,
         seconds=round(found.seconds, 3),
-        error=str(found.error) if found.error else None,
-        warnings=warnings,
+        error=told,
+        warnings=(*paused, *(found.plan.warnings if found.plan else ()), *_not_yet(target.egress)),
     )
+
+
+def _not_yet(egress: Egress) -> tuple[str, ...]:
+    """What the settings ask for and this version does not do: a person must not believe that it was done."""
+    asked = {
+        "spec.windows.winHTTP: WinHTTP's proxy is not set by this version": egress.windows.win_http,
+        "spec.windows.restart: this version restarts services at once (Rolling)": egress.windows.restart != "Rolling",
+    }
+    return tuple(text for text, wanted in asked.items() if wanted)

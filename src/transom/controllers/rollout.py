@@ -1,0 +1,126 @@
+"""One change to many hosts, carried out: the canary first, then a tenth, then all, stopped by two failures.
+
+`verdict` says what a pass means for the rollout; `apply` and the operator share it, and `transom.windows.rollout`.
+"""
+
+import asyncio
+import heapq
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable
+
+import msgspec
+
+from transom.controllers.hosts import Target, Work, report_of
+from transom.controllers.report import HostReport
+from transom.hosts.errors import Held, Superseded
+from transom.hosts.passes import PassResult
+from transom.proxy.settings import Egress
+from transom.windows import fetch
+from transom.windows.rollout import FAILURES, Rollout, Stage, Verdict
+
+
+def change_of(egress: Egress) -> Hashable:
+    """What of the settings reaches a host: hosts with the same are one rollout."""
+    return egress.http_proxy, egress.https_proxy, egress.no_proxy, egress.trust, egress.windows
+
+
+def verdict(egress: Egress, found: PassResult) -> Verdict:
+    """What a pass says of the change that it made. A host that was not changed says nothing."""
+    if not found.begun or isinstance(found.error, Held | Superseded):
+        return "left"
+    works = fetch.verdict(egress, found.fetched).works
+    return "failed" if found.error is not None or works == "False" else "passed"
+
+
+def stopped(rollout: Rollout) -> str:
+    """Why a host is not changed any more, in a sentence."""
+    return f"not changed: the rollout stopped after {FAILURES} failures ({', '.join(rollout.failed)})"
+
+
+class _Group:
+    """The hosts of one change."""
+
+    def __init__(self, targets: list[tuple[int, Target]], *, all_at_once: bool) -> None:
+        self.rollout = Rollout(len(targets), all_at_once)
+        self.pending = targets
+        self.running = 0
+        self.looked = all_at_once
+        """Whether a host has been looked at: the first goes alone, so that it is the canary where it differs."""
+        self.differs = False
+        """Whether a host was found that has to be changed: the others will have to, too."""
+
+    def may_start(self) -> bool:
+        """Whether the next host may be connected to."""
+        if not self.pending or self.rollout.stage == "halted":
+            return False
+        if not self.looked:
+            return self.running == 0
+        reading = self.running - len(self.rollout.working)
+        return not self.differs or reading < self.rollout.slots
+
+    def admit(self, name: str) -> bool:
+        """Before a change."""
+        self.differs = True
+        if not self.rollout.admits(name):
+            return False
+        self.rollout = self.rollout.begin(name)
+        return True
+
+
+async def roll_out(
+    targets: Iterable[Target],
+    work: Work,
+    *,
+    at_once: int,
+    all_at_once: bool = False,
+    told: Callable[[Stage], None] = lambda _: None,
+) -> AsyncIterator[tuple[Target, HostReport]]:
+    """Each host with its report, as soon as it is there; at most `at_once` are connected to at a time.
+
+    `told` hears of each stage that begins. Calling this off calls every host's work off, and waits until each is in order.
+    """
+    groups = _grouped(targets, all_at_once=all_at_once)
+    running: dict[asyncio.Future[PassResult], tuple[_Group, int, Target]] = {}
+    stages: set[Stage] = set()
+    try:
+        while True:
+            for group in groups:
+                while len(running) < at_once and group.may_start():
+                    number, target = heapq.heappop(group.pending)
+                    group.running += 1
+                    admit = _admission(group, target)
+                    running[asyncio.ensure_future(work(target, admit))] = group, number, target
+            if not running:
+                break
+            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                group, number, target = running.pop(task)
+                group.running -= 1
+                group.looked = True
+                found = task.result()
+                if found.waiting and found.error is None:
+                    heapq.heappush(group.pending, (number, target))
+                    continue
+                group.rollout = group.rollout.come_out(target.instance.name, verdict(target.egress, found))
+                yield target, report_of(target, found)
+            for stage in {group.rollout.stage for group in groups if group.differs} - stages:
+                stages.add(stage)
+                told(stage)
+        for group in groups:
+            for _, target in sorted(group.pending, key=lambda one: one[0]):
+                report = report_of(target, PassResult())
+                yield target, msgspec.structs.replace(report, result="failed", error=stopped(group.rollout))
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+def _grouped(targets: Iterable[Target], *, all_at_once: bool) -> list[_Group]:
+    found: dict[Hashable, list[tuple[int, Target]]] = {}
+    for number, target in enumerate(targets):
+        found.setdefault(change_of(target.egress), []).append((number, target))
+    return [_Group(listed, all_at_once=all_at_once) for listed in found.values()]
+
+
+def _admission(group: _Group, target: Target) -> Callable[[], bool]:
+    return lambda: group.admit(target.instance.name)

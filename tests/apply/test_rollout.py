@@ -1,0 +1,155 @@
+"""One change to many hosts: what each host gets, when, and what stops it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from tests.apply.conftest import SERVICES
+from tests.apply.windows import SETTINGS, Desk, Simulated
+
+from transom.controllers.hosts import Target
+from transom.controllers.rollout import roll_out
+from transom.hosts.errors import HostError, RestartsFailed, Unreachable
+from transom.hosts.passes import PassResult
+from transom.proxy.finding import Place
+from transom.proxy.objects import Meta
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.simulator import Simulator
+from transom.simulator.processes import Invocation
+from transom.windows.gathering import LEDGER
+from transom.windows.instance import WindowsInstance
+from transom.windows.plan import Plan
+from transom.windows.rollout import Stage
+
+CHANGE = Plan(forget=True)
+EGRESS = Egress(Secret("http://proxy:3128"))
+
+
+def target(number: int, egress: Egress = EGRESS) -> Target:
+    name = f"win-{number}"
+    return Target(WindowsInstance(metadata=Meta(name), place=Place("t", f"WindowsInstance/{name}")), egress, None)
+
+
+class Hosts:
+    """Hosts that differ; `outcome` says what becomes of one."""
+
+    def __init__(self, outcome: Callable[[str], HostError | None] = lambda _: None, *, differ: bool = True) -> None:
+        self.outcome, self.differ = outcome, differ
+        self.begun: list[str] = []
+        self.connected = 0
+        self.changing = self.most = self.reading = self.most_reading = 0
+
+    async def work(self, target: Target, admit: Callable[[], bool]) -> PassResult:
+        name = target.instance.name
+        self.connected += 1
+        self.reading += 1
+        self.most_reading = max(self.most_reading, self.reading)
+        await asyncio.sleep(0.001)
+        self.reading -= 1
+        error = self.outcome(name)
+        if isinstance(error, Unreachable):
+            return PassResult(error=error)
+        if not self.differ:
+            return PassResult(plan=Plan())
+        if not admit():
+            return PassResult(plan=CHANGE, waiting=True)
+        self.begun.append(name)
+        self.changing += 1
+        self.most = max(self.most, self.changing)
+        await asyncio.sleep(0.001)
+        self.changing -= 1
+        return PassResult(plan=CHANGE, begun=True, error=error)
+
+
+async def rolled(
+    hosts: Hosts, count: int, *, all_at_once: bool = False, at_once: int = 32
+) -> tuple[dict[str, str], list[Stage]]:
+    stages: list[Stage] = []
+    results = {}
+    targets = [target(number) for number in range(count)]
+    async for done, report in roll_out(targets, hosts.work, at_once=at_once, all_at_once=all_at_once, told=stages.append):
+        results[done.instance.name] = report.error or report.result
+    assert len(results) == count
+    return results, stages
+
+
+async def test_one_then_a_tenth_then_all() -> None:
+    hosts = Hosts()
+    results, stages = await rolled(hosts, 100)
+    assert set(results.values()) == {"changed"}
+    assert stages == ["tenth", "all"]
+    assert hosts.begun[0] == "win-0"
+    assert hosts.most <= 32
+    # whoever was read and had to wait is connected to once more, and there are few of them
+    assert hosts.connected - 100 <= 10
+
+
+async def test_two_failures_stop_it() -> None:
+    hosts = Hosts(lambda _: RestartsFailed("kubelet does not run"))
+    results, stages = await rolled(hosts, 50)
+    assert hosts.begun == ["win-0", "win-1"]
+    assert stages[-1] == "halted"
+    assert hosts.connected <= 3
+    assert results["win-0"] == "kubelet does not run"
+    assert results["win-49"] == "not changed: the rollout stopped after 2 failures (win-0, win-1)"
+
+
+async def test_hosts_that_cannot_be_reached_say_nothing_about_a_change() -> None:
+    hosts = Hosts(lambda name: Unreachable("no answer") if name in ("win-0", "win-1", "win-2", "win-9") else None)
+    results, _ = await rolled(hosts, 12)
+    assert sum(result == "changed" for result in results.values()) == 8
+    assert sum(result == "no answer" for result in results.values()) == 4
+
+
+async def test_all_at_once_is_held_back_by_nothing() -> None:
+    hosts = Hosts(lambda name: RestartsFailed("no") if name < "win-3" else None)
+    results, _ = await rolled(hosts, 20, all_at_once=True, at_once=20)
+    assert len(hosts.begun) == hosts.most == len(results) == 20
+
+
+async def test_hosts_that_are_right_are_read_side_by_side() -> None:
+    hosts = Hosts(differ=False)
+    results, stages = await rolled(hosts, 60)
+    assert (set(results.values()), stages, hosts.connected) == ({"unchanged"}, [], 60)
+    assert hosts.most_reading == 32
+
+
+async def test_hosts_with_other_settings_are_another_rollout() -> None:
+    other = Egress(Secret("http://other:3128"))
+    hosts = Hosts(lambda name: RestartsFailed("no") if name in ("win-0", "win-1") else None)
+    targets = [target(0), target(1), target(2), *(target(number, other) for number in range(3, 6))]
+    found = {done.instance.name: report.result async for done, report in roll_out(targets, hosts.work, at_once=8)}
+    assert found == {f"win-{number}": "failed" if number < 3 else "changed" for number in range(6)}
+    assert "win-2" not in hosts.begun
+
+
+@pytest.fixture
+async def hosts() -> AsyncIterator[list[Simulated]]:
+    async with Simulator() as simulator:
+        yield [Simulated(simulator, await simulator.add_host(f"win-{number}", services=SERVICES)) for number in range(5)]
+
+
+def breaks_tls(_: Invocation) -> int:
+    return 60
+
+
+async def test_a_proxy_that_breaks_tls_reaches_two_hosts_and_says_so(hosts: list[Simulated], tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "desk", *hosts)
+    for host in hosts:
+        host.host.fetch = breaks_tls
+    checks = {"readinessEndpoints": ["https://registry.corp.example/v2/"], "readinessPolicy": "Report"}
+    desk.write({**SETTINGS, **checks})
+    answer = await desk.apply("--workers", "2")
+    assert answer.code == 1
+    errors = [host["error"] for host in answer.hosts]
+    assert all("TLS fails" in error and "hunter2" not in error for error in errors[:2])
+    assert set(errors[2:]) == {"not changed: the rollout stopped after 2 failures (win-1, win-2)"}
+    for host in hosts[2:]:
+        assert not len(await host.registry(LEDGER))
+
+    desk.write({**SETTINGS, **checks, "readinessPolicy": "Gate", "httpsProxy": "http://127.0.0.1:9"})
+    answer = await desk.apply()
+    assert {host["error"].partition(":")[0] for host in answer.hosts} == {"not changed"}
+    assert "spec.readinessEndpoints[0]" in answer.hosts[4]["error"]
