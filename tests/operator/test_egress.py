@@ -1,6 +1,7 @@
 """What an EgressProxy says of itself, and the ConfigMaps that ask for its trust bundle."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,8 @@ import pytest
 from lab.control_plane import ControlPlane
 from tests.operator.bundles import ROOT_1, ROOT_2
 from tests.operator.clusters import PASSWORD, PROXY, WHOLE_EVENTS, Cluster, environment
-from tests.operator.foreign import OPENSHIFT_PROXIES
 
+from lab import openshift
 from transom.controllers.egress import SYSTEM_CA_FILE
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
 from transom.proxy.trust import parse_bundle, pem
@@ -297,15 +298,15 @@ async def test_openshifts_proxy_is_the_base_as_soon_as_there_is_one(cluster: Clu
     await ask(cluster, "openshift", OPENSHIFT_LABEL, theirs="1")
     proxy = {"apiVersion": "config.openshift.io/v1", "kind": "Proxy", "metadata": {"name": "cluster"}}
     url = "http://user:hunter2@openshift.corp.example:3128"
-    proxy |= {"spec": {"httpProxy": url}, "status": {"httpProxy": url, "noProxy": ".svc"}}
+    status_of_proxy = json.dumps({"status": {"httpProxy": url, "noProxy": ".svc"}})
+    patch = ("patch", "proxy", "cluster", "--type=merge", "--subresource=status", "-p", status_of_proxy)
     async with cluster.operator(controllers=("egress",)) as operator:
         await until(cluster, Superseded="NotSuperseded")
         await until_keys(cluster, "openshift", "ca-bundle.crt")
         try:
-            await asyncio.to_thread(control_plane.apply, [OPENSHIFT_PROXIES])
-            ready = ("wait", "--for=condition=Established", "--timeout=20s", "crd/proxies.config.openshift.io")
-            await asyncio.to_thread(control_plane.kubectl, *ready)
-            await asyncio.to_thread(control_plane.apply, [proxy])
+            await asyncio.to_thread(openshift.define, control_plane, (openshift.PROXIES,))
+            await asyncio.to_thread(control_plane.apply, [proxy | {"spec": {"httpProxy": url}}])
+            await asyncio.to_thread(control_plane.kubectl, *patch)
             found = await until(cluster, Superseded="OpenShiftProxy")
             assert found["Superseded"][0] == "True"
             own = operator.settings.own
@@ -315,7 +316,7 @@ async def test_openshifts_proxy_is_the_base_as_soon_as_there_is_one(cluster: Clu
             assert not (await status(cluster)).keys() & {"httpProxy", "httpsProxy", "noProxy", "trustBundle"}
             await until_data(cluster, "openshift", {"theirs": "1"})
         finally:
-            await asyncio.to_thread(control_plane.kubectl, "delete", "crd", "proxies.config.openshift.io")
+            await asyncio.to_thread(openshift.forget, control_plane, (openshift.PROXIES,))
         await until(cluster, Superseded="NotSuperseded")
         await until_keys(cluster, "openshift", "ca-bundle.crt")
     assert [reason for reason, _ in await events(cluster)].count("OpenShiftProxy") == 1

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.operator.bundles import ROOT_1
 from tests.operator.clusters import PROXY, Cluster
-from tests.operator.foreign import EVERYTHING
 from tests.operator.programs import Program
 
+from lab import cluster_api, openshift
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
 from transom.manifests.roles import roles
 
@@ -43,10 +43,17 @@ def asked(cluster: Cluster, user: str) -> list[tuple[Use, str | None, int]]:
     return found
 
 
+def listed(objects: list[dict[str, Any]]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+
+
 async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> None:
     control_plane, namespace = cluster.control_plane, cluster.namespace
     objects = list(roles(namespace, ("egress", "windows")))
-    await asyncio.to_thread(control_plane.apply, [*objects, *EVERYTHING])
+    clusters = [one for one in cluster_api.definitions() if one["spec"]["names"]["kind"] == "Cluster"]
+    kinds = [*openshift.definitions(), *clusters]
+    await asyncio.to_thread(control_plane.apply, objects)
+    await asyncio.to_thread(control_plane.kubectl, "apply", "--server-side", "-f", "-", input=listed(kinds))
     token = await asyncio.to_thread(control_plane.service_account_token, namespace, "transom")
     kubeconfig = control_plane.user_kubeconfig(f"{namespace}-limited", token)
     user = f"system:serviceaccount:{namespace}:transom"
@@ -80,7 +87,7 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> N
             for role, (place, uses_of) in wanted.items()
         }
 
-    async with Program(cluster, kubeconfig=kubeconfig) as program:
+    async with Program(cluster, kubeconfig=kubeconfig, controllers="egress,windows") as program:
         await cluster.until("win-1", seconds=40, ProxyApplied="True/Applied", TrustApplied="True/Applied")
         # a thing that happens again is told by another count of the same event
         for _ in range(2):
@@ -102,5 +109,4 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> N
     assert refused == []
     assert "forbidden" not in log
     assert left_over() == {"ClusterRole": [], "own": [], "default": []}
-    everything = json.dumps({"apiVersion": "v1", "kind": "List", "items": [*objects, *EVERYTHING]})
-    await asyncio.to_thread(control_plane.kubectl, "delete", "-f", "-", input=everything)
+    await asyncio.to_thread(control_plane.kubectl, "delete", "-f", "-", input=listed([*objects, *kinds]))
