@@ -79,7 +79,7 @@ class Network:
         _ip("-n", namespace, "address", "add", f"{address}/24", "dev", inner)
         _ip("-n", namespace, "link", "set", inner, "up")
         _ip("-n", namespace, "link", "set", "lo", "up")
-        inside = ("ip", "netns", "exec", namespace)
+        inside: tuple[str, ...] = ("ip", "netns", "exec", namespace)
         if name:
             inside += ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', name)
         return Place(address, 22, inside)

@@ -124,7 +124,7 @@ class _Decider:
         install = Install(directories, place, create, configure, delete, remove, leave)
         return Decision(
             install,
-            before,
+            before if install else after,
             after,
             self._later(create, configure, delete),
             tuple(self.steps),

@@ -74,7 +74,7 @@ class _Planner:
         self.desired = desired
         self.old = ledger.read(actual.registry)
         self.decision = installation.decide(desired, actual, self.old.installed)
-        self.actual = self.decision.actual
+        self.found, self.actual = actual, self.decision.actual
         self.ledger = msgspec.structs.replace(
             self.old,
             installed=self.decision.before,
@@ -109,6 +109,7 @@ class _Planner:
         if changed and not self.steps:
             self.steps.append(Step("ledger", "ledger", "replace", "keeps the ledger in step with the settings"))
         edits = [edit for edit in self.edits if not installation.speaks_of(edit, install)]
+        stop = self._stop(stop)
         return Plan(
             steps=tuple(self.steps),
             # a line enters the ledger before what it speaks of is changed, and leaves it after
@@ -134,6 +135,14 @@ class _Planner:
         )
         lines = [edit for edit in after if (edit.path + "\\").casefold().startswith(INSTALLED.casefold() + "\\")]
         return msgspec.structs.replace(decided, edits=(*services, *own), lines=tuple(lines))
+
+    def _stop(self, restarted: tuple[str, ...]) -> tuple[str, ...]:
+        """What is restarted, and what is removed and runs: nobody owes that a start."""
+        services = [self.found.service(name) for name in self.decision.install.delete]
+        going = tuple(s.name for s in services if s is not None and s.state != ServiceState.STOPPED)
+        if not going:
+            return restarted
+        return stop_order((*restarted, *going), _dependencies(self.found) | self._dependencies())
 
     def _start(self, stop: tuple[str, ...]) -> tuple[str, ...]:
         """What was stopped and stays, and what has to run; in the order that dependencies and the payload ask for."""
@@ -301,13 +310,7 @@ class _Planner:
         return stop, notes
 
     def _dependencies(self) -> dict[str, tuple[str, ...]]:
-        if self.actual.dependencies is not None:
-            return dict(self.actual.dependencies)
-        found = {}
-        for service in self.actual.services:
-            value = self.actual.registry.value(rf"{SERVICES}\{service.name}", "DependOnService")
-            found[service.name] = value.texts() if value and value.type == ValueType.MULTI_SZ else ()
-        return found
+        return _dependencies(self.actual)
 
     def _depends(self, service: str) -> bool:
         return self.actual.dependencies is None or _listed(service, tuple(self.actual.dependencies))
@@ -327,6 +330,17 @@ class _Planner:
             self.edits.append(SetValue(path, wanted.name, wanted.value))
         elif held is not None:
             self.edits.append(DeleteValue(path, held.name))
+
+
+def _dependencies(state: HostState) -> dict[str, tuple[str, ...]]:
+    """Who needs whom: of every service where that was read, else of those that were asked for."""
+    if state.dependencies is not None:
+        return dict(state.dependencies)
+    found = {}
+    for service in state.services:
+        value = state.registry.value(rf"{SERVICES}\{service.name}", "DependOnService")
+        found[service.name] = value.texts() if value and value.type == ValueType.MULTI_SZ else ()
+    return found
 
 
 def _takes(edit: Edit) -> bool:
