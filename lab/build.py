@@ -38,16 +38,23 @@ LIBRARIES = (
 
 @dataclass(frozen=True)
 class Program:
-    """A Go program: its module below ``go/``, the package to build, the version it is, and linker flags."""
+    """A Go program: its module below ``go/``, the package to build, the version it is, linker flags, and for what it is."""
 
     name: str
     module: str
     package: str
     version: str
     linker_flags: str = ""
+    system: str = "windows"
+
+    @property
+    def file(self) -> str:
+        """What the file is called."""
+        return f"{self.name}.exe" if self.system == "windows" else self.name
 
 
 _CONTAINERD_VERSION = f"-X github.com/containerd/containerd/v2/version.Version=v{CONTAINERD}"
+CRI_PULL = Program("cri-pull", "cri-pull", ".", "", system="linux")
 RECORDER = Program("recorder", "recorder", ".", "")
 CURL = Program("curl", "curl", ".", "")
 CONTAINERD_PROGRAMS = (
@@ -99,19 +106,24 @@ def native() -> Path:
 
 
 def program(wanted: Program) -> Path:
-    """The built ``<name>.exe``."""
+    """The built file."""
     module = SOURCES / "go" / wanted.module
     key = cache.digest([module, wanted.package, wanted.linker_flags])
 
     def make(target: Path) -> None:
-        title = " ".join(filter(None, (f"building {wanted.name}.exe", wanted.version)))
+        title = " ".join(filter(None, (f"building {wanted.file}", wanted.version)))
         with step(title):
-            environment = os.environ | {"GOOS": "windows", "GOARCH": "amd64", "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
+            environment = os.environ | {
+                "GOOS": wanted.system,
+                "GOARCH": "amd64",
+                "CGO_ENABLED": "0",
+                "GOFLAGS": "-buildvcs=false",
+            }
             flags = f"-s -w {wanted.linker_flags}".strip()
-            command: list[str | Path] = [_go(), "build", "-ldflags", flags, "-o", target / f"{wanted.name}.exe", wanted.package]
+            command: list[str | Path] = [_go(), "build", "-ldflags", flags, "-o", target / wanted.file, wanted.package]
             _run(["nice", "-n", "19", *command], cwd=module, env=environment)
 
-    return cache.entry(wanted.name, key, make) / f"{wanted.name}.exe"
+    return cache.entry(wanted.name if wanted.system == "windows" else f"{wanted.name}-{wanted.system}", key, make) / wanted.file
 
 
 def _go() -> str:

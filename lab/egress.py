@@ -40,7 +40,7 @@ class Egress:
     """A proxy on a network, and the registry behind it. A context manager stops both and removes their files."""
 
     def __init__(self, network: Network, user: str = "", password: str = "", tunnels: Mapping[str, str] | None = None) -> None:
-        """Start both, with the images ``x:none`` and ``x:1`` in the registry.
+        """Start both, with the images of `lab.images` in the registry.
 
         Args:
             network: where the proxy listens.
@@ -95,7 +95,7 @@ class Egress:
         return self._interception.certificate_file.read_text()
 
     def image(self, tag: str) -> str:
-        """The reference of an image: ``none`` has no layers, ``1`` has one."""
+        """The reference of an image: ``none`` has no layers, ``1`` has one; ``linux`` is for Linux."""
         return f"{REGISTRY}:{self._registry_address[1]}/x:{tag}"
 
     # ---- what an operator does -----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
-"""Two small Windows images, put into a registry by its HTTP API.
+"""Small images, put into a registry by its HTTP API.
 
-``x:none`` has no layers, so a pull over CRI succeeds in Wine, which cannot unpack; ``x:1`` has one small layer.
+``x:none`` has no layers, so a pull over CRI succeeds in Wine, which cannot unpack; ``x:1`` has one small layer. Both are for
+Windows; ``x:linux`` is for Linux, without layers.
 """
 
 from __future__ import annotations
@@ -12,17 +13,20 @@ import json
 import ssl
 import tarfile
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 _OCI = "application/vnd.oci.image."
+_WINDOWS = {"os": "windows", "os.version": "10.0.20348.2485"}
 
 
 def push(registry: str, authority: Path) -> None:
-    """Put both images into the registry at an https URL, whose certificate is of the authority in a PEM file."""
+    """Put the images into the registry at an https URL, whose certificate is of the authority in a PEM file."""
     target = _Registry(registry, authority)
     target.image("none", [])
     target.image("1", [_layer()])
+    target.image("linux", [], {"os": "linux"})
 
 
 class _Registry:
@@ -32,11 +36,10 @@ class _Registry:
         handlers = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
         self._opener = urllib.request.build_opener(*handlers)
 
-    def image(self, tag: str, layers: list[bytes]) -> None:
+    def image(self, tag: str, layers: list[bytes], system: Mapping[str, str] = _WINDOWS) -> None:
         config = {
             "architecture": "amd64",
-            "os": "windows",
-            "os.version": "10.0.20348.2485",
+            **system,
             "config": {"Cmd": ["x"]},
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer) for layer in layers]},
         }
