@@ -36,6 +36,8 @@ CONTROLLERS = (
     "serviceaccount-token-controller",
     "clusterrole-aggregation-controller",
     "disruption-controller",
+    "deployment-controller",
+    "replicaset-controller",
 )
 SERVICE_NETWORK = "10.96.0.0/16"
 _START_SECONDS = 90

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-_WITH_SERVERS = ("apply", "hosts", "simulator", "operator")
+_WITH_SERVERS = ("apply", "hosts", "simulator", "operator", "webhook")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -127,7 +127,7 @@ def answer(request: Request, made: Patch | None, warnings: tuple[str, ...] = ())
                 "JSONPatch" if operations else None,
                 _encode(operations) if operations else None,
                 annotations,
-                made.warnings + warnings,
+                tuple(f"transom: {one}" for one in made.warnings + warnings),
             )
         )
     )

@@ -89,6 +89,7 @@ class AdmissionServer:
             yield listening.sockets[0].getsockname()[1]
         finally:
             listening.close()
+            server.pre_shutdown()
             await server.shutdown(BODY_SECONDS)
 
     async def _handle(self, request: web.BaseRequest) -> web.Response:

@@ -89,7 +89,7 @@ class Webhook:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._options = options
-        self._metrics = metrics or Metrics()
+        self.metrics = metrics or Metrics()
         self._identity = f"{socket.gethostname() or 'transom'}_{secrets.token_hex(4)}"
         self._watched = WatchedSettings(client, options.namespace, options.reflector)
         namespaces = self._watched.watch(NAMESPACES)
@@ -117,8 +117,8 @@ class Webhook:
             lives=options.lives,
             now=now,
         )
-        self._server = AdmissionServer(self._review, self._metrics.count_request)
-        self._metrics.follow(lambda: self._egress is not None)
+        self._server = AdmissionServer(self._review, self.metrics.count_request)
+        self.metrics.follow(lambda: self._egress is not None)
         registrations.subscribe(lambda _, __, ___: self.keeper.wake())
         self._watched.secrets.subscribe(self._secret_changed)
         self._watched.config_maps.subscribe(self._config_map_changed)
@@ -128,6 +128,11 @@ class Webhook:
         self._stopping = False
         self.port: int | None = None
         """Where it listens; None before it does."""
+
+    @property
+    def egress(self) -> PodEgress | None:
+        """What pods get now; None while it is not known."""
+        return self._egress
 
     @property
     def ready(self) -> bool:
@@ -189,7 +194,7 @@ class Webhook:
         made = review.decide(request, self._labels(namespace, path), egress)
         if made is None:
             return review.answer(request, None)
-        self._metrics.count_pod(made)
+        self.metrics.count_pod(made)
         if not made.needs_secret or namespace in self._has_secret:
             return review.answer(request, made)
         missing = secret_missing(namespace)
@@ -218,7 +223,7 @@ class Webhook:
         self._held = held
         self._remembered = shared_egress(data) or self._remembered
         if self._context.show(held):
-            self._metrics.expires(expiry(held))
+            self.metrics.expires(expiry(held))
             _log.info("certificate shown", expires=expiry(held).isoformat())
         self._certified.set()
         self._compute()

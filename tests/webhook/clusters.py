@@ -1,0 +1,161 @@
+"""A real control plane with the roles of the admission server, and replicas of it that the API server calls by URL."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import secrets
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+from lab.control_plane import ControlPlane
+from tests.operator.clusters import QUICK
+from tests.pods.table import NAMESPACES, OWN, decoded, objects
+
+from transom.kube.client import Client
+from transom.kube.connection import connect
+from transom.kube.errors import NotFound
+from transom.kube.lease import Terms
+from transom.kube.objects import Whole
+from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, SECRETS, Resource
+from transom.pods.environment import PodEgress
+from transom.pods.patch import patch
+from transom.webhook.keeper import REGISTRATIONS
+from transom.webhook.webhook import LEDGER, Options, Webhook
+
+PODS = Resource("", "v1", "Pod", "pods", True, Whole)
+TERMS = Terms(duration=3, renew=1.5, retry=0.2, request=1.0)
+_SETTINGS: dict[str, Resource[Any]] = {"EgressProxy": EGRESS_PROXIES, "Secret": SECRETS, "ConfigMap": CONFIG_MAPS}
+PROBED = "team-a"
+"""A namespace that every selector of the table selects."""
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+class Admission:
+    """The cluster, as an administrator sees it."""
+
+    def __init__(self, control_plane: ControlPlane, client: Client) -> None:
+        self.control_plane, self.client = control_plane, client
+        self.namespace = OWN
+
+    async def settings(self, name: str) -> None:
+        """Settings of the table; those that were there go, where these are none."""
+        wanted = objects(name)
+        if not wanted:
+            await self.delete(EGRESS_PROXIES, "cluster")
+        for value in reversed(wanted):
+            resource = _SETTINGS[value["kind"]]
+            place = {"namespace": OWN} if resource.namespaced else {}
+            await self.apply(resource, {**value, "metadata": {**value["metadata"], **place}})
+
+    async def apply(self, resource: Resource[Any], value: dict[str, Any]) -> None:
+        """Server-side apply, as kubectl would."""
+        meta = value["metadata"]
+        path = resource.path(meta.get("namespace"), meta["name"])
+        query = {"fieldManager": "kubectl", "force": "true"}
+        await self.client.request("PATCH", path, query, value, content_type="application/apply-patch+yaml")
+
+    async def delete(self, resource: Resource[Any], name: str, namespace: str | None = None) -> None:
+        with contextlib.suppress(NotFound):
+            await self.client.delete(resource, name, namespace)
+
+    async def has_secret(self, *namespaces: str) -> None:
+        """Say, as `transom run` would, which namespaces have the Secret."""
+        data = dict.fromkeys(namespaces, "x")
+        value = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": LEDGER, "namespace": OWN}, "data": data}
+        await self.apply(CONFIG_MAPS, value)
+
+    async def post(
+        self, pod: dict[str, Any], namespace: str, *, dry_run: bool = False
+    ) -> tuple[int, dict[str, Any], list[str]]:
+        """Create a pod: the code, what the server answers, and its warnings."""
+        query = {"dryRun": "All"} if dry_run else None
+        response = await self.client.connection.http.request("POST", PODS.path(namespace), params=query, json=pod)
+        return response.status_code, response.json(), response.headers.get_list("warning")
+
+    async def remove(self, name: str, namespace: str) -> None:
+        path = PODS.path(namespace, name)
+        await self.client.request("DELETE", path, {"gracePeriodSeconds": "0"})
+
+    async def probe(self, egress: PodEgress) -> bool:
+        """Whether the API server asks, and hears these settings: seen by pods that are not kept."""
+        for namespace in ("plain", "with-ca", "team-a", "team-c"):
+            for pod in (plain_pod("probe"), plain_pod("probe", labels={"transom.dev/inject-ca": "true"})):
+                code, answered, warnings = await self.post(pod, namespace, dry_run=True)
+                made = patch(decoded(pod), namespace, NAMESPACES[namespace], egress)
+                wanted = [
+                    entry for operation in made.operations if operation.path.endswith("/env") for entry in operation.value
+                ]
+                if (
+                    code != 201
+                    or answered["spec"]["containers"][0].get("env", []) != wanted
+                    or bool(made.warnings) > bool(warnings)
+                ):
+                    return False
+        return True
+
+    async def registration(self) -> dict[str, Any] | None:
+        with contextlib.suppress(NotFound):
+            return (await self.client.get(REGISTRATIONS, "transom")).value
+        return None
+
+    async def hash_key(self) -> bytes:
+        """What the digests are keyed with."""
+        held = await self.client.get(SECRETS, "transom-webhook", OWN)
+        return base64.b64decode(held.value["data"]["hash.key"])
+
+    @contextlib.asynccontextmanager
+    async def replica(self, *, port: int | None = None, url: str | None = None, **options: Any) -> AsyncIterator[Webhook]:
+        """A replica in this process, as the ServiceAccount of the manifests; a fault of its own fails the test."""
+        port = port or free_port()
+        token = await asyncio.to_thread(self.control_plane.service_account_token, OWN, "transom-webhook")
+        kubeconfig = self.control_plane.user_kubeconfig(f"webhook-{secrets.token_hex(4)}", token)
+        connection = connect(str(kubeconfig))
+        made = Options(OWN, url or f"https://127.0.0.1:{port}", **{"drain": 0.0, "terms": TERMS, "reflector": QUICK, **options})
+        webhook = Webhook(Client(connection), made)
+        stop = asyncio.Event()
+        running = asyncio.create_task(webhook.run(stop, ("127.0.0.1", port)))
+        try:
+            yield webhook
+        finally:
+            stop.set()
+            await running
+            await connection.close()
+
+    async def clear(self) -> None:
+        """As it was before anything ran here."""
+        await self.delete(REGISTRATIONS, "transom")
+        await self.delete(EGRESS_PROXIES, "cluster")
+        for resource, name in ((SECRETS, "transom-webhook"), (CONFIG_MAPS, LEDGER)):
+            await self.delete(resource, name, OWN)
+        for namespace in (*NAMESPACES, OWN):
+            await self.client.request("DELETE", PODS.path(namespace), {"gracePeriodSeconds": "0"})
+
+
+def plain_pod(name: str, **metadata: Any) -> dict[str, Any]:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, **metadata},
+        "spec": {"containers": [{"name": "app", "image": "registry.corp.example/x:1"}]},
+    }
+    decoded(pod)
+    return pod
+
+
+async def until(condition: Any, seconds: float = 30) -> None:
+    """Wait for something to become true; how long it took is never judged."""
+    async with asyncio.timeout(seconds):
+        while not (await found if asyncio.iscoroutine(found := condition()) else found):
+            await asyncio.sleep(0.05)
+
+
+def text_of(value: Any) -> str:
+    return json.dumps(value)

@@ -1,0 +1,31 @@
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from lab.control_plane import ControlPlane
+from tests.operator.clusters import admin
+from tests.pods.table import NAMESPACES, OWN
+from tests.webhook.clusters import Admission
+
+from transom.manifests.admission import admission_roles
+from transom.manifests.definitions import definitions
+from transom.manifests.roles import roles
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    with ControlPlane(controllers=True) as running:
+        namespaces = [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+            for name, labels in {OWN: {}, **NAMESPACES}.items()
+        ]
+        running.apply([*definitions(), *namespaces, *admission_roles(OWN), *roles(OWN, ("egress",))])
+        running.kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
+        yield running
+
+
+@pytest.fixture
+async def admission(control_plane: ControlPlane) -> AsyncIterator[Admission]:
+    async with admin(control_plane) as client:
+        made = Admission(control_plane, client)
+        yield made
+        await made.clear()

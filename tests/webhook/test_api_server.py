@@ -1,0 +1,164 @@
+"""Every pod of the table through a real API server: asked about or spared, patched by the server itself, read back."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from tests.pods.strategies import pods
+from tests.pods.table import CASES, KUBERNETES_IP, OWN, SETTINGS, Case, decoded, egress, own_namespace, wanted
+from tests.webhook.clusters import PODS, PROBED, Admission, plain_pod, until
+
+from transom.pods.environment import PodEgress, of
+from transom.pods.patch import SETTINGS_HASH, patch
+from transom.webhook.webhook import Webhook
+
+pytestmark = pytest.mark.lab
+
+
+def parts(pod: dict[str, Any]) -> dict[str, Any]:
+    """What a patch can touch, without what the server fills in."""
+    containers = [one for field in ("initContainers", "containers") for one in pod["spec"].get(field, ())]
+    return {
+        "env": {one["name"]: [_plain(item) for item in one.get("env", ())] for one in containers},
+        "mounts": {one["name"]: [_mount(item) for item in one.get("volumeMounts", ())] for one in containers},
+        "volumes": {
+            one["name"]: one["configMap"]["name"] if "configMap" in one else None for one in pod["spec"].get("volumes", ())
+        },
+        "hash": pod["metadata"].get("annotations", {}).get(SETTINGS_HASH),
+    }
+
+
+def _plain(item: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if value != ""}
+
+
+def _mount(item: dict[str, Any]) -> tuple[str, str, bool]:
+    return item["name"], item["mountPath"], item.get("readOnly", False)
+
+
+def reviews(webhook: Webhook) -> float:
+    """How many were answered so far."""
+    found = webhook.metrics.registry.get_sample_value("transom_webhook_requests_total", {"code": "200"})
+    assert found is not None
+    return found
+
+
+def is_asked(case: Case) -> bool:
+    """Whether the API server has a reason to ask: what gets nothing does not wait for the answer."""
+    return bool(case.env) or case.warning is not None or case.name == "all-its-own"
+
+
+async def current(admission: Admission, webhook: Webhook, name: str) -> PodEgress:
+    """The settings of that name, when the API server hears them."""
+    await until(lambda: webhook.ready)
+    made = of(egress(name), OWN, KUBERNETES_IP, await admission.hash_key())
+    await until(lambda: webhook.egress == made)
+    await until(lambda: webhook.keeper.registered)
+    await until(lambda: admission.probe(made))
+    return made
+
+
+async def test_every_pod_of_the_table(admission: Admission) -> None:
+    await admission.has_secret(*{case.namespace for case in CASES}, PROBED)
+    async with admission.replica() as webhook:
+        for name in SETTINGS:
+            await admission.settings(name)
+            made = await current(admission, webhook, name)
+            for case in (one for one in CASES if one.settings == name and not one.offline):
+                await _one(admission, webhook, case, made)
+    annotations = [one.get("annotations", {}) for one in admission.control_plane.audit() if _creates(one, "own-upper")]
+    assert annotations[-1]["pods.transom.dev/proxy"] == "given to app; app keeps its HTTP_PROXY"
+    assert "hunter2" not in json.dumps(annotations)
+
+
+def _creates(entry: dict[str, Any], name: str) -> bool:
+    reference = entry.get("objectRef", {})
+    return entry["verb"] == "create" and reference.get("resource") == "pods" and reference.get("name") == name
+
+
+async def _one(admission: Admission, webhook: Webhook, case: Case, made: PodEgress) -> None:
+    namespace = own_namespace(case)
+    before = reviews(webhook)
+    code, answered, warnings = await admission.post(case.pod, namespace)
+    assert code == 201, (case.name, answered)
+    assert (reviews(webhook) > before) == is_asked(case), case.name
+    found = (await admission.client.get(PODS, case.name, namespace)).value
+    assert parts(found) == parts(wanted(case, case.pod, made)), case.name
+    ours = [one for one in warnings if "transom: " in one]
+    assert bool(ours) == (case.warning is not None), (case.name, warnings)
+    assert all(case.warning in one.replace('\\"', '"') for one in ours if case.warning)
+    assert "hunter2" not in json.dumps(found)
+    assert patch(decoded(found), namespace, case.labels, made).operations == (), case.name
+
+
+@pytest.mark.parametrize("name", ["plain", "credentials"])
+async def test_whatever_is_drawn_is_a_valid_pod_afterwards(admission: Admission, name: str) -> None:
+    await admission.settings(name)
+    await admission.has_secret(PROBED)
+    async with admission.replica() as webhook:
+        made = await current(admission, webhook, name)
+
+        @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @given(pods())
+        def drawn(pod: dict[str, Any]) -> None:
+            path = f"/api/v1/namespaces/{PROBED}/pods?dryRun=All"
+            answered = json.loads(admission.control_plane.request("POST", path, pod))
+            assert patch(decoded(answered), PROBED, {"team": "a"}, made).operations == ()
+            again = {key: value for key, value in answered.items() if key in ("apiVersion", "kind", "spec")}
+            again["metadata"] = {
+                key: answered["metadata"][key] for key in ("name", "labels", "annotations") if key in answered["metadata"]
+            }
+            assert parts(json.loads(admission.control_plane.request("POST", path, again))) == parts(answered)
+
+        await asyncio.to_thread(drawn)
+
+
+async def test_pods_of_a_deployment(admission: Admission) -> None:
+    await admission.settings("plain")
+    kubectl = admission.control_plane.kubectl
+    async with admission.replica() as webhook:
+        made = await current(admission, webhook, "plain")
+        template = {"metadata": {"labels": {"app": "web"}}, "spec": plain_pod("x")["spec"]}
+        spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+        deployment = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "web", "namespace": PROBED},
+            "spec": spec,
+        }
+        await asyncio.to_thread(admission.control_plane.apply, [deployment])
+        found: list[dict[str, Any]] = []
+
+        async def both() -> bool:
+            listed = await asyncio.to_thread(kubectl, "get", "pods", "-n", PROBED, "-l", "app=web", "-o", "json")
+            found[:] = json.loads(listed)["items"]
+            return len(found) == 2
+
+        await until(both)
+        for pod in found:
+            names = [one["name"] for one in pod["spec"]["containers"][0]["env"]]
+            assert names == ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"]
+            assert pod["metadata"]["annotations"][SETTINGS_HASH] == made.digest
+        held = json.loads(await asyncio.to_thread(kubectl, "get", "deployment", "-n", PROBED, "web", "-o", "json"))
+        assert "env" not in held["spec"]["template"]["spec"]["containers"][0]
+        await asyncio.to_thread(kubectl, "delete", "deployment", "-n", PROBED, "web", "--cascade=foreground")
+
+
+async def test_ephemeral_containers(admission: Admission) -> None:
+    await admission.settings("plain")
+    async with admission.replica() as webhook:
+        await admission.post(plain_pod("older"), "kubernetes-like")
+        await current(admission, webhook, "plain")
+        await admission.post(plain_pod("newer"), PROBED)
+        for name, namespace, added in (("older", "kubernetes-like", 1), ("newer", PROBED, 1), ("newer", PROBED, 2)):
+            containers = [{"name": f"d{number}", "image": "x"} for number in range(added)]
+            body = {"spec": {"ephemeralContainers": containers}}
+            path = PODS.path(namespace, name, "ephemeralcontainers")
+            await admission.client.request("PATCH", path, None, body, content_type="application/strategic-merge-patch+json")
+            found = (await admission.client.get(PODS, name, namespace)).value
+            assert len(found["spec"]["ephemeralContainers"]) == added
+            for one in found["spec"]["ephemeralContainers"]:
+                assert [item["name"] for item in one["env"]][:2] == ["HTTP_PROXY", "http_proxy"]
+            assert ("env" in found["spec"]["containers"][0]) == (name == "newer")
