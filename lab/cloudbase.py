@@ -90,12 +90,13 @@ def read(
     from cloudbaseinit.plugins.common import userdata  # type: ignore[import-untyped]
 
     with _recording(plugins or {}, modules) as outcome:
-        service = _service(user_data, dict(metadata or HOST))
-        userdata.UserDataPlugin().execute(service, {})
+        source = service(user_data, metadata or HOST)
+        userdata.UserDataPlugin().execute(source, {})
     return outcome
 
 
-def _service(user_data: bytes, metadata: dict[str, str]) -> Any:
+def service(user_data: bytes, metadata: Mapping[str, str]) -> Any:
+    """A metadata service of cloudbase-init that has this user data."""
     from cloudbaseinit.metadata.services import base  # type: ignore[import-untyped]
 
     class Service(base.BaseMetadataService):  # type: ignore[misc]
@@ -106,7 +107,7 @@ def _service(user_data: bytes, metadata: dict[str, str]) -> Any:
             return user_data
 
         def get_instance_data(self) -> dict[str, Any]:
-            return {"v1": metadata, "ds": {"meta_data": metadata}}
+            return {"v1": dict(metadata), "ds": {"meta_data": dict(metadata)}}
 
     return Service()
 

@@ -1,0 +1,195 @@
+"""Lets cloudbase-init fetch the bootstrap data that Cluster API Provider AWS keeps in a secret store.
+
+The provider's user data is then a multi-part document: a `text/cloud-boothook` part, which is a shell script for Linux that
+names region, secrets and their number, and an include of the file that it makes. cloudbase-init ignores both. This class takes
+the place of its plugin for the first (user_data_plugins of cloudbase-init.conf): it fetches what the script would, deletes it
+from the store as the script does, and hands it on. It runs in cloudbase-init's own Python, with what that has.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import functools
+import gzip
+import hashlib
+import hmac
+import json
+import re
+import time
+import urllib.parse
+from collections.abc import Callable, Iterable, Mapping
+from email.message import Message
+from typing import Any, TypeVar
+
+import requests
+from cloudbaseinit.metadata import factory  # type: ignore[import-untyped]
+from cloudbaseinit.plugins.common import userdata  # type: ignore[import-untyped]
+from cloudbaseinit.plugins.common.userdataplugins import base  # type: ignore[import-untyped]
+
+METADATA = "http://169.254.169.254"
+TRIES = 10
+PAUSE = 10
+TIMEOUT = 30
+_TOKEN_SECONDS = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
+
+
+class FetchError(Exception):
+    """The bootstrap data could not be fetched; nothing of it is in the message."""
+
+
+class BoothookPlugin(base.BaseUserDataPlugin):  # type: ignore[misc]
+    """The part that says where the bootstrap data is."""
+
+    def __init__(self) -> None:
+        super().__init__("text/cloud-boothook")
+
+    def process(self, part: Message) -> int:
+        """Fetch the data, delete it in the store, and process it as if it had been the user data."""
+        payload = part.get_payload(decode=True)
+        script = payload.decode() if isinstance(payload, bytes) else ""
+        found = {name: _setting(script, name) for name in ("REGION", "SECRET_PREFIX", "CHUNKS")}
+        kind = ParameterStore if "aws ssm " in script else SecretsManager
+        store = kind(found["REGION"], _endpoint(script))
+        names = [kind.NAME.format(found["SECRET_PREFIX"], number) for number in range(int(found["CHUNKS"]))]
+        data = gzip.decompress(kind.joined([_again(functools.partial(store.get, name)) for name in names]))
+        for name in names:
+            _again(functools.partial(store.delete, name))
+        service = factory.get_metadata_service()
+        # the plugin's way for data that is no multi-part document: its templates, then cloud-config
+        status, reboot = userdata.UserDataPlugin()._process_non_multi_part(data, service)
+        return 1000 + (1 if reboot else 0) + (2 if status == userdata.base.PLUGIN_EXECUTE_ON_NEXT_BOOT else 0)
+
+
+class SecretsManager:
+    """AWS Secrets Manager (API 2017-10-17): GetSecretValue, DeleteSecret."""
+
+    SERVICE = "secretsmanager"
+    TARGET = "secretsmanager"
+    NAME = "{}-{}"
+
+    def __init__(self, region: str, endpoint: str | None = None) -> None:
+        self._region, self._endpoint = region, endpoint
+
+    def get(self, name: str) -> bytes:
+        """The bytes of one secret."""
+        return base64.b64decode(self._call("GetSecretValue", {"SecretId": name})["SecretBinary"])
+
+    def delete(self, name: str) -> None:
+        """Without a time in which it could be had back."""
+        self._call("DeleteSecret", {"SecretId": name, "ForceDeleteWithoutRecovery": True})
+
+    @staticmethod
+    def joined(parts: Iterable[bytes]) -> bytes:
+        """The gzipped data of the parts."""
+        return b"".join(parts)
+
+    def _call(self, action: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        payload = json.dumps(body).encode()
+        suffix = ".cn" if self._region.startswith("cn-") else ""
+        url = self._endpoint or f"https://{self.SERVICE}.{self._region}.amazonaws.com{suffix}"
+        credentials = instance_credentials()
+        headers = {
+            "Content-Type": "application/x-amz-json-1.1",
+            "Host": urllib.parse.urlsplit(url).netloc,
+            "X-Amz-Date": datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ"),
+            "X-Amz-Security-Token": credentials["Token"],
+            "X-Amz-Target": f"{self.TARGET}.{action}",
+        }
+        headers["Authorization"] = authorization("POST", "/", headers, payload, self._region, self.SERVICE, credentials)
+        answer = requests.post(url + "/", data=payload, headers=headers, timeout=TIMEOUT)
+        if answer.status_code != 200:
+            raise FetchError(f"{self.SERVICE} {action}: HTTP {answer.status_code}")
+        found: dict[str, Any] = answer.json() if answer.content else {}
+        return found
+
+
+class ParameterStore(SecretsManager):
+    """AWS Systems Manager's parameters (API 2014-11-06): GetParameter, DeleteParameter."""
+
+    SERVICE = "ssm"
+    TARGET = "AmazonSSM"
+    NAME = "{}/{}"
+
+    def get(self, name: str) -> bytes:
+        """The text of one parameter."""
+        found: str = self._call("GetParameter", {"Name": name, "WithDecryption": True})["Parameter"]["Value"]
+        return found.encode()
+
+    def delete(self, name: str) -> None:
+        """Delete one parameter."""
+        self._call("DeleteParameter", {"Name": name})
+
+    @staticmethod
+    def joined(parts: Iterable[bytes]) -> bytes:
+        """The gzipped data; here it was put into base64 before it was cut."""
+        return base64.b64decode(b"".join(parts))
+
+
+def instance_credentials() -> dict[str, str]:
+    """Those of the instance's role (EC2: "Use IMDSv2", "Retrieve security credentials from instance metadata")."""
+    token = requests.put(f"{METADATA}/latest/api/token", headers=_TOKEN_SECONDS, timeout=TIMEOUT).text
+    headers = {"X-aws-ec2-metadata-token": token}
+    path = f"{METADATA}/latest/meta-data/iam/security-credentials/"
+    role = requests.get(path, headers=headers, timeout=TIMEOUT).text.splitlines()[0]
+    found: dict[str, str] = requests.get(path + role, headers=headers, timeout=TIMEOUT).json()
+    return found
+
+
+def authorization(
+    method: str,
+    path: str,
+    headers: Mapping[str, str],
+    payload: bytes,
+    region: str,
+    service: str,
+    credentials: Mapping[str, str],
+) -> str:
+    """The header that signs a request without a query (AWS: "Create a signed AWS API request", Signature Version 4)."""
+    names = sorted(headers, key=str.lower)
+    signed = ";".join(name.lower() for name in names)
+    canonical = "\n".join(
+        [
+            method,
+            path,
+            "",
+            *(f"{name.lower()}:{headers[name].strip()}" for name in names),
+            "",
+            signed,
+            hashlib.sha256(payload).hexdigest(),
+        ]
+    )
+    date = headers["X-Amz-Date"]
+    scope = f"{date[:8]}/{region}/{service}/aws4_request"
+    to_sign = "\n".join(["AWS4-HMAC-SHA256", date, scope, hashlib.sha256(canonical.encode()).hexdigest()])
+    key = b"AWS4" + credentials["SecretAccessKey"].encode()
+    for part in (date[:8], region, service, "aws4_request"):
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    signature = hmac.new(key, to_sign.encode(), hashlib.sha256).hexdigest()
+    access = credentials["AccessKeyId"]
+    return f"AWS4-HMAC-SHA256 Credential={access}/{scope}, SignedHeaders={signed}, Signature={signature}"
+
+
+def _setting(script: str, name: str) -> str:
+    found = re.search(rf'^{name}="([A-Za-z0-9./_-]+)"$', script, re.MULTILINE)
+    if found is None:
+        raise FetchError(f"the boothook sets no {name}: it is not that of Cluster API Provider AWS")
+    return found[1]
+
+
+def _endpoint(script: str) -> str | None:
+    found = re.search(r'^\s*ENDPOINT="--endpoint-url (https://[A-Za-z0-9.:/-]+)"$', script, re.MULTILINE)
+    return found[1].rstrip("/") if found else None
+
+
+_T = TypeVar("_T")
+
+
+def _again(action: Callable[[], _T]) -> _T:
+    """Repeated while it fails: the role's credentials, and a secret that was just made, may take a while to be there."""
+    for _ in range(TRIES):
+        try:
+            return action()
+        except (requests.RequestException, FetchError, KeyError, ValueError, IndexError):
+            time.sleep(PAUSE)
+    raise FetchError("the bootstrap data could not be fetched from the secret store")
