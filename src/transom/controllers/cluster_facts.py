@@ -21,6 +21,11 @@ from transom.proxy.secret import Secret
 OPERATOR_NETWORKS: Final = Resource("operator.openshift.io", "v1", "Network", "networks", False, Whole)
 _CLIENT_CA: Final = "extension-apiserver-authentication"
 _ROOT_CA: Final = "kube-root-ca.crt"
+VARIABLES: Final = "windows-worker"
+_LABELS: Final = "node.openshift.io/os_id=Windows"
+_PAUSE_IMAGE: Final = "mcr.microsoft.com/oss/kubernetes/pause:3.10"
+_EXTERNAL_CLOUDS: Final = frozenset(("aws", "azure", "gcp", "ibmcloud", "nutanix", "openstack", "vsphere"))
+"""Platforms whose nodes are initialised by a cloud controller manager of their own."""
 _DNS_ADDRESS: Final = 10
 """The cluster's name service has the tenth address of the service network, in kubeadm as in OpenShift."""
 _VERSION_SECONDS: Final = 600.0
@@ -44,6 +49,7 @@ class ClusterFacts:
         """Call `changed` when what a host has to know may be different."""
         for store in (self._info, self._authentication, self._operator_networks):
             store.subscribe(lambda *_: changed())
+        self._watched.config_maps.subscribe(lambda name, *_: changed() if name[1] == VARIABLES else None)
 
     async def server_version(self, client: Client) -> str:
         """`gitVersion` of the API server, asked anew every ten minutes. Raises ApiError."""
@@ -115,8 +121,13 @@ class ClusterFacts:
         return None
 
     def variables(self) -> dict[str, str]:
-        """The facts that a payload may name."""
-        found: dict[str, str] = {}
+        """The facts that a payload may name; what stands in the ConfigMap `windows-worker` is more of them, and wins."""
+        external = self.platform.lower() in _EXTERNAL_CLOUDS
+        found = {
+            "NODE_LABELS": _LABELS,
+            "CLOUD_PROVIDER_ARGUMENT": "--cloud-provider=external" if external else "",
+            "PAUSE_IMAGE": _PAUSE_IMAGE,
+        }
         if (cluster := self.cluster()) is not None:
             found["API_SERVER"] = str(cluster.get("server", ""))
         newest = self._settings.newest
@@ -129,7 +140,9 @@ class ClusterFacts:
                     found["CLUSTER_DNS"] = dns
             if networks.pod_network:
                 found["CLUSTER_CIDR"] = networks.pod_network[0]
-        return found
+        own = self._watched.config_maps.snapshot().get(VARIABLES, self._watched.namespace)
+        written = _at(own.value, "data") if own is not None else None
+        return found | {str(name): str(text) for name, text in (written or {}).items()}
 
     def kubeconfig(self, token: Secret) -> Secret:
         """The bootstrap kubeconfig of a host. Raises ValueError where the API server is not known."""

@@ -34,6 +34,8 @@ from transom.windows.instance import Lifecycle, WindowsInstance
 from transom.windows.state import HostState
 
 _log: Final = structlog.get_logger("transom.windows")
+_EXPECTED: Final = ("Waiting", "RebootRequired")
+"""Reasons why a host is not configured yet, and nothing is wrong."""
 _FINGERPRINT: Final = "hostKeyFingerprint"
 Observe = Callable[[PassResult], None]
 
@@ -307,7 +309,8 @@ class WindowsController:
         """An event on what is newly wrong."""
         configured = verdicts.get("Configured")
         if configured is not None and configured.status == "False" and case.held.reason("Configured") != configured.reason:
-            term.recorder.warning(regarding_of(case.held), configured.reason, configured.message)
+            tell = term.recorder.normal if configured.reason in _EXPECTED else term.recorder.warning
+            tell(regarding_of(case.held), configured.reason, configured.message)
 
 
 class StatusKeys:

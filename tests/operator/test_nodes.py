@@ -1,0 +1,242 @@
+"""From SSH and nothing else to a node: simulated hosts, a real API server, and the test in the part of the kubelet."""
+
+import asyncio
+import base64
+import signal
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.life.payloads import TEXT, write
+from tests.operator.clusters import PROXY, Cluster, environment, until
+from tests.operator.programs import Program
+
+from transom.controllers.options import Pace
+from transom.hosts.connection import Timeouts
+from transom.kube.errors import NotFound
+from transom.kube.objects import Whole
+from transom.kube.resources import CONFIG_MAPS, NODES, SECRETS, Resource
+from transom.simulator import Fault, Host
+from transom.simulator.processes import Invocation
+from transom.windows.gathering import SERVICES
+from transom.windows.state import ServiceState
+
+pytestmark = pytest.mark.lab
+WHOLE_NODES = Resource("", "v1", "Node", "nodes", False, Whole)
+QUICK = Pace(unready=0.5, ready=3600, timeouts=Timeouts(connect=5, progress=2, whole=20))
+
+
+async def published(cluster: Cluster) -> None:
+    """What kubeadm publishes of a cluster for those that join."""
+    plane = cluster.control_plane
+    authority = base64.b64encode(plane.authority_file.read_bytes()).decode()
+    entry = {"name": "", "cluster": {"server": plane.url, "certificate-authority-data": authority}}
+    config = yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "clusters": [entry]})
+    value = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "cluster-info", "namespace": "kube-public"},
+        "data": {"kubeconfig": config},
+    }
+    await asyncio.to_thread(plane.apply, [value])
+
+
+@pytest.fixture
+async def payload(cluster: Cluster, tmp_path: Path) -> Path:
+    """A payload, and a cluster that says what a host has to know."""
+    await published(cluster)
+    await cluster.proxy(
+        httpProxy=PROXY, httpsProxy=PROXY, networks={"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
+    )
+    return write(tmp_path / "payload")
+
+
+async def bare(cluster: Cluster, name: str) -> Host:
+    host = await cluster.simulator.add_host(f"{name}-{cluster.namespace}", services={})
+
+    def source_vip(call: Invocation) -> int:
+        call.out("10.9.9.9\n")
+        return 0
+
+    host.powershell = source_vip
+    return host
+
+
+def node_of(host: Host) -> str:
+    return host.name.lower()
+
+
+async def registered(cluster: Cluster, host: Host, ready: str = "True", **annotations: str) -> None:
+    """What the kubelet does once it has its certificate."""
+    name = node_of(host)
+    await cluster.put(NODES, name, metadata={"name": name, "annotations": annotations})
+    condition = {"type": "Ready", "status": ready, "reason": "KubeletReady", "lastHeartbeatTime": "2026-11-21T10:00:00Z"}
+    info = {"operatingSystem": "windows", "kubeletVersion": "v1.36.3"}
+    await cluster.merge(NODES, name, {"status": {"conditions": [condition], "nodeInfo": info}}, "status")
+
+
+async def reasons(cluster: Cluster, name: str) -> list[str]:
+    return [reason for _, reason, _ in await cluster.events(name)]
+
+
+async def whole(cluster: Cluster, host: Host) -> dict[str, Any]:
+    return (await cluster.client.get(WHOLE_NODES, node_of(host))).value
+
+
+def services(host: Host) -> set[str]:
+    return {key.path for key in host.registry.below(SERVICES)}
+
+
+SUBNET = {"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.0.0/24"}
+
+
+async def test_from_ssh_to_a_node(cluster: Cluster, payload: Path) -> None:
+    """Files, services in order, proxy before the first start, what waits for the Node; then the Node's marks."""
+    host = await bare(cluster, "win")
+    async with cluster.operator(payload=payload, pace=QUICK):
+        await cluster.instance("win-1", host, lifecycle="Node")
+        await cluster.until("win-1", NodeReady="False/Registering", Configured="False/Waiting")
+        status = await cluster.status("win-1")
+        assert status["nodeName"] == node_of(host)
+        assert status["payloadVersion"] == "1.36.3-1"
+        waits = next(one["message"] for one in status["conditions"] if one["type"] == "Configured")
+        assert waits.startswith("kube-proxy waits for")
+        assert host.services.get("kubelet").state is ServiceState.RUNNING
+        assert [start.environment["HTTPS_PROXY"] for start in host.starts("containerd")] == [PROXY]
+        assert f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet")
+        config = host.files.read(r"C:\k\bootstrap.kubeconfig").decode()
+        token = yaml.safe_load(config)["users"][0]["user"]["token"]
+        held = (await cluster.client.get(SECRETS, f"bootstrap-token-{token.partition('.')[0]}", "kube-system")).value
+        assert base64.b64decode(held["data"]["auth-extra-groups"]) == b"system:bootstrappers:transom"
+        expiration = datetime.fromisoformat(base64.b64decode(held["data"]["expiration"]).decode())
+        assert expiration.tzinfo is not None
+        await registered(cluster, host, **SUBNET)
+        await cluster.until("win-1", NodeReady="True/KubeletReady", Configured="True/UpToDate")
+        node = await whole(cluster, host)
+        await until(lambda: not host.files.exists(r"C:\k\bootstrap.kubeconfig"))
+        assert len(host.starts("kubelet")) == 1
+        assert host.services.get("kube-proxy").state is ServiceState.RUNNING
+        marks = node["metadata"]["annotations"]
+        assert marks["transom.dev/payload-version"] == "1.36.3-1"
+        assert marks["transom.dev/instance"] == f"{cluster.namespace}/win-1"
+        assert node["metadata"]["labels"]["node-role.kubernetes.io/worker"] == ""
+        with pytest.raises(NotFound):
+            await cluster.client.get(SECRETS, "bootstrap-win-1", cluster.namespace)
+    told = await reasons(cluster, "win-1")
+    assert {"Sending", "Changing", "Applied"} <= set(told)
+    assert token.partition(".")[2] not in str(await cluster.events("win-1")) + str(status)
+    assert host.unknown == []
+
+
+async def test_without_a_proxy_there_is_no_trace_of_one(cluster: Cluster, payload: Path) -> None:
+    host = await bare(cluster, "win")
+    await cluster.proxy(networks={"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]})
+    async with cluster.operator(payload=payload, pace=QUICK):
+        await cluster.instance("win-1", host, lifecycle="Node")
+        await cluster.until("win-1", NodeReady="False/Registering")
+        await registered(cluster, host, **SUBNET)
+        await cluster.until("win-1", NodeReady="True", Configured="True/UpToDate", ProxyApplied="True/NotConfigured")
+    found = [
+        (key.path, named.name, named.value.data.decode("utf-16-le", "replace"))
+        for key in host.registry
+        for named in (key.values or {}).values()
+    ]
+    variables = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+    assert [(path, name) for path, name, text in found if any(one in f"{name} {text}".upper() for one in variables)] == []
+    assert [key.path for key in host.registry if "\\ROOT\\Certificates\\" in key.path] == []
+
+
+async def test_why_a_host_is_not_touched(cluster: Cluster, tmp_path: Path) -> None:
+    """Skew, a broken payload, an API server that nobody names: said, and nothing done."""
+    host = await bare(cluster, "win")
+    await cluster.instance("win-1", host, lifecycle="Node")
+    newer = write(tmp_path / "newer", TEXT.replace("kubernetes: v1.36.3", "kubernetes: v1.99.0"))
+    broken = write(tmp_path / "broken", TEXT.replace("dependsOn", "dependson"))
+    good = write(tmp_path / "good")
+    await asyncio.to_thread(
+        cluster.control_plane.kubectl, "delete", "configmap", "-n", "kube-public", "cluster-info", "--ignore-not-found"
+    )
+    for path, reason in ((newer, "VersionSkew"), (broken, "PayloadInvalid"), (good, "ApiServerUnknown")):
+        async with cluster.operator(payload=path, pace=QUICK):
+            await cluster.until("win-1", Configured=f"False/{reason}")
+        assert reason in await reasons(cluster, "win-1")
+    assert host.traffic.connections == 0
+    async with cluster.operator(pace=QUICK):
+        await cluster.until("win-1", Configured="False/PayloadMissing")
+
+
+async def test_a_node_that_is_never_ready(cluster: Cluster, payload: Path) -> None:
+    host = await bare(cluster, "win")
+    await cluster.instance("win-1", host, lifecycle="Node")
+    pace = Pace(unready=0.2, ready=0.5)
+    async with cluster.operator(payload=payload, pace=pace):
+        await cluster.until("win-1", NodeReady="False/NeverReady")
+        await registered(cluster, host, "False", **SUBNET)
+        await cluster.until("win-1", Configured="True/UpToDate", NodeReady="False/NeverReady")
+        message = next(one["message"] for one in (await cluster.status("win-1"))["conditions"] if one["type"] == "NodeReady")
+        assert f"Node {node_of(host)} is not Ready" in message
+        await registered(cluster, host, **SUBNET)
+        await cluster.until("win-1", NodeReady="True/KubeletReady")
+    assert "NeverReady" in await reasons(cluster, "win-1")
+
+
+@pytest.mark.parametrize("at", [4, 25])
+async def test_a_host_that_hangs_costs_its_own_pass(cluster: Cluster, payload: Path, at: int) -> None:
+    hangs, good = await bare(cluster, "hangs"), await bare(cluster, "good")
+    hangs.faults.arm(Fault(at=at, when="before", action="hang"))
+    async with cluster.operator(payload=payload, pace=QUICK):
+        await cluster.instance("hangs", hangs, lifecycle="Node")
+        await cluster.instance("good", good, lifecycle="Node")
+        await cluster.until("good", NodeReady="False/Registering")
+        await cluster.until("hangs", NodeReady="False/Registering", seconds=40)
+    told = set(await reasons(cluster, "hangs"))
+    assert told & {"ConnectionLost", "PassTimedOut", "Unreachable"}
+
+
+@pytest.mark.parametrize("step", ["Sending", "Changing"])
+async def test_a_killed_operator_at_any_step(cluster: Cluster, payload: Path, step: str) -> None:
+    """SIGKILL in the middle; the next process brings the host to its end."""
+    host = await bare(cluster, "win")
+    write(payload, sizes=3_000_000)
+    host.faults.disk_delay = 0.05
+    async with Program(cluster, name="first", payload=str(payload), **{"log-format": "console"}) as program:
+        await cluster.instance("win-1", host, lifecycle="Node")
+        found: dict[str, tuple[str, str]] = {}
+        async with asyncio.timeout(60):
+            while found.get("Configured", ("", ""))[1] != step:
+                await asyncio.sleep(0.02)
+                found = await cluster.conditions("win-1")
+        program.signal(signal.SIGKILL)
+        await program.process.wait()
+    assert r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Services\kube-proxy" not in {key.path for key in host.registry}
+    host.faults.disk_delay = 0.0
+    async with cluster.operator(payload=payload, pace=QUICK):
+        await cluster.until("win-1", NodeReady="False/Registering", seconds=60)
+        await registered(cluster, host, **SUBNET)
+        await cluster.until("win-1", NodeReady="True", Configured="True/UpToDate")
+    tokens = [
+        one
+        for one in (await cluster.client.list_objects(SECRETS, "kube-system")).items
+        if f"{cluster.namespace}/win-1" in base64.b64decode(one.value["data"].get("description", "")).decode()
+    ]
+    assert len(tokens) == 1
+
+
+async def test_egress_alone_stays_egress_alone(cluster: Cluster, payload: Path) -> None:
+    """A node that somebody else joined: proxy and trust, whatever the payload has."""
+    host = await cluster.simulator.add_host(f"theirs-{cluster.namespace}")
+    before = services(host)
+    await registered(cluster, host)
+    async with cluster.operator(payload=payload, pace=QUICK):
+        await cluster.instance("theirs", host)
+        await cluster.until("theirs", ProxyApplied="True/Applied", NodeReady="True")
+    node = await whole(cluster, host)
+    assert not any(name.startswith("transom.dev") for name in node["metadata"].get("annotations") or {})
+    assert "labels" not in node["metadata"]
+    assert services(host) == before
+    assert not host.files.exists(r"C:\k")
+    secrets = {one.metadata.name for one in (await cluster.client.list_objects(SECRETS, cluster.namespace)).items}
+    assert secrets == {"cloud-private-key"}
+    assert (await cluster.client.list_objects(CONFIG_MAPS, cluster.namespace)).items == []
