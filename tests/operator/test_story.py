@@ -1,8 +1,14 @@
 """Transom from its installation to its removal, as people have it: kubectl, a real API server, a Windows host that is Wine."""
 
 import asyncio
+import contextlib
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from lab.control_plane import ControlPlane
@@ -11,7 +17,7 @@ from tests.operator.bundles import ROOT_1, ROOT_2, SHA1_1, SHA1_2
 from tests.operator.installation import SERVICE, Installation, environment, followed, roots
 from tests.operator.programs import Program
 
-from lab import openshift
+from lab import openshift, wine
 
 pytestmark = pytest.mark.lab
 PROXY = "http://proxy.corp.example:3128"
@@ -179,3 +185,48 @@ async def data(installed: Installation) -> dict[str, str]:
     text = await installed.kubectl("get", "configmap", "asks", "-n", installed.namespace, "-o", "json")
     found: dict[str, str] = json.loads(text).get("data") or {}
     return found
+
+
+async def test_apply_by_hand_beside_the_operator(installed: Installation, machine: Machine) -> None:
+    """The command is told who has the host while the operator restarts a service there, and has nothing to do afterwards."""
+    async with installed.program() as program:
+        await installed.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+        await installed.instance(machine)
+        await installed.until_row(proxyapplied="True")
+        await settled(program)
+        starts = len(machine.starts(SERVICE))
+        frozen = [pid for pid in wine.processes(machine.prefix) if SERVICE in command_line(pid)]
+        assert frozen
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            await installed.proxy(httpProxy=OTHER, httpsProxy=OTHER)
+            await followed(lambda: f"HTTPS_PROXY={OTHER}" in environment(machine))
+            code, said = await apply(installed)
+        finally:
+            for pid in frozen:
+                os.kill(pid, signal.SIGCONT)
+        assert code == 1, said
+        assert "held by transom-operator@" in said
+        await followed(lambda: machine.starts(SERVICE)[-1].variable("HTTPS_PROXY") == OTHER)
+        await settled(program)
+        code, said = await apply(installed)
+        assert code == 0, said
+        assert "1 unchanged" in said
+        assert len(machine.starts(SERVICE)) == starts + 1
+
+
+def command_line(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return (Path("/proc") / str(pid) / "cmdline").read_text()
+    return ""
+
+
+async def apply(installed: Installation) -> tuple[int, str]:
+    """`transom apply` as a process: exit code, and all that it said."""
+    plane = installed.control_plane
+    environment_ = {"PATH": os.defpath, "HOME": str(plane.directory), "KUBECONFIG": str(plane.kubeconfig), "COLUMNS": "200"}
+    command = [sys.executable, "-m", "transom", "apply", "--namespace", installed.namespace]
+    done = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment_)
+    said, _ = await done.communicate()
+    return done.returncode or 0, said.decode()
