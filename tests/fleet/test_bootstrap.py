@@ -17,8 +17,11 @@ from tests.fleet.test_machines import CONTROLLERS, SYSTEMD, configuration, initi
 from tests.settings.bundles import certificate
 
 from lab import cluster_api
-from transom.capi.machine_files import DROP_INS, ENV_FILE
-from transom.kube.resources import EGRESS_PROXIES, SECRETS
+from transom.capi.commit import entries_as_objects
+from transom.capi.machine_files import DROP_INS, ENV_FILE, linux_entries
+from transom.kube.resources import EGRESS_PROXIES
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
 
 pytestmark = pytest.mark.lab
 PROXY = "http://me:hunter2%25&$'+@192.168.52.220:3128"
@@ -84,19 +87,16 @@ async def test_first_control_plane_gives_its_static_pods_all_six_variables(
 
 
 async def test_worker_waits_for_the_secret_and_joins(management: Management, cabpk: BootstrapProvider, tmp_path: Path) -> None:
+    proxied = Egress(Secret(PROXY), Secret(PROXY), "example.com")
+    spec = entries_as_objects(linux_entries(SYSTEMD, proxied))
     await management.cluster()
-    await put(management, machines.template())
-    await management.settings()
-    async with management.operator(controllers=CONTROLLERS):
-        await until_edited(management)
-        spec = await configuration(management, "KubeadmConfigTemplate", "workers")
-    await management.client.delete(SECRETS, SYSTEMD, management.org)
     name = await asyncio.to_thread(cabpk.start_machine, management.org, "mycluster", spec)
 
     async def waits() -> bool:
         return SYSTEMD in await asyncio.to_thread(cabpk.condition, management.org, name)
 
     await management.until(waits)
+    await management.settings()
     async with management.operator(controllers=CONTROLLERS):
         data = await asyncio.to_thread(cabpk.wait_data, management.org, name)
     assert "Valid" in check_schema(data, tmp_path)

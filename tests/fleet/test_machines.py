@@ -330,3 +330,15 @@ async def test_no_settings_is_no_edit(management: Management) -> None:
         assert management.writes() == []
         held = (await management.client.list_objects(TEMPLATES, management.org)).items
         assert [one.metadata.generation for one in held] == [1]
+
+
+async def test_bundle_of_a_cluster_is_not_taken_for_one_that_lost_its_label(management: Management) -> None:
+    await management.cluster()
+    await management.bundle(certificate("one"))
+    await management.settings(trustedCA={"name": "corp-ca"})
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        await settled(management, operator)
+    since = management.audited()
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        await settled(management, operator)
+        assert management.writes(since) == []

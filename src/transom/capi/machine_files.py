@@ -26,7 +26,7 @@ TRUST: Final = (
     f"{MARK}"
 )
 """Red Hat's way, Debian's, and that of Flatcar, which reads `/etc/ssl/certs/*.pem`."""
-RESTART: Final = f"systemctl daemon-reload; systemctl try-restart containerd || true{MARK}"
+RESTART: Final = f"systemctl daemon-reload && systemctl try-restart containerd || true{MARK}"
 """cloud-init writes files when systemd has read its units already; kubeadm itself starts the kubelet, containerd runs."""
 _LARGEST: Final = 10_000
 """Characters of a file; Cluster API's v1beta2 takes 10,240."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import structlog
 
+from transom.capi.identity import MANAGED_BY, TRANSOM
 from transom.controllers import egress_status
 from transom.controllers.controller import Outcome
 from transom.controllers.reports import Reports
@@ -213,7 +214,9 @@ class EgressController:
         labelled = {name for store in self._watched.bundle_holders for name in store.snapshot().names()}
         for holder in listing.items:
             name = name_of(holder)
-            if holder.ours and name not in labelled and holder.metadata.uid:
+            # the fleet controller keeps ConfigMaps with that key, too: they have a label of their own
+            kept = (holder.metadata.labels or {}).get(MANAGED_BY) == TRANSOM
+            if holder.ours and not kept and name not in labelled and holder.metadata.uid:
                 self._released[name] = holder.metadata.uid
                 self.queue.add(name)
 
