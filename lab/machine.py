@@ -236,7 +236,10 @@ class Machine:
 
     def recorded(self, service: str) -> list[Recorded]:
         """What a recorder service wrote, oldest first."""
-        file = self.drive / "lab" / f"{service}.jsonl"
+        return self.recorded_in(self.drive / "lab" / f"{service}.jsonl")
+
+    def recorded_in(self, file: Path) -> list[Recorded]:
+        """What a recorder wrote into a file of its own."""
         lines = file.read_text().splitlines() if file.exists() else []
         return [_recorded(json.loads(line)) for line in lines]
 

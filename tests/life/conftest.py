@@ -33,16 +33,16 @@ def payload_directory() -> PayloadDirectory:
 
 
 @pytest.fixture(scope="session")
-def control_plane() -> Iterator[ControlPlane]:
-    """An API server and a controller manager that signs."""
-    with ControlPlane(controllers=True) as control_plane:
+def control_plane(network: Network) -> Iterator[ControlPlane]:
+    """An API server and a controller manager that signs; machines reach it without a proxy, too."""
+    with ControlPlane(controllers=True, address=network.address) as control_plane:
         yield control_plane
 
 
 @pytest.fixture(scope="session")
 def egress(network: Network) -> Iterator[Egress]:
     """squid with basic authentication; what goes to the API server is tunnelled, the rest decrypted."""
-    with Egress(network, "alice", PASSWORD, tunnels={API_NAME: "127.0.0.1"}) as egress:
+    with Egress(network, "alice", PASSWORD, tunnels={API_NAME: network.address}) as egress:
         yield egress
 
 

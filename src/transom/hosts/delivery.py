@@ -47,6 +47,8 @@ class Delivery:
 
     async def deliver(self, places: Sequence[Place]) -> None:
         """See that every file is staged on the host, whole. Raises HostError; what was sent until then is used next time."""
+        if not places:
+            return
         wanted = {place.sha256: place for place in places}
         names = await self._directory.transport.names(remote())
         await self._sweep(names, set(wanted))

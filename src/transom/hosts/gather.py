@@ -7,7 +7,7 @@ import secrets
 from transom.hosts import script
 from transom.hosts.answers import Answers
 from transom.hosts.directory import Directory, local, remote
-from transom.hosts.errors import DirectoryNotOurs, ScriptFailed
+from transom.hosts.errors import DirectoryNotOurs, NotAdministrator, ScriptFailed
 from transom.hosts.template import BASE, Script
 from transom.hosts.transport import Run
 from transom.windows.gathering import Questions
@@ -29,6 +29,10 @@ async def gather(directory: Directory, questions: Questions) -> HostState:
         await directory.install(asked, secrets.token_hex(4))
     made = directory.found == "made"
     ended = await transport.run(local(asked.name))
+    if made and any(line.startswith(_REFUSED) for line in ended.lines):
+        raise NotAdministrator(
+            f"the user is no administrator of the host: it may not give {BASE} to Administrators; use one that is"
+        )
     if made:
         await asyncio.gather(directory.check_made(), transport.remove(remote(asked.name)))
         # the next pass finds it there, and writes nothing

@@ -21,16 +21,14 @@ async def outputs(directory: Directory, scripts: Mapping[str, tuple[str, bytes]]
     ]
     if not await transport.make_directory(remote(name)):
         raise ScriptFailed(f"{local(name)} cannot be made (is the disk full?)")
-    try:
-        for variable, (file, content) in scripts.items():
-            await transport.create(remote(name, f"{variable}.{file.rpartition('.')[2]}"), content)
-        await transport.create(
-            remote(name, "outputs.cmd"), render("outputs.cmd", {"DIRECTORY": local(name), "CALLS": "\n".join(calls)})
-        )
-        await transport.run(local(name, "outputs.cmd"))
-        found = {variable: _first(await transport.read(remote(name, f"{variable}.txt"), _LIMIT)) for variable in scripts}
-    finally:
-        await directory.remove(name)
+    for variable, (file, content) in scripts.items():
+        await transport.create(remote(name, f"{variable}.{file.rpartition('.')[2]}"), content)
+    await transport.create(
+        remote(name, "outputs.cmd"), render("outputs.cmd", {"DIRECTORY": local(name), "CALLS": "\n".join(calls)})
+    )
+    await transport.run(local(name, "outputs.cmd"))
+    found = {variable: _first(await transport.read(remote(name, f"{variable}.txt"), _LIMIT)) for variable in scripts}
+    await directory.remove(name)
     return {variable: text for variable, text in found.items() if text}
 
 

@@ -170,9 +170,10 @@ class SshTransport:
                 await self._asked(file.write(chunk, offset), path)
                 offset += len(chunk)
             await self._asked(file.setstat(asyncssh.SFTPAttrs(atime=modified, mtime=modified)), path)
-        finally:
-            # a cut transfer goes on where the file ends
+        except FileRefused:
             await self._asked(file.close(), path)
+            raise
+        await self._asked(file.close(), path)
 
     async def look(self, path: str) -> Found | None:
         """As Transport says."""

@@ -101,6 +101,8 @@ class Host:
         """Called with the command line of each program that is started."""
         self.booted_environment: Mapping[str, str] = {}
         self.up = False
+        self.administrator = True
+        """Whether the user is one; a directory that another user makes belongs to that one."""
         self.features, self.features_at_boot = {"containers"}, set[str]()
         """Features of Windows that are enabled, and those that the next boot enables."""
         self.firewall: dict[str, str] = {}

@@ -83,6 +83,9 @@ async def icacls(call: Invocation) -> int:
             call.error(f'Invalid parameter "{words[at]}"\n')
             return 87
         at += 1
+    if not call.host.administrator and "/setowner" in (word.casefold() for word in words):
+        call.error("This security ID may not be assigned as the owner of this object.\n")
+        return 1307
     node.owner = owner
     if isinstance(node, Directory):
         node.acl = acl

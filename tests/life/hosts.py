@@ -1,0 +1,186 @@
+"""Bare hosts on which payloads of small programs are tried: a simulated one, and Wine."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from lab.machine import Machine
+from lab.sshd.fault import Fault as LabFault
+from lab.sshd.journal import traffic
+from tests.life.payloads import opened
+
+from lab import build
+from transom.hosts.connection import Access
+from transom.hosts.payload_directory import PayloadDirectory
+from transom.proxy.secret import Secret
+from transom.simulator import Fault, Host, Simulator
+from transom.simulator.filesystem import File
+
+SMALL = r"""
+apiVersion: transom.dev/v1alpha1
+kind: Payload
+version: VERSION
+kubernetes: v1.36.3
+ports: [10250]
+directories: ['C:\k\logs']
+variables:
+- {name: SUBNET, node: "{.metadata.annotations.k8s\\.ovn\\.org/hybrid-overlay-node-subnet}"}
+- {name: SOURCE_VIP, script: source-vip.ps1}
+files:
+- {path: 'C:\k\containerd.exe', source: bin/containerd.exe, services: [containerd]}
+- {path: 'C:\k\kubelet.exe', source: bin/kubelet.exe, services: [kubelet]}
+- {path: 'C:\k\kube-proxy.exe', source: bin/kube-proxy.exe, services: [kube-proxy]}
+- {path: 'C:\k\bootstrap.kubeconfig', provided: bootstrap-kubeconfig, services: [kubelet]}
+- {path: 'C:\k\kubelet.yaml', content: 'nodeIP: ${NODE_IP}', services: [kubelet]}
+- {path: 'C:\k\cni.conf', content: 'subnet: ${SUBNET}', services: [kube-proxy]}
+services:
+- {name: kube-proxy, order: 3, command: 'C:\k\kube-proxy.exe kube-proxy C:\k\logs\${SOURCE_VIP}.jsonl', dependsOn: [kubelet]}
+- {name: kubelet, order: 2, command: 'C:\k\kubelet.exe kubelet C:\k\logs\kubelet.jsonl', dependsOn: [containerd], egress: true}
+- name: containerd
+  order: 1
+  command: C:\k\containerd.exe containerd "C:\k\logs\containerd.jsonl"
+  environment: {CONTAINERD_X: "1"}
+  egress: true
+"""
+SERVICES = ("containerd", "kubelet", "kube-proxy")
+VIP = "10.1.2.3"
+
+
+class BareHost(Protocol):
+    """A host with SSH and nothing else."""
+
+    access: Access
+
+    def payload(self, path: Path, version: str = "1.0.0", kubelet: bytes = b"") -> PayloadDirectory:
+        """The payload for this host; `kubelet` makes kubelet.exe another file."""
+
+    def content(self, path: str) -> bytes | None:
+        """A file's content; None where there is none."""
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write a file, as somebody at the console might."""
+
+    def running(self) -> set[str]:
+        """Which services of the payload run."""
+
+    def environments(self, service: str) -> Sequence[Mapping[str, str]]:
+        """The environment of each start of a service."""
+
+    def fail(self, at: int, action: str) -> None:
+        """Let request `at` of the next connection go wrong."""
+
+    def came(self) -> bool:
+        """Whether the fault has happened; it is taken back otherwise."""
+
+    def mark(self) -> None:
+        """Count from here."""
+
+    def counted(self) -> tuple[int, int, int]:
+        """Since then: connections, channels, requests."""
+
+    def asked(self) -> str:
+        """Everything that was ever run or named in a request."""
+
+
+class Simulated:
+    """`transom.simulator.Host`."""
+
+    def __init__(self, simulator: Simulator, host: Host) -> None:
+        self.host = host
+        key = simulator.client_key.export_private_key().decode()
+        self.access = Access(host.address, host.port, host.username, (Secret(key),), simulator.host_key(host))
+        host.powershell = lambda call: call.out(f"{VIP}\r\n") or 0
+
+    def payload(self, path: Path, version: str = "1.0.0", kubelet: bytes = b"") -> PayloadDirectory:
+        return _payload(path, version, {name: b"MZservice " + name.encode() for name in SERVICES}, kubelet)
+
+    def content(self, path: str) -> bytes | None:
+        node = self.host.files.find(path)
+        return bytes(node.data) if isinstance(node, File) else None
+
+    def put(self, path: str, content: bytes) -> None:
+        self.host.files.make_directories(path.rpartition("\\")[0])
+        self.host.files.write(path, content)
+
+    def running(self) -> set[str]:
+        services = [self.host.services.find(name) for name in SERVICES]
+        return {service.name for service in services if service is not None and service.state.name == "RUNNING"}
+
+    def environments(self, service: str) -> Sequence[Mapping[str, str]]:
+        return [start.environment for start in self.host.starts(service)]
+
+    def fail(self, at: int, action: str) -> None:
+        self.host.faults.arm(Fault(at, "before" if action != "after" else "after", "hang" if action == "hang" else "cut"))
+
+    def came(self) -> bool:
+        came = self.host.faults.ordered is None
+        self.host.faults.disarm()
+        return came
+
+    def mark(self) -> None:
+        self.host.traffic.clear()
+
+    def counted(self) -> tuple[int, int, int]:
+        traffic = self.host.traffic
+        return traffic.connections, traffic.channels, len(traffic.requests)
+
+    def asked(self) -> str:
+        return "\n".join((*self.host.processes, *self.host.traffic.requests))
+
+
+class OnWine:
+    """`lab.machine.Machine`, bare; recorders stand for the programs."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        ssh, place = machine.ssh, machine.place
+        self.access = Access(place.address, place.port, ssh.user, (Secret(ssh.key.read_text()),), ssh.host_key)
+        (machine.drive / "lab" / "powershell.out").write_text(f"{VIP}\r\n")
+        self._seen = 0
+
+    def payload(self, path: Path, version: str = "1.0.0", kubelet: bytes = b"") -> PayloadDirectory:
+        recorder = build.program(build.RECORDER).read_bytes()
+        return _payload(path, version, dict.fromkeys(SERVICES, recorder), kubelet and recorder + kubelet)
+
+    def content(self, path: str) -> bytes | None:
+        file = self.machine.path(path)
+        return file.read_bytes() if file.is_file() else None
+
+    def put(self, path: str, content: bytes) -> None:
+        file = self.machine.path(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+
+    def running(self) -> set[str]:
+        return {name for name in SERVICES if self.machine.state(name) == "RUNNING"}
+
+    def environments(self, service: str) -> Sequence[Mapping[str, str]]:
+        log = self.machine.path(rf"C:\k\logs\{VIP if service == 'kube-proxy' else service}.jsonl")
+        starts = [start for start in self.machine.recorded_in(log) if start.event == "start"]
+        return [dict(item.split("=", 1) for item in start.environment if "=" in item[1:]) for start in starts]
+
+    def fail(self, at: int, action: str) -> None:
+        self.machine.ssh.arm(LabFault(at, "before" if action != "after" else "after", "hang" if action == "hang" else "cut"))
+
+    def came(self) -> bool:
+        came = not self.machine.ssh.armed
+        self.machine.ssh.disarm()
+        return came
+
+    def mark(self) -> None:
+        self._seen = len(self.machine.ssh.entries())
+
+    def counted(self) -> tuple[int, int, int]:
+        entries = self.machine.ssh.entries()[self._seen :]
+        seen = traffic(entries)
+        return seen.connections, seen.channels, sum(entry.event == "request" for entry in entries)
+
+    def asked(self) -> str:
+        return "\n".join((*self.machine.calls(), *(entry.detail or "" for entry in self.machine.ssh.entries())))
+
+
+def _payload(path: Path, version: str, programs: Mapping[str, bytes], kubelet: bytes) -> PayloadDirectory:
+    opened_ = opened(path, SMALL.replace("VERSION", version))
+    for name, program in (*programs.items(), *((("kubelet", kubelet),) if kubelet else ())):
+        (opened_.path / "bin" / f"{name}.exe").write_bytes(program)
+    return PayloadDirectory.open(opened_.path)

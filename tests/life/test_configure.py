@@ -1,0 +1,373 @@
+"""From a bare host to services that run, and what bad input and faults get: simulated hosts, and Wine."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from lab.machine import Machine
+from tests.life.hosts import SERVICES, VIP, BareHost, OnWine, Simulated
+
+from transom.hosts import configure as configuring
+from transom.hosts.configure import Configured, Worker
+from transom.hosts.connection import Timeouts
+from transom.hosts.delivery import Progress
+from transom.hosts.errors import (
+    DirectoryNotOurs,
+    FileRefused,
+    HashMismatch,
+    HostError,
+    InstallFailed,
+    NotAdministrator,
+    RestartsFailed,
+    ServiceDied,
+)
+from transom.hosts.known_hosts import KnownHostsFile
+from transom.hosts.owner import Owner
+from transom.hosts.passes import Settings
+from transom.hosts.payload_directory import PayloadDirectory
+from transom.hosts.script import Patience
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.simulator import Simulator
+from transom.windows import ledger
+from transom.windows.registry import sz
+from transom.windows.worker import Facts, Waiting
+
+URL = "http://alice:hunter2%25%5E@proxy.x:3128"
+EGRESS = Egress(Secret(URL), Secret(URL), ".svc")
+TOKEN = "abcdef.hunter2"
+NODE = {"metadata": {"annotations": {"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.1.0/24"}}}
+PROVIDED = {"bootstrap-kubeconfig": Secret(f"token: {TOKEN}")}
+WAITING = Waiting("kube-proxy", "SUBNET", "there is no Node yet")
+KUBELET = r"C:\k\kubelet.exe"
+
+
+@pytest.fixture(params=["simulated", pytest.param("wine", marks=pytest.mark.lab)])
+async def host(request: pytest.FixtureRequest) -> AsyncIterator[BareHost]:
+    if request.param == "wine":
+        make: Callable[[str], Machine] = request.getfixturevalue("bare_machine")
+        yield OnWine(make("WIN-B"))
+    else:
+        async with Simulator() as simulator:
+            yield Simulated(simulator, await simulator.add_host("WIN-B", services={}))
+
+
+@pytest.fixture
+async def simulated() -> AsyncIterator[Simulated]:
+    async with Simulator() as simulator:
+        yield Simulated(simulator, await simulator.add_host("WIN-B", services={}))
+
+
+class Operator:
+    """Who configures a host again and again."""
+
+    def __init__(self, host: BareHost, path: Path, progress: float = 60) -> None:
+        self.host, self.path = host, path
+        self.payload: PayloadDirectory = host.payload(path / "payload")
+        self.facts = Facts(provided=PROVIDED)
+        self.egress = EGRESS
+        patience = Patience(stop=10, start=10)
+        self.settings = Settings(Owner("transom", "test"), timeouts=Timeouts(progress=progress), patience=patience)
+        self.reports: list[Progress] = []
+
+    async def configure(self, **options: bool) -> Configured:
+        keys = KnownHostsFile(self.path / "known_hosts")
+        worker = Worker(self.payload, self.facts, self.egress)
+        return await configuring.configure(self.host.access, keys, self.settings, worker, report=self.reports.append, **options)
+
+    async def reached(self) -> Configured:
+        """A pass that has to succeed, and one after it that finds nothing to do."""
+        result = await self.configure()
+        assert result.error is None
+        assert (await self.configure()).result == "unchanged"
+        return result
+
+    def joined(self) -> None:
+        """The Node is there, and the bootstrap kubeconfig has served."""
+        self.facts = Facts(node=NODE, provided={"bootstrap-kubeconfig": None})
+
+
+async def test_from_a_bare_host_to_services_that_run(host: BareHost, tmp_path: Path) -> None:
+    operator = Operator(host, tmp_path)
+    host.mark()
+    result = await operator.configure()
+    assert (result.result, result.error, result.node_name, result.waits) == ("changed", None, "win-b", (WAITING,))
+    connections, channels, _ = host.counted()
+    assert connections == 1 and channels == result.channels <= 6
+    assert host.running() == {"containerd", "kubelet"}
+    for name in ("containerd", "kubelet"):
+        # the proxy is there at the very first start
+        (first,) = host.environments(name)
+        assert (first["HTTPS_PROXY"], first["NO_PROXY"]) == (URL, ".svc")
+    assert host.environments("containerd")[0]["CONTAINERD_X"] == "1"
+    assert host.content(r"C:\k\kubelet.yaml") == b"nodeIP: " + host.access.address.encode()
+    assert host.content(r"C:\k\bootstrap.kubeconfig") == f"token: {TOKEN}".encode()
+    assert [report.done for report in operator.reports if report.step == "send"][-1] == result.sent
+
+    host.mark()
+    assert (await operator.configure()).result == "unchanged"
+    assert host.counted()[:2] == (1, 2)
+
+    operator.joined()
+    host.mark()
+    result = await operator.reached()
+    assert (result.waits, result.sent) == ((), len("subnet: 10.132.1.0/24"))
+    assert host.running() == set(SERVICES)
+    assert len(host.environments("kubelet")) == 1, "the removal of a file that has served restarts nobody"
+    assert host.content(r"C:\k\bootstrap.kubeconfig") is None
+    assert "HTTP_PROXY" not in host.environments("kube-proxy")[0]
+    assert "hunter2" not in host.asked() and "hunter2" not in repr(result)
+
+
+async def test_an_upgrade_sends_and_restarts_what_differs(host: BareHost, tmp_path: Path) -> None:
+    operator = Operator(host, tmp_path)
+    await operator.configure()
+    operator.joined()
+    await operator.configure()
+    before = {name: len(host.environments(name)) for name in SERVICES}
+    operator.payload = host.payload(tmp_path / "payload", "1.0.1", kubelet=b"new")
+    result = await operator.reached()
+    assert result.sent == operator.payload.artifacts["bin/kubelet.exe"].size
+    assert (host.content(KUBELET) or b"").endswith(b"new")
+    after = {name: len(host.environments(name)) for name in SERVICES}
+    assert {name: after[name] - before[name] for name in SERVICES} == {"containerd": 0, "kubelet": 1, "kube-proxy": 1}
+    assert host.running() == set(SERVICES)
+    assert result.after is not None and ledger.read(result.after.registry).installed.payload == "1.0.1"
+
+
+async def test_what_somebody_changed_is_put_right(host: BareHost, tmp_path: Path) -> None:
+    operator = Operator(host, tmp_path)
+    await operator.configure()
+    host.put(r"C:\k\kubelet.yaml", b"nodeIP: elsewhere")
+    result = await operator.reached()
+    assert [(s.target, s.reason) for s in result.plan.steps if s.kind == "file"] == [
+        (r"C:\k\kubelet.yaml", "drift: somebody else changed it")
+    ]
+    assert len(host.environments("kubelet")) == 2 and len(host.environments("containerd")) == 1
+
+
+async def test_a_file_that_was_there_before_is_kept_beside(host: BareHost, tmp_path: Path) -> None:
+    host.put(r"C:\k\kubelet.yaml", b"theirs")
+    await Operator(host, tmp_path).reached()
+    assert host.content(r"C:\k\kubelet.yaml.transom-before") == b"theirs"
+
+
+async def test_a_half_sent_or_damaged_file_is_never_used(host: BareHost, tmp_path: Path) -> None:
+    operator = Operator(host, tmp_path)
+    artifact = operator.payload.artifacts["bin/kubelet.exe"]
+    host.put(rf"C:\ProgramData\Transom\s-{artifact.sha256}.part", b"x" * (artifact.size - 5))
+    result = await operator.configure()
+    assert isinstance(result.error, HashMismatch) and KUBELET in str(result.error)
+    assert host.content(KUBELET) is None and host.running() == set()
+    assert (await operator.configure()).error is None
+    assert host.running() == {"containerd", "kubelet"}
+
+
+async def test_a_transfer_goes_on_where_it_was_cut(host: BareHost, tmp_path: Path) -> None:
+    operator = Operator(host, tmp_path)
+    artifact = operator.payload.artifacts["bin/kubelet.exe"]
+    content = (operator.payload.path / "bin" / "kubelet.exe").read_bytes()
+    host.put(rf"C:\ProgramData\Transom\s-{artifact.sha256}.part", content[: artifact.size // 2])
+    result = await operator.reached()
+    assert result.plan is not None
+    assert result.sent == sum(place.size for place in result.plan.install.place) - artifact.size // 2
+    assert host.content(KUBELET) == content
+
+
+async def test_cut_anywhere_the_next_pass_converges(host: BareHost, tmp_path: Path) -> None:
+    operator = Operator(host, tmp_path / "first")
+    if isinstance(host, Simulated):
+        host.mark()
+        await operator.configure()
+        count = host.counted()[2]
+        for at in range(1, count + 1, 3):
+            async with Simulator() as simulator:
+                other = Simulated(simulator, await simulator.add_host("WIN-B", services={}))
+                await _cut_and_converge(Operator(other, tmp_path / str(at)), at, "after" if at % 2 else "cut")
+    else:
+        # a pass takes seconds here: cut in the middle of the transfer, then where the change script runs
+        await _cut_and_converge(operator, 60, "cut")
+
+
+async def _cut_and_converge(operator: Operator, at: int, action: str) -> None:
+    operator.host.fail(at, action)
+    result = await operator.configure()
+    if operator.host.came():
+        assert result.error is not None or result.result == "changed"
+    for _ in range(40):
+        # what the cut pass began may still be going on, and holds the host
+        again = await operator.configure()
+        if again.error is None:
+            break
+        await asyncio.sleep(0.05)
+    assert again.error is None, at
+    assert operator.host.running() == {"containerd", "kubelet"}, at
+    assert (await operator.configure()).result == "unchanged", at
+    assert all(len(operator.host.environments(name)) == 1 for name in ("containerd", "kubelet")), at
+    assert "HTTPS_PROXY" in operator.host.environments("containerd")[0], at
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("at", [2, 9, 30, 60, 75, 90, 120])
+async def test_a_host_that_hangs_costs_its_own_pass(simulated: Simulated, tmp_path: Path, at: int) -> None:
+    operator = Operator(simulated, tmp_path, progress=0.4)
+    simulated.fail(at, "hang")
+    result = await operator.configure()
+    assert isinstance(result.error, HostError) and "no progress" in str(result.error)
+    for _ in range(40):
+        if (again := await operator.configure()).error is None:
+            break
+        await asyncio.sleep(0.05)
+    assert again.error is None
+
+
+@pytest.mark.server
+class TestFaults:
+    """What only a simulated host can be made to do."""
+
+    async def test_a_user_without_administrator_rights(self, simulated: Simulated, tmp_path: Path) -> None:
+        simulated.host.administrator = False
+        result = await Operator(simulated, tmp_path).configure()
+        assert isinstance(result.error, NotAdministrator)
+        assert simulated.content(KUBELET) is None
+
+    async def test_a_disk_without_room(self, simulated: Simulated, tmp_path: Path) -> None:
+        operator = Operator(simulated, tmp_path)
+        program = b"MZservice kubelet".ljust(2_000_000, b".")
+        operator.payload = simulated.payload(tmp_path / "payload", kubelet=program)
+        simulated.host.files.free = 1_500_000
+        result = await operator.configure()
+        assert isinstance(result.error, FileRefused)
+        assert KUBELET in str(result.error) and "2000000 bytes are needed" in str(result.error)
+        assert simulated.running() == set()
+        simulated.host.files.free = None
+        again = await operator.reached()
+        assert simulated.running() == {"containerd", "kubelet"}
+        assert again.sent < len(program), "what was there was not sent again"
+
+    async def test_a_file_in_use_that_cannot_be_renamed(self, simulated: Simulated, tmp_path: Path) -> None:
+        operator = Operator(simulated, tmp_path)
+        await operator.configure()
+        operator.payload = simulated.payload(tmp_path / "payload", "1.0.1", kubelet=b"MZnew")
+        holder = simulated.host.files.open(KUBELET)
+        result = await operator.configure()
+        assert isinstance(result.error, InstallFailed)
+        assert f"{KUBELET} could not be put in its place" in str(result.error)
+        assert simulated.running() == {"containerd", "kubelet"}, "the old one goes on"
+        holder.close()
+        await operator.reached()
+        assert simulated.content(KUBELET) == b"MZnew"
+
+    async def test_a_service_that_does_not_start(self, simulated: Simulated, tmp_path: Path) -> None:
+        operator = Operator(simulated, tmp_path)
+
+        def ruin(line: str) -> None:
+            if 'start "kubelet"' in line:
+                simulated.host.services.get("kubelet").starts_well = False
+
+        simulated.host.watchers.add(ruin)
+        result = await operator.configure()
+        assert isinstance(result.error, RestartsFailed) and "kubelet does not run" in str(result.error)
+        simulated.host.watchers.clear()
+        simulated.host.services.get("kubelet").starts_well = True
+        await operator.reached()
+
+    async def test_a_service_that_starts_and_dies(self, simulated: Simulated, tmp_path: Path) -> None:
+        operator = Operator(simulated, tmp_path)
+        def died(line: str) -> None:
+            service = simulated.host.services.find("kubelet")
+            if "export" in line and "ledger" in line and service is not None and service.starts:
+                simulated.host.services.kill("kubelet")
+
+        simulated.host.watchers.add(died)
+        result = await operator.configure()
+        assert isinstance(result.error, ServiceDied) and "kubelet" in str(result.error)
+        simulated.host.watchers.clear()
+        await operator.reached()
+
+    async def test_a_directory_of_somebody_else(self, simulated: Simulated, tmp_path: Path) -> None:
+        simulated.host.files.make_directories(r"C:\k")
+        simulated.host.files.directory(r"C:\k").owner = "S-1-5-21-1-2-3-1001"
+        result = await Operator(simulated, tmp_path).configure()
+        assert isinstance(result.error, DirectoryNotOurs) and r"C:\k" in str(result.error)
+        assert simulated.running() == set()
+
+    async def test_windows_boots_for_the_feature_and_the_name_and_the_pass_goes_on(
+        self, simulated: Simulated, tmp_path: Path
+    ) -> None:
+        host = simulated.host
+        host.features.clear()
+        operator = Operator(simulated, tmp_path)
+        operator.facts = Facts(node_name="worker-1", rename=True, provided=PROVIDED)
+        result = await operator.configure()
+        assert (result.error, result.result) == (None, "changed")
+        assert result.reboot == "the feature Containers was installed and the host got its node's name"
+        assert simulated.running() == set() and simulated.content(KUBELET) is None
+        pending = await operator.configure()
+        assert (pending.reboot, pending.result) == ("Windows has to boot to complete its preparation", "unchanged")
+        await configuring.reboot(simulated.access, KnownHostsFile(tmp_path / "known_hosts"), operator.settings)
+        assert host.booting is not None
+        await host.booting
+        result = await operator.reached()
+        assert (result.reboot, result.node_name, host.name) == ("", "worker-1", "worker-1")
+        assert host.firewall == {"Transom TCP 10250": "10250"} and host.boot_id == 2
+
+    async def test_without_a_proxy_no_variable_is_ever_written(self, simulated: Simulated, tmp_path: Path) -> None:
+        operator = Operator(simulated, tmp_path)
+        operator.egress = Egress()
+        await operator.reached()
+        for name in ("containerd", "kubelet"):
+            assert not {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"} & set(simulated.environments(name)[0])
+        held = ledger.read(simulated.host.registry)
+        assert not held.services and not any(held.certificates.values())
+
+    async def test_a_proxy_that_changes_restarts_with_it_and_sends_nothing(self, simulated: Simulated, tmp_path: Path) -> None:
+        operator = Operator(simulated, tmp_path)
+        await operator.configure()
+        operator.egress = Egress(Secret("http://other.x:3128"), None, ".svc")
+        result = await operator.reached()
+        assert result.sent == 0 and result.channels <= 4
+        first, second = simulated.environments("kubelet")
+        assert (second["HTTP_PROXY"], "HTTPS_PROXY" in second, "HTTPS_PROXY" in first) == ("http://other.x:3128", False, True)
+
+    async def test_a_dry_run_writes_nothing(self, simulated: Simulated, tmp_path: Path) -> None:
+        result = await Operator(simulated, tmp_path).configure(dry_run=True)
+        assert result.plan and result.sent == 0
+        assert simulated.host.registry.key(ledger.LEDGER) is None and not simulated.host.services.names()
+
+    async def test_an_adopted_service_is_never_ours(self, simulated: Simulated, tmp_path: Path) -> None:
+        host = simulated.host
+        host.add_service("containerd")
+        await host.services.start("containerd")
+        before = host.registry.value(r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Services\containerd", "ImagePath")
+        operator = Operator(simulated, tmp_path)
+        await operator.reached()
+        key = host.registry.key(r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Services\containerd")
+        assert key is not None and key.get("ImagePath") == before and key.get("Description") is None
+        assert simulated.content(r"C:\k\containerd.exe") is None, "its files are not sent"
+        assert simulated.environments("containerd")[-1]["HTTPS_PROXY"] == URL
+        assert ledger.read(host.registry).installed.services["containerd"].adopted
+
+    async def test_scripts_are_not_asked_again_in_one_boot(self, simulated: Simulated, tmp_path: Path) -> None:
+        operator = Operator(simulated, tmp_path)
+        operator.joined()
+        operator.facts = Facts(node=NODE, provided=PROVIDED)
+        await operator.reached()
+        asked = sum("SOURCE_VIP.ps1" in line for line in simulated.host.processes)
+        assert asked == 1
+        simulated.host.powershell = lambda call: call.out("10.9.9.9\r\n") or 0
+        await simulated.host.boot()
+        await operator.reached()
+        image = simulated.host.services.get("kube-proxy").image
+        assert "10.9.9.9" in image and VIP not in image
+        assert simulated.host.registry.value(
+            r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Services\kube-proxy", "Description"
+        ) == sz("kube-proxy, made by Transom")
+
+    async def test_nothing_unknown_was_asked_of_the_host(self, simulated: Simulated, tmp_path: Path) -> None:
+        operator = Operator(simulated, tmp_path)
+        await operator.configure()
+        operator.joined()
+        await operator.configure()
+        assert simulated.host.unknown == []

@@ -1,0 +1,215 @@
+"""Three Wine hosts become nodes by their own kubelet.exe, from SSH and nothing else, under Transom as people install it."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import asyncssh
+import pytest
+import yaml
+from lab.control_plane import ControlPlane
+from lab.egress import Egress
+from lab.machine import Machine
+from tests.life.conftest import API_NAME, PASSWORD
+from tests.operator.installation import Installation, environment, followed, roots
+
+from lab import openshift, payload
+
+pytestmark = pytest.mark.lab
+NAMES = ("WORKER-A", "WORKER-B", "WORKER-C")
+SUBNET = "k8s.ovn.org/hybrid-overlay-node-subnet"
+SERVICES = ("containerd", "kubelet", "kube-proxy")
+NETWORKS = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
+PROXY_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+MakeMachine = Callable[[str], Machine]
+
+
+@pytest.fixture
+async def installed(control_plane: ControlPlane) -> AsyncIterator[Installation]:
+    made = Installation(control_plane)
+    await made.install()
+    yield made
+    await made.remove()
+    await made.kubectl("delete", "nodes", "--all")
+    await made.kubectl("delete", "machines.machine.openshift.io", "--all", "-A", "--ignore-not-found")
+
+
+async def publish(installed: Installation, server: str, **more: str) -> None:
+    """What kubeadm says of a cluster to those that join; the machines' sandbox image besides."""
+    authority = base64.b64encode(installed.control_plane.authority_file.read_bytes()).decode()
+    cluster = {"server": server, "certificate-authority-data": authority, "tls-server-name": "kubernetes.default.svc"}
+    config = yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "", "cluster": cluster}]})
+    variables = {"metadata": {"name": "windows-worker", "namespace": installed.namespace}, "data": more}
+    info = {"metadata": {"name": "cluster-info", "namespace": "kube-public"}, "data": {"kubeconfig": config}}
+    await installed.apply(*({"apiVersion": "v1", "kind": "ConfigMap", **one} for one in (info, variables)))
+
+
+async def three(installed: Installation, make: MakeMachine) -> dict[str, Machine]:
+    """One by a Machine, one by the ConfigMap, one made by hand: machines by the names of their WindowsInstances."""
+    machines = [await asyncio.to_thread(make, name) for name in NAMES]
+    first, second, third = machines
+    await installed.key(first.ssh.key)
+    public = asyncssh.read_private_key(str(first.ssh.key)).export_public_key().decode()
+    for machine in (second, third):
+        machine.ssh.authorize(public)
+        await asyncio.to_thread(machine.ssh.restart)
+    await asyncio.to_thread(openshift.define, installed.control_plane, openshift.MACHINE_API)
+    await openshift_machine(installed, first)
+    data = {second.place.address: f"username={second.ssh.user}"}
+    metadata = {"name": "windows-instances", "namespace": installed.namespace}
+    await installed.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    await installed.instance(third, "by-hand", lifecycle="Node")
+    return {"worker-a": first, second.place.address: second, "by-hand": third}
+
+
+async def openshift_machine(installed: Installation, machine: Machine) -> None:
+    """A Machine of vSphere, as OpenShift's own definition takes it, and its status, as the provider writes it."""
+    metadata = {"name": "worker-a", "namespace": "default", "labels": {"machine.openshift.io/os-id": "Windows"}}
+    value = {"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "metadata": metadata}
+    provider = {"apiVersion": "machine.openshift.io/v1beta1", "kind": "VSphereMachineProviderSpec"}
+    await installed.apply({**value, "spec": {"providerSpec": {"value": provider}}})
+    status = {"phase": "Provisioned", "addresses": [{"type": "InternalIP", "address": machine.place.address}]}
+    patch = ("patch", "machines.machine.openshift.io", "worker-a", "-n", "default", "--subresource=status", "--type=merge")
+    await installed.kubectl(*patch, "-p", json.dumps({"status": status}))
+
+
+async def node(installed: Installation, name: str) -> dict[str, Any]:
+    shown: dict[str, Any] = json.loads(await installed.kubectl("get", "node", name, "-o", "json"))
+    return shown
+
+
+async def joined(installed: Installation, instances: dict[str, Machine]) -> None:
+    """Until each is a Ready node whose kube-proxy runs; the test is OVN-Kubernetes, which gives nodes their subnets."""
+    for name in instances:
+        await installed.until_row(name, nodeready="True")
+    for number, name in enumerate(NAMES):
+        await installed.kubectl("annotate", "node", name.lower(), f"{SUBNET}=10.132.{number}.0/24")
+    for name in instances:
+        await installed.until_row(name, configured="True", nodeready="True")
+
+
+def right(found: dict[str, Any], instance: str) -> None:
+    """A node as the contract says."""
+    labels, marks = found["metadata"]["labels"], found["metadata"]["annotations"]
+    assert labels["node.openshift.io/os_id"] == "Windows"
+    assert labels["kubernetes.io/os"] == "windows"
+    assert labels["node-role.kubernetes.io/worker"] == ""
+    assert {"key": "os", "value": "Windows", "effect": "NoSchedule"} in found["spec"]["taints"]
+    assert marks["transom.dev/payload-version"] == "1.36.3-1"
+    assert marks["transom.dev/instance"] == f"transom-system/{instance}"
+    assert marks["transom.dev/state-hash"]
+    assert found["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.3"
+    ready = next(one for one in found["status"]["conditions"] if one["type"] == "Ready")
+    assert (ready["status"], ready["reason"]) == ("True", "KubeletReady")
+
+
+async def pulled(installed: Installation, egress: Egress, name: str) -> None:
+    """A pod brings containerd to its first pull: the sandbox image, over the proxy."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "first", "namespace": "default"},
+        "spec": {
+            "nodeName": name,
+            "hostNetwork": True,
+            "os": {"name": "windows"},
+            "securityContext": {"windowsOptions": {"hostProcess": True, "runAsUserName": "NT AUTHORITY\\SYSTEM"}},
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "c", "image": egress.image("none")}],
+        },
+    }
+    await installed.apply(pod)
+    await followed(lambda: any("/manifests/" in one.url and one.user == "alice" for one in egress.requests()))
+    await installed.kubectl("delete", "pod", "first", "--force", "--grace-period=0")
+
+
+async def test_three_hosts_behind_a_proxy(
+    control_plane: ControlPlane, egress: Egress, bare_machine: MakeMachine, installed: Installation
+) -> None:
+    await publish(installed, f"https://{API_NAME}:{control_plane.port}", PAUSE_IMAGE=egress.image("none"))
+    await installed.bundle(egress.certificate)
+    credentials = {"username": "alice", "password": PASSWORD}
+    metadata = {"name": "egress", "namespace": installed.namespace}
+    await installed.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": credentials})
+    await installed.proxy(
+        httpProxy=egress.url,
+        httpsProxy=egress.url,
+        credentialsSecret={"name": "egress"},
+        trustedCA={"name": "corp-ca"},
+        networks=NETWORKS | {"internalAPIHost": "api-int.corp.example"},
+    )
+    async with installed.program(payload=str(payload.directory())) as program:
+        instances = await three(installed, bare_machine)
+        await joined(installed, instances)
+        for name, host in zip(instances, NAMES, strict=True):
+            right(await node(installed, host.lower()), name)
+        told = await installed.describe("windowsinstance", "by-hand")
+        for reason in ("Sending", "Changing", "CertificateApproved", "Applied", "KubeletReady"):
+            assert reason in told
+        for machine in instances.values():
+            assert all(machine.state(service) == "RUNNING" for service in SERVICES)
+            for service in ("containerd", "kubelet"):
+                items = dict(item.split("=", 1) for item in environment(machine, service))
+                assert set(items) >= set(PROXY_NAMES)
+                assert API_NAME not in items["NO_PROXY"].split(",")
+            assert "hunter2" not in (machine.drive / "k" / "logs" / "kubelet.log").read_text(errors="replace")
+        tunnels = {one.user for one in egress.requests() if one.method == "CONNECT" and one.url.startswith(API_NAME)}
+        assert "alice" in tunnels
+        await pulled(installed, egress, "worker-b")
+        said = await installed.kubectl("get", "windowsinstances,events", "-A", "-o", "yaml") + program.log()
+        assert "hunter2" not in said
+
+
+async def test_the_same_without_a_proxy_and_what_somebody_else_joined(
+    control_plane: ControlPlane, egress: Egress, bare_machine: MakeMachine, installed: Installation
+) -> None:
+    """Not one variable, not one certificate; then one of the nodes as somebody else's: proxy and trust, and nothing else."""
+    await publish(installed, control_plane.url, PAUSE_IMAGE=egress.image("none"))
+    await installed.proxy(networks=NETWORKS)
+    trusted: dict[str, str] = {}
+
+    def make(name: str) -> Machine:
+        machine = bare_machine(name)
+        trusted[name] = roots(machine)
+        return machine
+
+    async with installed.program(payload=str(payload.directory())):
+        instances = await three(installed, make)
+        await joined(installed, instances)
+        for name, host in zip(instances, NAMES, strict=True):
+            right(await node(installed, host.lower()), name)
+    for host, machine in zip(NAMES, instances.values(), strict=True):
+        everything = machine.export("HKLM").upper()
+        assert not [name for name in PROXY_NAMES if name in everything]
+        assert roots(machine) == trusted[host]
+
+    theirs = instances["by-hand"]
+    await installed.kubectl("delete", "windowsinstances", "--all", "-n", installed.namespace)
+    await installed.kubectl("delete", "configmap", "windows-instances", "-n", installed.namespace)
+    await installed.kubectl("delete", "machines.machine.openshift.io", "--all", "-A")
+    marks = [f"transom.dev/{name}-" for name in ("payload-version", "instance", "state-hash")]
+    await installed.kubectl("annotate", "node", "worker-c", *marks)
+    theirs.run("reg", "delete", r"HKLM\SOFTWARE\Transom", "/f")
+    before, commands = await node(installed, "worker-c"), {name: image_path(theirs, name) for name in SERVICES}
+    await installed.bundle(egress.certificate)
+    await installed.proxy(
+        httpProxy=egress.url, trustedCA={"name": "corp-ca"}, networks=NETWORKS, windows={"services": ["containerd", "kubelet"]}
+    )
+    async with installed.program(payload=str(payload.directory())):
+        await installed.instance(theirs, "theirs")
+        await installed.until_row("theirs", proxyapplied="True", trustapplied="True", configured="True", nodeready="True")
+        assert f"HTTP_PROXY={egress.url}" in environment(theirs, "kubelet")
+        assert roots(theirs) != trusted["WORKER-C"]
+    after = await node(installed, "worker-c")
+    for field in ("labels", "annotations"):
+        assert after["metadata"][field] == before["metadata"][field]
+    assert after["spec"] == before["spec"]
+    assert {name: image_path(theirs, name) for name in SERVICES} == commands
+
+
+def image_path(machine: Machine, service: str) -> str:
+    """The command of a service, as the registry has it."""
+    shown = machine.run("reg", "query", rf"HKLM\SYSTEM\CurrentControlSet\Services\{service}", "/v", "ImagePath")
+    return shown.stdout.decode(errors="replace")
