@@ -27,7 +27,6 @@ from transom.kube.store import Name
 from transom.proxy import layers
 from transom.proxy.clients import CLIENTS, decide
 from transom.proxy.objects import EgressProxy
-from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 
 _log: Final = structlog.get_logger("transom.propagation")
@@ -115,7 +114,7 @@ class PropagationController:
         source = f"Secret {namespace}/{name}-kubeconfig"
         try:
             server = server_of(kubeconfig, source)
-            connection = connect_remote(kubeconfig, source, self._proxy(server))
+            connection = connect_remote(kubeconfig, source, way_to(server, self._settings.own))
         except ConfigurationError as error:
             raise _Failure(str(error)) from error
         try:
@@ -135,18 +134,6 @@ class PropagationController:
             return msgspec.convert((found.data or {})["value"], bytes, strict=False)
         except (KeyError, msgspec.ValidationError) as error:
             raise _Failure(f"Secret {namespace}/{name}-kubeconfig: data.value is missing or no base64") from error
-
-    def _proxy(self, server: str) -> str | None:
-        """The proxy on the way to a server, as NO_PROXY of the management cluster says for a Go program."""
-        own = self._settings.own
-        through: Secret | None = own.https_proxy if own else None
-        if through is None or own is None:
-            return None
-        try:
-            bypass = decide(CLIENTS["go"], server, own.no_proxy or None).bypass
-        except ValueError:
-            return None
-        return None if bypass else through.reveal()
 
     async def _converge(self, client: Client, key: Name, egress: Egress, term: Term) -> bool:
         there = (await self._get(client, NAMESPACES, "kube-system")).metadata.uid
@@ -229,6 +216,18 @@ class PropagationController:
                 if isinstance(layer.source, EgressProxy):
                     said.setdefault(layer.source.metadata.name, {})[key] = self._results[key]
         self._reports.put("propagation", {name: _verdict(results) for name, results in said.items()})
+
+
+def way_to(server: str, own: Egress | None) -> str | None:
+    """The proxy on the way to a server; None for the direct way, as NO_PROXY of the own cluster says for a Go program."""
+    if own is None or own.https_proxy is None:
+        return None
+    try:
+        bypass = decide(CLIENTS["go"], server, own.no_proxy or None).bypass
+    except ValueError:
+        # no URL: the connection will say so
+        return None
+    return None if bypass else own.https_proxy.reveal()
 
 
 def _verdict(results: dict[Name, str]) -> Verdicts:

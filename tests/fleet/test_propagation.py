@@ -1,0 +1,244 @@
+"""Settings brought into a second real API server, where a Transom of its own finds them; and servers that are not there."""
+
+import asyncio
+import base64
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import yaml
+from lab.control_plane import ControlPlane
+from tests.fleet.management import Management
+from tests.fleet.manifests import PASSWORD, PROXY, RFC_LINE, USER
+from tests.operator.clusters import admin
+from tests.settings.bundles import certificate
+
+from transom.controllers.operator import Operator, Options
+from transom.controllers.propagated import CA, CREDENTIALS
+from transom.controllers.propagation import way_to
+from transom.kube.client import Client
+from transom.kube.errors import ConfigurationError, NotFound
+from transom.kube.remote import connect_remote
+from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, SECRETS
+from transom.manifests.definitions import definitions
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+
+CONTROLLERS = ("egress", "fleet", "propagation")
+
+
+@pytest.fixture(scope="session")
+def workload_plane() -> Iterator[ControlPlane]:
+    """The API server of a workload cluster in which Transom is installed."""
+    with ControlPlane() as running:
+        running.apply(definitions())
+        running.kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
+        yield running
+
+
+@pytest.fixture
+async def there(workload_plane: ControlPlane, management: Management) -> AsyncIterator[Client]:
+    """The administrator of the workload cluster; Transom's namespace is there."""
+    async with admin(workload_plane) as client:
+        value = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": management.namespace}}
+        await client.create(NAMESPACES, value)
+        yield client
+        with contextlib.suppress(NotFound):
+            await client.delete(EGRESS_PROXIES, "cluster")
+
+
+def kubeconfig(plane: ControlPlane, **user: Any) -> str:
+    """As Cluster API writes it: everything in the text itself."""
+    cluster = {
+        "server": plane.url,
+        "certificate-authority-data": base64.b64encode(plane.authority_file.read_bytes()).decode(),
+    }
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "lab", "cluster": cluster}],
+        "users": [{"name": "admin", "user": user or {"token": plane.admin_token}}],
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "admin"}}],
+        "current-context": "lab",
+    }
+    return yaml.safe_dump(config)
+
+
+async def put_kubeconfig(management: Management, text: str, cluster: str = "mycluster") -> None:
+    metadata = {"name": f"{cluster}-kubeconfig", "namespace": management.org}
+    await management.put({"kind": "Secret", "metadata": metadata, "stringData": {"value": text}})
+
+
+async def test_settings_arrive_after_what_they_name_and_the_transom_there_finds_them_valid(
+    management: Management, workload_plane: ControlPlane, there: Client
+) -> None:
+    pem = certificate("corp")
+    await management.cluster()
+    await management.bundle(pem)
+    await put_kubeconfig(management, kubeconfig(workload_plane))
+    before = sum(1 for _ in workload_plane.audit())
+    await management.settings(propagate=True, trustedCA={"name": "corp-ca"})
+    async with management.operator(controllers=CONTROLLERS):
+        await management.until_condition("Propagated", "Propagated")
+        held = (await there.get(EGRESS_PROXIES, "cluster")).value
+        assert held["spec"] == {
+            "httpProxy": PROXY,
+            "httpsProxy": PROXY,
+            "noProxy": RFC_LINE,
+            "credentialsSecret": {"name": CREDENTIALS},
+            "trustedCA": {"name": CA},
+            "priority": 0,
+        }
+        secret = (await there.get(SECRETS, CREDENTIALS, management.namespace)).value["data"]
+        assert {key: base64.b64decode(value).decode() for key, value in secret.items()} == {
+            "username": USER,
+            "password": PASSWORD,
+        }
+        assert (await there.get(CONFIG_MAPS, CA, management.namespace)).value["data"] == {"ca-bundle.crt": pem}
+        writes = [
+            entry["objectRef"]["resource"]
+            for entry in list(workload_plane.audit())[before:]
+            if entry["verb"] == "patch" and entry["userAgent"] == "transom"
+        ]
+        assert writes == ["secrets", "configmaps", "egressproxies"]
+        async with transom_there(there, management.namespace):
+
+            async def valid() -> bool:
+                status = (await there.get(EGRESS_PROXIES, "cluster")).value.get("status") or {}
+                return ("Valid", "True") in [(one["type"], one["status"]) for one in status.get("conditions", ())]
+
+            await management.until(valid)
+        await management.settings(password="hunter2-new", propagate=True, trustedCA={"name": "corp-ca"})
+
+        async def rotated() -> bool:
+            found = (await there.get(SECRETS, CREDENTIALS, management.namespace)).value["data"]["password"]
+            return base64.b64decode(found) == b"hunter2-new"
+
+        await management.until(rotated)
+        await management.merge("EgressProxy", "cluster", {"spec": {"propagate": False}})
+
+        async def gone() -> bool:
+            left = [*(await there.list_objects(SECRETS, management.namespace)).items]
+            left += (await there.list_objects(CONFIG_MAPS, management.namespace)).items
+            names = {one.metadata.name for one in left} & {CREDENTIALS, CA}
+            return not names and not (await there.list_objects(EGRESS_PROXIES)).items
+
+        await management.until(gone)
+
+
+@contextlib.asynccontextmanager
+async def transom_there(client: Client, namespace: str) -> AsyncIterator[None]:
+    """An operator in the workload cluster."""
+    operator = Operator(client, Options(namespace=namespace, workers=2, controllers=("egress",)))
+    stop = asyncio.Event()
+    running = asyncio.create_task(operator.run(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await running
+
+
+async def test_stopped_server_and_garbage_cost_nobody_else_and_a_new_kubeconfig_is_followed(
+    management: Management, management_plane: ControlPlane, workload_plane: ControlPlane, there: Client
+) -> None:
+    for name in ("alpha", "beta", "gamma", "itself"):
+        await management.cluster(name)
+    await put_kubeconfig(management, kubeconfig(workload_plane), "alpha")
+    await put_kubeconfig(management, "hunter2: [", "beta")
+    await put_kubeconfig(management, kubeconfig(workload_plane, token="hunter2-revoked"), "gamma")
+    await put_kubeconfig(management, kubeconfig(management_plane), "itself")
+    workload_plane.signal("kube-apiserver", signal.SIGSTOP)
+    try:
+        await management.settings(propagate=True)
+        async with management.operator(controllers=CONTROLLERS):
+            await management.until_data("Secret", "alpha-systemd-proxy", "env", "HTTP_PROXY")
+            await management.until_condition("ClustersApplied", "Applied")
+            _, _, message = await management.until_condition("Propagated", "Failed")
+            assert "hunter2" not in message
+            since = management.audited()
+            await management.settings(password="hunter2-other", propagate=True)
+            await management.until_data("Secret", "beta-systemd-proxy", "env", "hunter2-other")
+            assert management.writes(since)
+            workload_plane.signal("kube-apiserver", signal.SIGCONT)
+            await put_kubeconfig(management, kubeconfig(workload_plane), "gamma")
+
+            async def arrived() -> str | None:
+                try:
+                    held = await there.get(EGRESS_PROXIES, "cluster")
+                except NotFound:
+                    return None
+                return (held.metadata.annotations or {}).get("transom.dev/propagated-from")
+
+            assert await management.until(arrived, 60)
+            own = (await management.client.get(EGRESS_PROXIES, "cluster")).metadata.annotations or {}
+            assert not [key for key in own if key.startswith("transom.dev/")]
+            here = (await management.client.list_objects(SECRETS, management.namespace)).items
+            assert CREDENTIALS not in {one.metadata.name for one in here}
+    finally:
+        workload_plane.signal("kube-apiserver", signal.SIGCONT)
+
+
+async def test_settings_of_somebody_else_there_are_named_and_left_alone(
+    management: Management, workload_plane: ControlPlane, there: Client
+) -> None:
+    theirs = {"noProxy": "theirs.example", "httpProxy": "http://theirs.example:1"}
+    value = {"apiVersion": "transom.dev/v1alpha1", "kind": "EgressProxy", "metadata": {"name": "cluster"}, "spec": theirs}
+    await there.create(EGRESS_PROXIES, value)
+    await management.cluster()
+    await put_kubeconfig(management, kubeconfig(workload_plane))
+    await management.settings(propagate=True)
+    async with management.operator(controllers=CONTROLLERS):
+        _, _, message = await management.until_condition("Propagated", "Failed")
+        assert "EgressProxy cluster there is somebody else's" in message
+        assert (await there.get(EGRESS_PROXIES, "cluster")).value["spec"] == {**theirs, "priority": 0}
+        assert not (await there.list_objects(SECRETS, management.namespace)).items
+
+
+REFUSED = [
+    ("hunter2: [", "no YAML"),
+    ("hunter2", "no kubeconfig"),
+    ("{}", "contexts"),
+    ({"exec": {"command": "/bin/hunter2"}}, "user.exec is not taken"),
+    ({"tokenFile": "/etc/hunter2"}, "user.tokenFile is not taken"),
+    ({"client-certificate": "/etc/hunter2", "client-key": "/etc/hunter2"}, "user.client-certificate is not taken"),
+    ({"client-certificate-data": "aHVudGVyMg==", "client-key-data": "aHVudGVyMg=="}, "cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), REFUSED)
+def test_kubeconfig_that_is_not_taken(workload_plane: ControlPlane, given: Any, message: str) -> None:
+    text = given if isinstance(given, str) else kubeconfig(workload_plane, **given)
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        connect_remote(text.encode(), "Secret a/b-kubeconfig")
+    assert "hunter2" not in str(caught.value)
+
+
+async def test_client_certificate_in_a_kubeconfig_is_used(workload_plane: ControlPlane) -> None:
+    paths = [workload_plane.directory / f"kubelet-client.{suffix}" for suffix in ("crt", "key")]
+    certificate_data, key_data = (base64.b64encode(path.read_bytes()).decode() for path in paths)
+    user = {"client-certificate-data": certificate_data, "client-key-data": key_data}
+    connection = connect_remote(kubeconfig(workload_plane, **user).encode(), "here")
+    try:
+        assert (await Client(connection).get(NAMESPACES, "kube-system")).metadata.uid
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("server", "no_proxy", "direct"),
+    [
+        ("https://10.1.2.3:6443", "10.0.0.0/8", True),
+        ("https://api.prod.example:6443", "10.0.0.0/8,.example", True),
+        ("https://api.prod.example:6443", "10.0.0.0/8", False),
+        ("https://api.prod.example:6443", "*", True),
+        ("https://127.0.0.1:6443", "", True),
+    ],
+)
+def test_way_to_a_cluster_is_as_no_proxy_says(server: str, no_proxy: str, direct: bool) -> None:
+    proxy = "http://u:hunter2@proxy.x:3128"
+    assert way_to(server, Egress(Secret(proxy), Secret(proxy), no_proxy)) == (None if direct else proxy)
+    assert way_to(server, Egress()) is None
+    assert way_to(server, None) is None
