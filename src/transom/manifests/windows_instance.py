@@ -68,6 +68,8 @@ WINDOWS_INSTANCE: Final = Kind(
         condition_column("Configured", "Configured"),
         condition_column("Egress", "EgressWorks", 1),
         column("Node", ".status.nodeName"),
+        condition_column("NodeReady", "NodeReady"),
+        column("Payload", ".status.payloadVersion", priority=1),
         column("OS", ".status.osVersion", priority=1),
         column("Checked", ".status.lastChecked", "date", 1),
         AGE,
