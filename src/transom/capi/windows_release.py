@@ -24,3 +24,5 @@ RELEASES = {
     )
 }
 """Kubernetes: "Windows containers in Kubernetes", Windows OS version compatibility."""
+
+LICENCE = "every machine needs a licence of Windows Server: that is between you and Microsoft or your provider"

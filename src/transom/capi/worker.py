@@ -15,6 +15,7 @@ from transom.capi.inputs import WorkerInputs
 from transom.capi.kubeadm import Entries, File, encoded
 from transom.capi.providers import PROVIDERS
 from transom.capi.providers.provider import Provider
+from transom.capi.windows_release import LICENCE
 from transom.proxy.finding import Finding, errors
 from transom.proxy.settings import Egress
 
@@ -282,7 +283,7 @@ class _Maker:
         return (
             *self._provider.notes(inputs),
             f"kube-proxy and CNI reach the cluster once it is labelled: kubectl label {where} {CLUSTER_LABEL}={inputs.cluster}",
-            "every machine needs a licence of Windows Server: that is between you and Microsoft or your provider",
+            LICENCE,
         )
 
 

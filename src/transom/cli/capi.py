@@ -249,3 +249,102 @@ def _write(directory: Path, objects: Iterable[Mapping[str, Any]]) -> None:
         metadata = item["metadata"]
         folder = directory / metadata.get("namespace", "_cluster")
         write_private(folder / f"{item['kind'].lower()}-{metadata['name']}.yaml", _yaml([item]).encode())
+
+
+@capi.command()
+def image(
+    provider: Annotated[str, typer.Option("--provider", metavar="NAME", help="aws, azure, vsphere, openstack or gcp.")],
+    output_dir: Annotated[str | None, typer.Option("--output-dir", metavar="D", help="Where the files are written.")] = None,
+    windows: Annotated[str, typer.Option("--windows", metavar="YEAR", help="Windows Server: 2019, 2022 or 2025.")] = "2022",
+    kubernetes_version: Annotated[
+        str | None, typer.Option("--kubernetes-version", metavar="v1.N.M", help="The version of kubelet and kubeadm.")
+    ] = None,
+    daemons: Annotated[str, typer.Option("--daemons", help="hostprocess, services or wins.")] = "hostprocess",
+    cni: Annotated[str, typer.Option("--cni", help="calico, flannel or none.")] = "calico",
+    variable: Annotated[
+        list[str] | None,
+        typer.Option("--var", metavar="NAME=VALUE", help="A Packer variable: containerd_url, containerd_sha256 and so on."),
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="List what the build downloads, and write nothing.")] = False,
+    downloads: Annotated[
+        str | None,
+        typer.Option("--downloads", metavar="D", help="Files of that list: the build takes them from there."),
+    ] = None,
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to write the list.")] = Format.TEXT,
+) -> None:
+    """Write a Packer template that builds an image for Windows workers, with its scripts and a manifest of what goes in."""
+    import msgspec
+
+    from transom.capi.image.inputs import ImageInputs
+    from transom.capi.image.recipe import InvalidRecipe, make, needed
+    from transom.capi.providers import PROVIDERS
+    from transom.capi.windows_release import LICENCE
+
+    if provider not in PROVIDERS:
+        fail(f"provider {provider!r} is not known: one of {', '.join(PROVIDERS)}")
+    values: dict[str, Any] = {"provider": provider, "windows": windows, "daemons": daemons, "cni": cni}
+    if kubernetes_version is not None:
+        values["kubernetes_version"] = kubernetes_version
+    values["variables"] = dict(_variable(text) for text in variable or ())
+    local = _hashes(Path(downloads)) if downloads is not None else None
+    try:
+        inputs = msgspec.convert(values, ImageInputs)
+        if offline:
+            _list_downloads(needed(inputs), output)
+            return
+        made = make(inputs, local)
+    except (msgspec.ValidationError, InvalidRecipe) as error:
+        fail(str(error))
+    if output_dir is None:
+        fail("--output-dir D is missing: where the template and its scripts are to be written")
+    missing = [item.file for item in made.downloads if local is not None and item.file not in local]
+    if missing:
+        fail(f"--downloads {downloads}: {', '.join(missing)} is not there; --offline lists what the build needs")
+    directory = Path(output_dir)
+    for name, content in made.files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_bytes(content)
+    if downloads is not None:
+        _copy_downloads(Path(downloads), directory / "downloads")
+    sys.stderr.write(f"note: packer init {directory} && packer build {directory}\n")
+    sys.stderr.write(f"note: {LICENCE}\n")
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        fail(f"--var {name!r}: NAME=VALUE is expected")
+    return name, value
+
+
+def _hashes(directory: Path) -> dict[str, str]:
+    import hashlib
+
+    try:
+        files = [file for file in sorted(directory.iterdir()) if file.is_file()]
+        found = {}
+        for file in files:
+            with file.open("rb") as opened:
+                found[file.name] = hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        fail(f"--downloads {directory}: {error.strerror}")
+    return found
+
+
+def _list_downloads(downloads: Iterable[Any], output: Format) -> None:
+    import msgspec
+
+    if output is Format.TEXT:
+        for item in downloads:
+            sys.stdout.write(f"{item.file}\t{item.url}\n")
+    else:
+        print_data([msgspec.to_builtins(item) for item in downloads], output)
+
+
+def _copy_downloads(source: Path, target: Path) -> None:
+    import shutil
+
+    target.mkdir(parents=True, exist_ok=True)
+    for file in source.iterdir():
+        if file.is_file():
+            shutil.copy2(file, target / file.name)

@@ -1,0 +1,145 @@
+"""Packer's builders, by provider: where the machine is built, and from which Windows Server."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+
+class Builder(msgspec.Struct, frozen=True):
+    """A Packer plugin and its builder; `variables` are its own, with defaults (None: must be given), `body` is HCL2.
+
+    In `body` `@WINDOWS@` is the year. `secret` names the variables that are not shown.
+    """
+
+    plugin: str
+    source: str
+    version: str
+    type: str
+    variables: Mapping[str, Any]
+    body: str
+    secret: tuple[str, ...] = ()
+
+
+_WINRM = """  communicator   = "winrm"
+  winrm_use_ssl  = true
+  winrm_insecure = true
+  winrm_username = "{user}"
+"""
+
+AWS = Builder(
+    plugin="amazon",
+    source="github.com/hashicorp/amazon",
+    version=">= 1.3.0",
+    type="amazon-ebs",
+    variables={"region": "us-east-1", "instance_type": "m5.xlarge", "subnet_id": ""},
+    body="""  ami_name        = "${local.image_name}-${local.stamp}"
+  region          = var.region
+  instance_type   = var.instance_type
+  subnet_id       = var.subnet_id
+  user_data_file  = "scripts/winrm.ps1"
+  ebs_optimized   = true
+  launch_block_device_mappings {
+    device_name           = "/dev/sda1"
+    volume_size           = var.disk_size
+    volume_type           = "gp3"
+    delete_on_termination = true
+  }
+  source_ami_filter {
+    owners      = ["amazon"]
+    most_recent = true
+    filters     = { name = "Windows_Server-@WINDOWS@-English-Core-Base-*" }
+  }
+"""
+    + _WINRM.format(user="Administrator"),
+)
+
+AZURE = Builder(
+    plugin="azure",
+    source="github.com/hashicorp/azure",
+    version=">= 2.1.0",
+    type="azure-arm",
+    variables={"subscription_id": None, "resource_group": None, "location": "westeurope", "vm_size": "Standard_D4s_v5"},
+    body="""  use_azure_cli_auth                = true
+  subscription_id                   = var.subscription_id
+  managed_image_name                = "${local.image_name}-${local.stamp}"
+  managed_image_resource_group_name = var.resource_group
+  location                          = var.location
+  vm_size                           = var.vm_size
+  os_type                           = "Windows"
+  os_disk_size_gb                   = var.disk_size
+  image_publisher                   = "MicrosoftWindowsServer"
+  image_offer                       = "WindowsServer"
+  image_sku                         = "@WINDOWS@-datacenter-core-g2"
+"""
+    + _WINRM.format(user="packer"),
+)
+
+VSPHERE = Builder(
+    plugin="vsphere",
+    source="github.com/hashicorp/vsphere",
+    version=">= 1.4.0",
+    type="vsphere-clone",
+    variables={
+        "vcenter_server": None,
+        "vcenter_username": None,
+        "vcenter_password": None,
+        "vsphere_cluster": None,
+        "datastore": None,
+        "source_template": None,
+        "winrm_password": None,
+    },
+    secret=("vcenter_password", "winrm_password"),
+    body="""  vcenter_server      = var.vcenter_server
+  username            = var.vcenter_username
+  password            = var.vcenter_password
+  cluster             = var.vsphere_cluster
+  datastore           = var.datastore
+  template            = var.source_template
+  vm_name             = local.image_name
+  convert_to_template = true
+  winrm_password      = var.winrm_password
+"""
+    + _WINRM.format(user="Administrator"),
+)
+
+OPENSTACK = Builder(
+    plugin="openstack",
+    source="github.com/hashicorp/openstack",
+    version=">= 1.1.0",
+    type="openstack",
+    variables={"source_image_name": None, "flavor": "m1.large", "network_id": None, "winrm_password": None},
+    secret=("winrm_password",),
+    body="""  image_name        = "${local.image_name}-${local.stamp}"
+  source_image_name = var.source_image_name
+  flavor            = var.flavor
+  networks          = [var.network_id]
+  user_data_file    = "scripts/winrm.ps1"
+  winrm_password    = var.winrm_password
+"""
+    + _WINRM.format(user="Administrator"),
+)
+
+GCP = Builder(
+    plugin="googlecompute",
+    source="github.com/hashicorp/googlecompute",
+    version=">= 1.1.0",
+    type="googlecompute",
+    variables={"project_id": None, "zone": "europe-west1-b", "machine_type": "n2-standard-4"},
+    body="""  project_id              = var.project_id
+  zone                    = var.zone
+  machine_type            = var.machine_type
+  disk_size               = var.disk_size
+  disk_type               = "pd-ssd"
+  image_name              = "${replace(local.image_name, ".", "-")}-${local.stamp}"
+  image_family            = "transom-windows-@WINDOWS@"
+  source_image_family     = "windows-@WINDOWS@-core"
+  source_image_project_id = ["windows-cloud"]
+  metadata = {
+    windows-startup-script-ps1 = file("scripts/winrm.ps1")
+  }
+"""
+    + _WINRM.format(user="packer_user"),
+)
+
+BUILDERS = {"aws": AWS, "azure": AZURE, "vsphere": VSPHERE, "openstack": OPENSTACK, "gcp": GCP}

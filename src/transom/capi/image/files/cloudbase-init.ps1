@@ -1,0 +1,13 @@
+# cloudbase-init with the metadata service of the provider; it runs at the first boot of every machine.
+. "$PSScriptRoot\common.ps1"
+Get-CheckedFile -Uri $env:CLOUDBASE_INIT_URL -Hash $env:CLOUDBASE_INIT_SHA256 -Path 'C:\k\image\cloudbase-init.msi'
+Invoke-Checked -Program "$env:SystemRoot\System32\msiexec.exe" -Arguments @('/i', 'C:\k\image\cloudbase-init.msi', '/qn', '/norestart', 'RUN_SERVICE_AS_LOCAL_SYSTEM=1') -Good @(0, 3010)
+$directory = "$env:ProgramFiles\Cloudbase Solutions\Cloudbase-Init"
+Copy-Item -Path "$PSScriptRoot\cloudbase-init.conf" -Destination "$directory\conf\cloudbase-init.conf" -Force
+Copy-Item -Path "$PSScriptRoot\cloudbase-init-unattend.conf" -Destination "$directory\conf\cloudbase-init-unattend.conf" -Force
+if (Test-Path -Path "$PSScriptRoot\transom_boothook.py") {
+    Copy-Item -Path "$PSScriptRoot\transom_boothook.py" -Destination "$directory\Python\Lib\site-packages\transom_boothook.py" -Force
+}
+New-Item -ItemType Directory -Force -Path "$directory\LocalScripts" | Out-Null
+Copy-Item -Path "$PSScriptRoot\winrm-off.ps1" -Destination "$directory\LocalScripts\winrm-off.ps1" -Force
+Set-Service -Name 'cloudbase-init' -StartupType Automatic

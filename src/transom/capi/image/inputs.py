@@ -1,0 +1,32 @@
+"""What `transom capi image` is told."""
+
+import msgspec
+
+from transom.capi.inputs import DEFAULT_VERSION, Daemons, ProviderName
+
+
+class Download(msgspec.Struct, frozen=True):
+    """A file that the build takes from somewhere.
+
+    `variable` is its Packer variable, named as Kubernetes' image-builder names it; `checksum` that of its SHA-256. `check` says
+    how a file without one is checked: `published` (a checksum stands beside it at its source), `signature` (Authenticode), or
+    `given` (it is not used without one).
+    """
+
+    name: str
+    variable: str
+    url: str
+    checksum: str
+    check: str
+    file: str
+
+
+class ImageInputs(msgspec.Struct, frozen=True):
+    """The inputs; `variables` override any Packer variable, URLs and checksums among them."""
+
+    provider: ProviderName
+    windows: str = "2022"
+    kubernetes_version: str = DEFAULT_VERSION
+    daemons: Daemons = "hostprocess"
+    cni: str = "calico"
+    variables: dict[str, str] = {}
