@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Generic
 
+import aiohttp
 import httpx2
 import msgspec
 
 from transom.kube.connection import Connection
 from transom.kube.errors import ApiError, ConfigurationError, ConnectionFailed, Unreadable, status_error
+from transom.kube.exchange import Answer
 from transom.kube.objects import Metadata, T
 from transom.kube.resources import Resource
 
@@ -215,7 +217,6 @@ class Client:
     ) -> bytes:
         """One request; `seconds` include the retries of what the server refused unseen (429). Raises ApiError."""
         content = msgspec.json.encode(body) if body is not None else None
-        headers = {"Content-Type": content_type} if content is not None else None
         if self._permit is not None and method != "GET":
             seconds = min(seconds, self._permit())
         with _ApiErrors(f"{method} {path}"):
@@ -223,15 +224,24 @@ class Client:
                 for attempt in range(_MAX_RETRIES + 1):
                     if attempt and self._permit is not None and method != "GET":
                         self._permit()
-                    response = await self.connection.http.request(method, path, params=query, content=content, headers=headers)
-                    if response.is_success:
-                        return response.content
-                    error = _failure(response, response.content)
+                    answer = await self._exchange(method, path, query, content, content_type)
+                    if 200 <= answer.status < 300:
+                        return answer.body
+                    error = _error(answer.body, answer.status, _seconds(answer.retry_after))
                     wait = error.retry_after
-                    if response.status_code != 429 or wait is None or wait > _MAX_RETRY_AFTER or attempt == _MAX_RETRIES:
+                    if answer.status != 429 or wait is None or wait > _MAX_RETRY_AFTER or attempt == _MAX_RETRIES:
                         raise error
                     await asyncio.sleep(wait)
         raise AssertionError("unreachable")  # pragma: no cover
+
+    async def _exchange(
+        self, method: str, path: str, query: Mapping[str, str] | None, content: bytes | None, content_type: str
+    ) -> Answer:
+        if self.connection.exchange is not None:
+            return await self.connection.exchange.request(method, path, query, content, content_type)
+        headers = {"Content-Type": content_type} if content is not None else None
+        response = await self.connection.http.request(method, path, params=query, content=content, headers=headers)
+        return Answer(response.status_code, response.headers.get("Retry-After"), response.content)
 
 
 def _decoded(resource: Resource[T], body: bytes) -> T:
@@ -285,7 +295,7 @@ class _ApiErrors:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, TimeoutError | httpx2.TimeoutException):
             raise ConnectionFailed(f"{self._what}: no answer in time") from error
-        if isinstance(error, httpx2.HTTPError | httpx2.StreamError | OSError):
+        if isinstance(error, httpx2.HTTPError | httpx2.StreamError | aiohttp.ClientError | OSError):
             raise ConnectionFailed(f"{self._what}: {error or type(error).__name__}") from error
         if isinstance(error, ConfigurationError):
             raise ConnectionFailed(f"{self._what}: {error}") from error

@@ -19,6 +19,7 @@ from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig, SingleConfi
 from lightkube.core.exceptions import ConfigError
 
 from transom.kube.errors import ConfigurationError
+from transom.kube.exchange import Exchange
 
 USER_AGENT: Final = "transom"
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
@@ -31,16 +32,22 @@ _EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authenticati
 
 @dataclass(frozen=True)
 class Connection:
-    """A server and the client that reaches it. `namespace` is the context's own, `source` where the settings came from."""
+    """A server and the client that reaches it. `namespace` is the context's own, `source` where the settings came from.
+
+    Single requests go through `exchange` where there is one, watches through `http`.
+    """
 
     http: httpx2.AsyncClient
     server: str
     namespace: str
     source: str
+    exchange: Exchange | None = None
 
     async def close(self) -> None:
         """Close all connections."""
         await self.http.aclose()
+        if self.exchange is not None:
+            await self.exchange.close()
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Connection:
@@ -61,7 +68,9 @@ def connect(kubeconfig: str | None = None, context: str | None = None) -> Connec
         )
     except (ConfigError, OSError, ValueError) as error:
         raise ConfigurationError(f"{source}: {error}") from error
-    return Connection(http, config.cluster.server, config.namespace, source)
+    server = config.cluster.server
+    exchange = Exchange(http, server, arguments["verify"], arguments["auth"], proxy, _MAX_CONNECTIONS)
+    return Connection(http, server, config.namespace, source, exchange)
 
 
 def _configuration(kubeconfig: str | None, context: str | None) -> tuple[SingleConfig, str]:

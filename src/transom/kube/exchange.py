@@ -1,0 +1,93 @@
+"""One request and its whole answer, by aiohttp: at a thousand objects the client library's own path costs more than the server.
+
+What decides where a request goes, whom it trusts and who asks is the library's: the same TLS context, the same authentication.
+"""
+
+import ssl
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlencode
+
+import aiohttp
+import httpx2
+import msgspec
+from yarl import URL
+
+_CONNECT_SECONDS: Final = 10.0
+_UNAUTHORIZED: Final = 401
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the server said."""
+
+    status: int
+    retry_after: str | None
+    body: bytes
+
+    def __repr__(self) -> str:
+        return f"Answer({self.status})"
+
+
+class Exchange:
+    """The way to one server, with connections that are kept. `http` gives the headers that every request has."""
+
+    def __init__(
+        self,
+        http: httpx2.AsyncClient,
+        server: str,
+        context: ssl.SSLContext,
+        auth: httpx2.Auth | None,
+        proxy: str | None,
+        connections: int,
+    ) -> None:
+        self._http = http
+        self._server = server.rstrip("/")
+        self._context = context
+        self._auth = auth
+        self._proxy = proxy
+        self._connections = connections
+        self._session: aiohttp.ClientSession | None = None
+
+    async def request(
+        self, method: str, path: str, query: Mapping[str, str] | None, content: bytes | None, content_type: str
+    ) -> Answer:
+        """One request; of a token that is refused a newer one is tried. Raises aiohttp.ClientError, OSError, TimeoutError."""
+        url = URL(f"{self._server}{path}{'?' + urlencode(query) if query else ''}", encoded=True)
+        headers = dict(self._http.headers)
+        headers.pop("accept-encoding", None)
+        if content is not None:
+            headers["Content-Type"] = content_type
+        if self._auth is None:
+            return await self._send(method, url, content, headers)
+        # the library's authentication works on a request of its own kind
+        flow = self._auth.async_auth_flow(httpx2.Request(method, self._server))
+        try:
+            asked = await anext(flow)
+            while True:
+                authorization = asked.headers.get("Authorization")
+                if authorization is not None:
+                    headers["Authorization"] = authorization
+                answer = await self._send(method, url, content, headers)
+                if answer.status != _UNAUTHORIZED:
+                    return answer
+                try:
+                    asked = await flow.asend(httpx2.Response(answer.status))
+                except StopAsyncIteration:
+                    return answer
+        finally:
+            await flow.aclose()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _send(self, method: str, url: URL, content: bytes | None, headers: Mapping[str, str]) -> Answer:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(ssl=self._context, limit=self._connections, keepalive_timeout=60)
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
+        async with self._session.request(
+            method, url, data=content, headers=headers, proxy=self._proxy, allow_redirects=False
+        ) as response:
+            return Answer(response.status, response.headers.get("Retry-After"), await response.read())
