@@ -31,8 +31,9 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.simulator import Simulator
 from transom.windows import ledger
+from transom.windows.installation import Place
 from transom.windows.registry import sz
-from transom.windows.worker import Facts, Waiting
+from transom.windows.worker import Artifact, Facts, Waiting
 
 URL = "http://alice:hunter2%25%5E@proxy.x:3128"
 EGRESS = Egress(Secret(URL), Secret(URL), ".svc")
@@ -57,6 +58,11 @@ async def host(request: pytest.FixtureRequest) -> AsyncIterator[BareHost]:
 async def simulated() -> AsyncIterator[Simulated]:
     async with Simulator() as simulator:
         yield Simulated(simulator, await simulator.add_host("WIN-B", services={}))
+
+
+def staged(artifact: Artifact) -> str:
+    """Where kubelet.exe lies while it is being sent."""
+    return rf"C:\ProgramData\Transom\{Place(KUBELET, artifact.sha256, artifact.size).staged}.part"
 
 
 class Operator:
@@ -88,7 +94,7 @@ class Operator:
         self.facts = Facts(node=NODE, provided={"bootstrap-kubeconfig": None})
 
 
-async def test_from_a_bare_host_to_services_that_run(host: BareHost, tmp_path: Path) -> None:
+async def test_from_a_bare_host_to_services_that_run_and_to_the_next_version(host: BareHost, tmp_path: Path) -> None:
     operator = Operator(host, tmp_path)
     host.mark()
     result = await operator.configure()
@@ -117,14 +123,8 @@ async def test_from_a_bare_host_to_services_that_run(host: BareHost, tmp_path: P
     assert len(host.environments("kubelet")) == 1, "the removal of a file that has served restarts nobody"
     assert host.content(r"C:\k\bootstrap.kubeconfig") is None
     assert "HTTP_PROXY" not in host.environments("kube-proxy")[0]
-    assert "hunter2" not in host.asked() and "hunter2" not in repr(result)
 
-
-async def test_an_upgrade_sends_and_restarts_what_differs(host: BareHost, tmp_path: Path) -> None:
-    operator = Operator(host, tmp_path)
-    await operator.configure()
-    operator.joined()
-    await operator.configure()
+    # an upgrade sends and restarts what differs, and who depends on it
     before = {name: len(host.environments(name)) for name in SERVICES}
     operator.payload = host.payload(tmp_path / "payload", "1.0.1", kubelet=b"new")
     result = await operator.reached()
@@ -134,45 +134,50 @@ async def test_an_upgrade_sends_and_restarts_what_differs(host: BareHost, tmp_pa
     assert {name: after[name] - before[name] for name in SERVICES} == {"containerd": 0, "kubelet": 1, "kube-proxy": 1}
     assert host.running() == set(SERVICES)
     assert result.after is not None and ledger.read(result.after.registry).installed.payload == "1.0.1"
+    assert "hunter2" not in host.asked() and "hunter2" not in repr(result)
 
 
-async def test_what_somebody_changed_is_put_right(host: BareHost, tmp_path: Path) -> None:
-    operator = Operator(host, tmp_path)
+@pytest.mark.server
+async def test_what_somebody_changed_is_put_right(simulated: Simulated, tmp_path: Path) -> None:
+    operator = Operator(simulated, tmp_path)
     await operator.configure()
-    host.put(r"C:\k\kubelet.yaml", b"nodeIP: elsewhere")
+    simulated.put(r"C:\k\kubelet.yaml", b"nodeIP: elsewhere")
     result = await operator.reached()
     assert [(s.target, s.reason) for s in result.plan.steps if s.kind == "file"] == [
         (r"C:\k\kubelet.yaml", "drift: somebody else changed it")
     ]
-    assert len(host.environments("kubelet")) == 2 and len(host.environments("containerd")) == 1
+    assert len(simulated.environments("kubelet")) == 2 and len(simulated.environments("containerd")) == 1
 
 
-async def test_a_file_that_was_there_before_is_kept_beside(host: BareHost, tmp_path: Path) -> None:
-    host.put(r"C:\k\kubelet.yaml", b"theirs")
-    await Operator(host, tmp_path).reached()
-    assert host.content(r"C:\k\kubelet.yaml.transom-before") == b"theirs"
+@pytest.mark.server
+async def test_a_file_that_was_there_before_is_kept_beside(simulated: Simulated, tmp_path: Path) -> None:
+    simulated.put(r"C:\k\kubelet.yaml", b"theirs")
+    await Operator(simulated, tmp_path).reached()
+    assert simulated.content(r"C:\k\kubelet.yaml.transom-before") == b"theirs"
 
 
-async def test_a_half_sent_or_damaged_file_is_never_used(host: BareHost, tmp_path: Path) -> None:
-    operator = Operator(host, tmp_path)
+@pytest.mark.server
+async def test_a_half_sent_or_damaged_file_is_never_used(simulated: Simulated, tmp_path: Path) -> None:
+    operator = Operator(simulated, tmp_path)
     artifact = operator.payload.artifacts["bin/kubelet.exe"]
-    host.put(rf"C:\ProgramData\Transom\s-{artifact.sha256}.part", b"x" * (artifact.size - 5))
+    simulated.put(staged(artifact), b"x" * (artifact.size - 5))
     result = await operator.configure()
     assert isinstance(result.error, HashMismatch) and KUBELET in str(result.error)
-    assert host.content(KUBELET) is None and host.running() == set()
+    assert simulated.content(KUBELET) is None and simulated.running() == set()
     assert (await operator.configure()).error is None
-    assert host.running() == {"containerd", "kubelet"}
+    assert simulated.running() == {"containerd", "kubelet"}
 
 
-async def test_a_transfer_goes_on_where_it_was_cut(host: BareHost, tmp_path: Path) -> None:
-    operator = Operator(host, tmp_path)
+@pytest.mark.server
+async def test_a_transfer_goes_on_where_it_was_cut(simulated: Simulated, tmp_path: Path) -> None:
+    operator = Operator(simulated, tmp_path)
     artifact = operator.payload.artifacts["bin/kubelet.exe"]
     content = (operator.payload.path / "bin" / "kubelet.exe").read_bytes()
-    host.put(rf"C:\ProgramData\Transom\s-{artifact.sha256}.part", content[: artifact.size // 2])
+    simulated.put(staged(artifact), content[: artifact.size // 2])
     result = await operator.reached()
     assert result.plan is not None
     assert result.sent == sum(place.size for place in result.plan.install.place) - artifact.size // 2
-    assert host.content(KUBELET) == content
+    assert simulated.content(KUBELET) == content
 
 
 async def test_cut_anywhere_the_next_pass_converges(host: BareHost, tmp_path: Path) -> None:
@@ -275,6 +280,7 @@ class TestFaults:
 
     async def test_a_service_that_starts_and_dies(self, simulated: Simulated, tmp_path: Path) -> None:
         operator = Operator(simulated, tmp_path)
+
         def died(line: str) -> None:
             service = simulated.host.services.find("kubelet")
             if "export" in line and "ledger" in line and service is not None and service.starts:

@@ -68,7 +68,7 @@ async def carry_out(
     if plan.edits:
         files.append(Script("change.reg", reg.render(plan.edits)))
     files += install_script.files(plan)
-    files += [Script(f"fetch-{number}.txt", fetch.reveal().encode()) for number, fetch in enumerate(fetches)]
+    files += _fetch_files(fetches)
     await _put(directory, name, files)
     try:
         permit()
@@ -88,6 +88,19 @@ async def carry_out(
     boot = tuple(word for text in result.values("mustboot") for word in text.split())
     trouble = result.trouble(plan, patience)
     return Change(found.state(questions), result.values("restarted"), trouble, result.fetched(), boot)
+
+
+async def fetch(directory: Directory, fetches: Sequence[Secret]) -> tuple[Fetched, ...] | None:
+    """What the host fetches now, without a change: one exec channel. None where it has no curl.exe. Raises HostError."""
+    name = f"p-{directory.owner.tag}-{secrets.token_hex(4)}"
+    await _put(directory, name, (script.fetch(name, len(fetches)), *_fetch_files(fetches)))
+    ended = await directory.transport.run(local(name, "fetch.cmd"))
+    await directory.remove(name)
+    return _Result("\n".join(ended.lines).encode()).fetched()
+
+
+def _fetch_files(fetches: Sequence[Secret]) -> list[Script]:
+    return [Script(f"fetch-{number}.txt", fetch.reveal().encode()) for number, fetch in enumerate(fetches)]
 
 
 async def _put(directory: Directory, name: str, files: Sequence[Script]) -> None:

@@ -1,7 +1,7 @@
 """Send the files that a plan places: staged under a name of their own, resumed where a transfer was cut, a part at a time.
 
-A staged file is `s-<sha256>` in the base directory, `s-<sha256>.part` until all of it is there. The script that places it
-compares its hash; its size and its time are set here, and say in later passes that nobody changed it.
+A staged file is `Place.staged` in the base directory, with `.part` behind it until all of it is there. The script that places
+it compares its hash; its size and its time are set here, and say in later passes that nobody changed it.
 """
 
 import asyncio
@@ -32,11 +32,6 @@ class Progress(msgspec.Struct, frozen=True):
 Report = Callable[[Progress], object]
 
 
-def staged(sha256: str) -> str:
-    """The name of a file that was sent and is not yet in its place."""
-    return f"s-{sha256}"
-
-
 class Delivery:
     """The transfer of a plan's files over one transport. `sent` counts the bytes that went over the connection."""
 
@@ -49,10 +44,10 @@ class Delivery:
         """See that every file is staged on the host, whole. Raises HostError; what was sent until then is used next time."""
         if not places:
             return
-        wanted = {place.sha256: place for place in places}
+        wanted = {place.staged: place for place in places}
         names = await self._directory.transport.names(remote())
         await self._sweep(names, set(wanted))
-        missing = [place for place in wanted.values() if staged(place.sha256) not in names]
+        missing = [place for name, place in wanted.items() if name not in names]
         self._total = sum(place.size for place in missing)
         small = [place for place in missing if place.size <= _SMALL]
         gate = asyncio.Semaphore(_SIDE_BY_SIDE)
@@ -74,12 +69,12 @@ class Delivery:
 
     async def _sweep(self, names: Sequence[str], wanted: set[str]) -> None:
         """Remove what an earlier payload left half-sent."""
-        old = [n for n in names if n.startswith("s-") and n.removeprefix("s-").removesuffix(".part") not in wanted]
+        old = [n for n in names if n.startswith("s-") and n.removesuffix(".part") not in wanted]
         for name in old:
             await self._directory.transport.remove(remote(name))
 
     async def _send(self, place: Place) -> None:
-        transport, part = self._directory.transport, remote(f"{staged(place.sha256)}.part")
+        transport, part = self._directory.transport, remote(f"{place.staged}.part")
         found = await transport.look(part)
         offset = found.size if found is not None and found.size <= place.size else 0
         self._done += offset
@@ -91,7 +86,7 @@ class Delivery:
         if held is None or held.size != place.size or held.modified != stamp(place.sha256):
             await transport.remove(part)
             raise FileRefused(f"{place.path} is not whole on the host after it was sent (is the disk full?)")
-        await self._directory.rename(f"{staged(place.sha256)}.part", staged(place.sha256))
+        await self._directory.rename(f"{place.staged}.part", place.staged)
 
     async def _chunks(self, place: Place, offset: int) -> AsyncIterator[bytes]:
         async for chunk in self._source(place, offset):

@@ -20,11 +20,10 @@ _AT_END = re.compile(r"(\\+)\Z")
 
 def work_blocks(plan: Plan) -> dict[str, str]:
     """What is done while the script holds the host and before anything is stopped."""
-    hashes = {place.sha256: None for place in plan.install.place}
-    checks = "\n".join(f"call :verify {sha256}" for sha256 in hashes)
+    checks = "\n".join(f"call :verify {place.staged} {place.sha256}" for place in plan.install.place)
     return {
-        "VERIFY": filled("verify.cmd", {"CHECKS": checks}) if hashes else "",
-        "VERIFYING": template("verifying.cmd") if hashes else "",
+        "VERIFY": filled("verify.cmd", {"CHECKS": checks}) if checks else "",
+        "VERIFYING": template("verifying.cmd") if checks else "",
         "PREPARE": filled("prepare.cmd", {"STEPS": "\n".join(_preparations(plan.prepare))}) if plan.prepare else "",
         "PREPARING": template("preparing.cmd") if plan.prepare else "",
     }
@@ -73,7 +72,7 @@ def _steps(install: Install) -> Iterator[str]:
     for removal in install.remove:
         yield f"call :remove {_path(removal.path)} {'back' if removal.back else '-'}"
     for place in install.place:
-        yield f"call :place {place.sha256} {_path(place.path)} {'aside' if place.aside else '-'}"
+        yield f"call :place {place.staged} {_path(place.path)} {'aside' if place.aside else '-'}"
     numbered = list(enumerate((*install.create, *install.configure)))
     for number, configuration in numbered:
         step = "create" if number < len(install.create) else "configure"

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from transom.hosts.answers import merged
-from transom.hosts.change import carry_out
+from transom.hosts.change import carry_out, fetch
 from transom.hosts.connection import Access, Timeouts
 from transom.hosts.directory import Directory
 from transom.hosts.errors import Held, HostError, NotConverged, PassTimedOut, Unreadable
@@ -62,7 +62,7 @@ class PassResult(msgspec.Struct, frozen=True):
     waiting: bool = False
     """Whether there was something to do, and it was not the host's turn."""
     fetched: tuple[Fetched, ...] | None = ()
-    """What the host fetched after the change; None where it has no curl.exe."""
+    """What the host fetched, where it was asked to; None where it has no curl.exe."""
 
     @property
     def result(self) -> Literal["unchanged", "changed", "failed"]:
@@ -82,15 +82,17 @@ async def converge(
     missing: Missing,
     dry_run: bool = False,
     fetches: Sequence[Secret] = (),
+    fetch_anyway: bool = False,
     admit: Callable[[], bool] = lambda: True,
 ) -> PassResult:
     """Make the host what the planner wants over a connection of its own; every trouble of the host is in the result.
 
-    After a change the host tries the `fetches` (files for `curl.exe -K`). `admit` is asked before a change: where it says no,
-    nothing is changed.
+    After a change, or with `fetch_anyway`, the host tries the `fetches` (files for `curl.exe -K`). `admit` is asked before a
+    change: where it says no, nothing is changed.
     """
     begun = time.monotonic()
     work = _Pass(settings, questions, planner, missing, admit=(lambda: False) if dry_run else admit, fetches=fetches)
+    work.fetch_anyway = fetch_anyway
     error: HostError | None = None
     try:
         with claimed(settings, access, needed=not dry_run) as alone:
@@ -153,6 +155,7 @@ class _Pass:
     ) -> None:
         self._settings, self._questions = settings, questions
         self._planner, self._missing, self._admit, self._fetches = planner, missing, admit, fetches
+        self.fetch_anyway = False
         self.result = PassResult()
 
     async def run(self, transport: Transport, *, alone: bool) -> None:
@@ -176,6 +179,8 @@ class _Pass:
         self._note(plan=plan)
         if not plan or not self._admit():
             self._note(waiting=bool(plan))
+            if not plan and self.fetch_anyway and self._fetches:
+                self._note(fetched=await fetch(directory, self._fetches))
             await leave(directory, state)
             return
         self._note(begun=True)

@@ -133,12 +133,21 @@ def change(
             "WAIT": str(patience.total(plan)),
             "IMPORT": template("import.cmd") if plan.edits else "",
             "JOB": handing_over,
-            "FETCHING": filled("fetch.cmd", {"MARK": MARK, "FETCHES": _fetches(fetches)}) if fetches else "",
+            "FETCHING": _fetching(fetches),
             "RESTARTING": filled("job.cmd", _restarts(plan, actual, patience) | job_blocks(plan, pass_id)) if restarts else "",
             **work_blocks(plan),
         },
     )
     return Script("change.cmd", content)
+
+
+def fetch(directory: str, fetches: int) -> Script:
+    """The script that tries the fetches in `directory` of the base directory, and prints what became of them."""
+    return Script("fetch.cmd", render("fetch-alone.cmd", {"PASS": directory, "FETCHING": _fetching(fetches)}))
+
+
+def _fetching(count: int) -> str:
+    return filled("fetch.cmd", {"MARK": MARK, "FETCHES": _fetches(count)}) if count else ""
 
 
 def _fetches(count: int) -> str:

@@ -5,6 +5,7 @@ else's is kept beside ours and comes back. What is about to be made stands in th
 leaves the ledger after it was seen to be gone.
 """
 
+import hashlib
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -26,6 +27,11 @@ class Place(msgspec.Struct, frozen=True):
     sha256: str
     size: int
     aside: bool = False
+
+    @property
+    def staged(self) -> str:
+        """A name of its own until it has its place: files of one content are moved each by itself."""
+        return f"s-{hashlib.sha256(f'{self.path.casefold()} {self.sha256}'.encode()).hexdigest()}"
 
 
 class Removal(msgspec.Struct, frozen=True):

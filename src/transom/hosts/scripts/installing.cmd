@@ -25,9 +25,9 @@ exit /b 0
 set "UNWELL=1"
 exit /b 0
 
-rem %1 hash, %2 path, %3 aside: what was there before the first time is kept
+rem %1 the file that was sent, %2 path, %3 aside: what was there before the first time is kept
 :place
-set "STAGED=%BASE%\s-%~1"
+set "STAGED=%BASE%\%~1"
 if not exist "%~2" goto free
 if not "%~3"=="aside" goto old
 if exist "%~2.transom-before" goto old
