@@ -252,13 +252,16 @@ class _Maker:
         counted = user_data.size(text, limit)
         if counted > limit.most and not self._inputs.secret_store:
             how = ("gzipped" if limit.gzip else "") + ("in base64" if limit.base64 else "")
-            largest = max(entries.files, key=lambda file: len(file.content) + self._length(file))
+            largest = max(entries.files, key=lambda file: len(file.content) + self._length(file)).path
+            smaller = "put it into the image"
+            if largest == windows_proxy.PROXY_REG:
+                smaller = "it holds the trusted CAs: trust fewer, or put them into the image and take them out of trustedCA"
+            store = ", or give --secret-store" if self._provider.secret_stores else ""
             yield self._checks.finding(
                 "error",
                 ("files",),
                 f"the user data has {counted:,} bytes{' ' + how if how else ''}; {limit.source} ({limit.most:,}). "
-                f"The largest file is {largest.path}: put it into the image"
-                + (", or give --secret-store" if self._provider.secret_stores else ""),
+                f"The largest file is {largest}: {smaller}{store}",
             )
 
     def _length(self, file: File) -> int:
