@@ -3,7 +3,7 @@
 import base64
 import itertools
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -17,7 +17,7 @@ from tests.capi.settings import EGRESS, PASSWORD
 from lab import build, cloudbase
 from transom.capi import user_data, windows_proxy
 from transom.capi.checks import command_problems
-from transom.capi.inputs import InputFile, InputUser, ProviderName, WorkerInputs
+from transom.capi.inputs import ApiVersion, Cni, Daemons, InputFile, InputUser, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS
 from transom.capi.worker import CRI_SOCKET, POWERSHELL, Worker, make
 
@@ -49,6 +49,7 @@ USERS = st.lists(
     max_size=2,
     unique_by=lambda user: user[0],
 )
+MODES = [("hostprocess", "calico"), ("hostprocess", "flannel"), ("services", "calico"), ("wins", "none")]
 _NUMBERS = itertools.count(1)
 
 
@@ -165,6 +166,38 @@ def made_size(worker: Worker) -> int:
         for key, text in item["data"].items()
     }
     return len(user_data.of_spec(spec, texts))
+
+
+@pytest.mark.parametrize(("daemons", "cni"), MODES)
+@pytest.mark.parametrize("version", get_args(ApiVersion))
+def test_the_server_takes_the_objects_of_both_versions(
+    management: ControlPlane, version: ApiVersion, daemons: Daemons, cni: Cni
+) -> None:
+    inputs = WorkerInputs(
+        cluster="prod",
+        provider="aws",
+        name=f"{version}-{daemons}-{cni}",
+        machine_name_prefix="win",
+        api_version=version,
+        daemons=daemons,
+        cni=cni,
+        node_labels={"example.com/pool": "windows"},
+        users=(InputUser("operator", ("Administrators",), ("ssh-ed25519 AAAA a@b",)),),
+    )
+    worker = make(inputs)
+    put(management, worker)
+    assert [item["kind"] for item in worker.daemons].count("DaemonSet") == {"hostprocess": 2, "services": 0, "wins": 1}[daemons]
+    for item in worker.daemons:
+        group, _, kind_version = item["apiVersion"].rpartition("/")
+        start = f"/apis/{group}/{kind_version}" if group else f"/api/{kind_version}"
+        plural = "runtimeclasses" if item["kind"] == "RuntimeClass" else f"{item['kind'].lower()}s"
+        namespace = f"/namespaces/{item['metadata']['namespace']}" if "namespace" in item["metadata"] else ""
+        path = f"{start}{namespace}/{plural}?fieldValidation=Strict&dryRun=All"
+        made = json.loads(management.request("POST", path, item))
+        if daemons == "hostprocess" and item["kind"] == "DaemonSet":
+            spec = made["spec"]["template"]["spec"]
+            assert spec["securityContext"]["windowsOptions"] == {"hostProcess": True, "runAsUserName": "NT AUTHORITY\\SYSTEM"}
+            assert spec["hostNetwork"] is True
 
 
 def test_kubeadm_on_windows_takes_the_join_configuration(management: ControlPlane, cabpk: BootstrapProvider) -> None:
