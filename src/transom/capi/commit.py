@@ -4,11 +4,17 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.capi.identity import ID_LABEL
+from transom.capi import windows_proxy
+from transom.capi.identity import ID_LABEL, cluster_id, systemd_name
 from transom.capi.kubeadm import Entries
+from transom.capi.machine_files import linux_entries
+from transom.proxy.objects import Cluster
+from transom.proxy.settings import Egress
 
 _CONTROL_PLANE_SPEC: Final = "/spec/template/spec/kubeadmConfigSpec"
 _WORKER_SPEC: Final = "/spec/template/spec"
+LINUX_CLASSES: Final = ("<classes of Linux machines>",)
+WINDOWS_CLASSES: Final = ("<classes of Windows machines>",)
 _PLACEHOLDER: Final = "TRANSOM-CLUSTER-ID"
 _BY_NAME: Final = "{{ .builtin.cluster.name }}"
 _BY_LABEL: Final = f'{{{{ index .builtin.cluster.metadata.labels "{ID_LABEL}" }}}}'
@@ -22,6 +28,54 @@ def entries_as_objects(entries: Entries) -> dict[str, Any]:
         "postKubeadmCommands": list(entries.post),
     }
     return {key: value for key, value in parts.items() if value}
+
+
+def template_objects(cluster: Cluster, egress: Egress, version: str = "v1beta2") -> list[dict[str, Any]]:
+    """The parts of a cluster's control plane and of its Linux and Windows templates that are to be committed, as objects.
+
+    Their names are those of the cluster: the lists go into the objects that are there. Raises InvalidIdentity.
+    """
+    identity = cluster_id(cluster)
+    first, worker, windows = (entries_as_objects(one) for one in _entries(identity, egress))
+    if not worker:
+        return []
+    name, namespace = cluster.metadata.name, cluster.metadata.namespace or ""
+    bootstrap = f"bootstrap.cluster.x-k8s.io/{version}"
+    return [
+        {
+            "apiVersion": f"controlplane.cluster.x-k8s.io/{version}",
+            "kind": "KubeadmControlPlane",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"kubeadmConfigSpec": first},
+        },
+        *(
+            {
+                "apiVersion": bootstrap,
+                "kind": "KubeadmConfigTemplate",
+                "metadata": {"name": f"{name}-{system}", "namespace": namespace},
+                "spec": {"template": {"spec": lists}},
+            }
+            for system, lists in (("linux", worker), ("windows", windows))
+        ),
+    ]
+
+
+def class_patch_of(cluster: Cluster, egress: Egress) -> dict[str, Any] | None:
+    """`class_patch` for the class of a cluster; None where its machines get nothing. Raises InvalidIdentity."""
+    identity = cluster_id(cluster)
+    first, worker, windows = _entries(identity, egress)
+    if not worker.files:
+        return None
+    workers: dict[tuple[str, ...], Entries] = {LINUX_CLASSES: worker, WINDOWS_CLASSES: windows}
+    return class_patch(first, workers, identity, labelled=identity != cluster.metadata.name)
+
+
+def _entries(identity: str, egress: Egress) -> tuple[Entries, Entries, Entries]:
+    """Of the control plane, of a Linux worker and of a Windows worker."""
+    secret = systemd_name(identity)
+    worker = linux_entries(secret, egress)
+    windows = windows_proxy.entries(windows_proxy.secret_name(identity)) if worker.files else Entries()
+    return linux_entries(secret, egress, control_plane=True), worker, windows
 
 
 def class_patch(

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from transom.cli.output import ExitCode, Format, fail, print_data
@@ -12,6 +13,13 @@ if TYPE_CHECKING:
     from transom.proxy.objects import Cluster
     from transom.proxy.settings import Effective
     from transom.sources.objects import Objects
+
+
+class MachineTemplates(StrEnum):
+    """In which form the entries of machine templates are printed."""
+
+    ENTRIES = "entries"
+    CLUSTER_CLASS = "cluster-class"
 
 
 def fleet_objects(objects: "Objects", settings: "Effective") -> "Iterator[tuple[Cluster, tuple[FleetObject, ...]]]":
@@ -49,6 +57,27 @@ def app_references(objects: "Objects", settings: "Effective") -> Iterator[dict[s
             _warn(f"{app.kind}/{app.namespace}/{app.name} of spec.apps: no one Cluster in its namespace that it belongs to")
         else:
             yield references(app, cluster)
+
+
+def machine_templates(objects: "Objects", settings: "Effective", form: MachineTemplates) -> Iterator[dict[str, Any]]:
+    """For each cluster, what there is to commit where its templates, or its class, are kept in Git."""
+    from transom.capi.commit import class_patch_of, template_objects
+    from transom.capi.identity import InvalidIdentity
+    from transom.capi.objects import key_of
+
+    for cluster in objects.clusters:
+        egress = settings.clusters[key_of(cluster)]
+        if egress is None:
+            continue
+        try:
+            if form is MachineTemplates.ENTRIES:
+                yield from template_objects(cluster, egress)
+            elif (patch := class_patch_of(cluster, egress)) is not None:
+                name = f"<class of {cluster.metadata.name}>"
+                kind = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass", "metadata": {"name": name}}
+                yield {**kind, "spec": {"patches": [patch]}}
+        except InvalidIdentity as error:
+            _warn(f"{cluster.place.object}: {error}")
 
 
 def _warn(message: str) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, examine_or_fail
+from transom.cli.fleet import MachineTemplates, app_references
+from transom.cli.fleet import machine_templates as templates_to_commit
 from transom.cli.output import ExitCode, Format, fail, print_data
 
 if TYPE_CHECKING:
@@ -29,11 +31,16 @@ def render(
         str, typer.Option("--system-ca-file", metavar="FILE", help="The CAs to which a bundle that replaces a store is added.")
     ] = SYSTEM_CA_FILE,
     show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Show the values of Secrets.")] = False,
+    machine_templates: Annotated[
+        MachineTemplates | None,
+        typer.Option("--machine-templates", help="Print what to commit where templates, or a ClusterClass, are kept in Git."),
+    ] = None,
 ) -> None:
     """Print every object that Transom would produce; with --output-dir, write them and the hosts' registry files."""
     objects, examined = examine_or_fail(filename, namespace, context)
-    from transom.cli.fleet import app_references
-
+    if machine_templates is not None:
+        _print_machine_templates(list(templates_to_commit(objects, examined.settings, machine_templates)), output)
+        return
     rendered = list(_objects(objects, examined.settings, system_ca_file))
     references = list(app_references(objects, examined.settings))
     if output_dir is not None:
@@ -46,6 +53,14 @@ def render(
         if references:
             sys.stdout.write("# For Apps and HelmReleases that are there: `kubectl apply --server-side` adds these fields.\n")
             sys.stdout.write(_yaml(references))
+
+
+def _print_machine_templates(items: list[dict[str, Any]], output: Format) -> None:
+    if output is Format.JSON:
+        print_data({"apiVersion": "v1", "kind": "List", "items": items}, output)
+        return
+    sys.stdout.write("# Parts of objects, to be added to the lists of yours: they are not to be applied as they are.\n")
+    sys.stdout.write(_yaml(items))
 
 
 def _objects(objects: "Objects", settings: "Effective", system_ca_file: str) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.capi.commit import class_patch, entries_as_objects
+from transom.capi.commit import LINUX_CLASSES, WINDOWS_CLASSES, class_patch, entries_as_objects
 from transom.capi.identity import systemd_name
 from transom.capi.injection import on_windows
 from transom.capi.kubeadm import Entries, File
@@ -133,9 +133,8 @@ def _class_patch(found: ClusterMachines) -> dict[str, Any]:
     if len(by_system) == 1:
         workers = {("*",): next(iter(by_system.values()))}
     else:
-        workers = {
-            ("<classes of Windows machines>" if windows else "<other classes>",): by_system[windows] for windows in by_system
-        }
+        names = {True: WINDOWS_CLASSES, False: LINUX_CLASSES}
+        workers = {names[windows]: entries for windows, entries in by_system.items()}
     return class_patch(control_plane, workers, found.identity, labelled=found.identity != found.cluster[1])
 
 
