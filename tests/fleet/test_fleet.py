@@ -160,6 +160,20 @@ async def test_a_secret_that_somebody_deleted_comes_back_with_the_next_change(ma
         await management.until_data("Secret", SYSTEMD, "containerdProxy", "hunter2%%20new")
 
 
+async def test_a_machine_that_is_made_has_a_deleted_secret_put_back(management: Management) -> None:
+    await management.cluster()
+    await management.settings()
+    async with management.operator() as operator:
+        await management.until_objects(*ALL)
+        await management.settled(operator)
+        await management.client.delete(SECRETS, SYSTEMD, management.org)
+        metadata = {"name": "made", "namespace": management.org, "labels": {"cluster.x-k8s.io/cluster-name": "mycluster"}}
+        await management.put(
+            {"kind": "KubeadmConfigTemplate", "metadata": metadata, "spec": {"template": {"spec": {"format": "cloud-config"}}}}
+        )
+        await management.until_objects(*ALL)
+
+
 async def test_invalid_settings_leave_every_cluster_what_it_has(management: Management) -> None:
     await management.cluster()
     await management.settings()

@@ -32,6 +32,8 @@ from transom.sources.objects import ObjectReader
 _log: Final = structlog.get_logger("transom.fleet")
 VERIFY: Final = 600.0
 """Seconds between two readings of a cluster's Secrets."""
+VERIFY_AGAIN: Final = 30.0
+"""The least of them while machines are made and templates change."""
 CONFLICT_CHECK: Final = 60.0
 """Seconds until an object that is somebody else's is looked at again."""
 _SETTINGS_FIRST: Final = 1.0
@@ -56,6 +58,8 @@ class FleetController:
         self._keeper = Keeper(self._config_maps)
         self._passes: dict[Name, ClusterReport] = {}
         self._verify_at: dict[Name, float] = {}
+        self._verified: dict[Name, float] = {}
+        self._begun = False
         self._term: Term | None = None
         self._key = b""
         self._beginning = asyncio.Lock()
@@ -68,6 +72,7 @@ class FleetController:
         self._config_maps.subscribe(self._config_map_changed)
         self._apps.subscribe(self._app_changed)
         self._templates.subscribe(self._templates_changed)
+        self._begun = True
         self._settings.subscribe(self._settings_changed)
         self._settings.on_update(self._report_soon)
 
@@ -89,10 +94,9 @@ class FleetController:
     def _app_changed(self, _: Name, before: HeldApp | None, after: HeldApp | None) -> None:
         for app in (before, after):
             for place in fleet_apps.by_cluster(app) if app is not None else ():
-                namespace, identity = place.split("/")
-                self.queue.add((namespace, identity))
+                self.queue.add(_key_of(place))
             for place in fleet_apps.by_values(app) if app is not None else ():
-                namespace, name = place.split("/")
+                namespace, name = _key_of(place)
                 if name == values_name(identity := name.removesuffix(values_name(""))):
                     self.queue.add((namespace, identity))
 
@@ -105,13 +109,18 @@ class FleetController:
 
     def _templates_changed(self, cluster: Name) -> None:
         held = self._clusters.snapshot().get(cluster[1], cluster[0])
-        if held is not None:
-            self._add(held)
+        if held is None:
+            return
+        for place in _places(held) if self._begun else ():
+            # a machine that is being made waits for what somebody may have deleted
+            key = _key_of(place)
+            time = asyncio.get_running_loop().time()
+            self._verify_at[key] = min(self._verify_at.get(key, time), max(time, self._verified.get(key, 0.0) + VERIFY_AGAIN))
+        self._add(held)
 
     def _add(self, held: HeldCluster, after: float = 0.0) -> None:
         for place in _places(held):
-            namespace, identity = place.split("/")
-            self.queue.add((namespace, identity), after=after)
+            self.queue.add(_key_of(place), after=after)
 
     # --- one key
 
@@ -143,13 +152,16 @@ class FleetController:
         verify = time >= due
         kept = await self._keeper.keep(term.client, self._key, key, desired, verify=verify)
         conflicts = tuple(f"{one.kind} {one.namespace}/{one.name}" for one in kept if one.result == "foreign")
-        if written := [f"{one.kind} {one.name}" for one in kept if one.result not in ("unchanged", "foreign")]:
-            _log.info("written", objects=written)
+        for result in ("created", "applied", "deleted"):
+            if objects := [f"{one.kind} {one.name}" for one in kept if one.result == result]:
+                _log.info(result, objects=objects)
         if verify:
+            self._verified[key] = time
             self._verify_at[key] = due = time + VERIFY
         done = await self._inject(key, desired, term)
         if cluster is None:
             self._verify_at.pop(key, None)
+            self._verified.pop(key, None)
             self._note(key, None)
             return Outcome()
         self._note(key, ClusterReport(conflicts))
@@ -219,10 +231,9 @@ class FleetController:
         passes = {}
         for held in self._clusters.snapshot():
             for place in _places(held):
-                namespace, identity = place.split("/")
-                report = self._passes.get((namespace, identity))
+                report = self._passes.get(_key_of(place))
                 if report is not None:
-                    passes[namespace, held.metadata.name] = report
+                    passes[held.metadata.namespace or "", held.metadata.name] = report
         self._reports.put("fleet", fleet_status.verdicts(self._watched.objects(), newest.clusters, passes))
         return Outcome()
 
@@ -234,3 +245,8 @@ def _places(held: HeldCluster) -> Iterator[str]:
         # its settings' status says so
         return
     yield fleet_apps.place_of(held.metadata.namespace, identity)
+
+
+def _key_of(place: str) -> tuple[str, str]:
+    namespace, _, name = place.partition("/")
+    return namespace, name

@@ -1,0 +1,215 @@
+"""The fleet controller on a real API server: `python -m benchmarks.fleet [--clusters 1000]`.
+
+The API server and the operator are processes of their own. What was written, and how fast, is in the server's audit log. The
+bare loop applies the same objects with lightkube's AsyncClient, 16 at once, in a process of its own; both take turns.
+"""
+
+import argparse
+import asyncio
+import base64
+import itertools
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.operator import Operator, create
+from lab.control_plane import ControlPlane, free_ports
+
+from lab import cluster_api
+from transom.kube.client import Client
+from transom.kube.connection import connect
+from transom.kube.objects import Whole
+from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, SECRETS, Resource
+from transom.manifests.definitions import definitions
+from transom.manifests.roles import CONTROLLERS, roles
+
+NAMESPACE = "transom-system"
+ORGANIZATIONS = 20
+CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", True, Whole)
+SELECTOR = "app.kubernetes.io/managed-by=transom,giantswarm.io/cluster"
+AT_ONCE = 16
+
+
+def cluster(number: int) -> dict[str, Any]:
+    """A Cluster as a chart makes it, with the annotation that kubectl leaves."""
+    network = {"services": {"cidrBlocks": ["10.96.0.0/12"]}, "pods": {"cidrBlocks": [f"10.{number % 200}.0.0/16"]}}
+    metadata = {
+        "name": f"c{number:04}",
+        "namespace": f"org-{number % ORGANIZATIONS}",
+        "labels": {f"example.com/label-{index}": "x" * 20 for index in range(8)},
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "x" * 2000},
+    }
+    endpoint = {"host": f"10.200.{number // 250}.{number % 250}", "port": 6443}
+    spec = {"clusterNetwork": network | {"serviceDomain": "cluster.local"}, "controlPlaneEndpoint": endpoint}
+    return {"apiVersion": CLUSTERS.api_version, "kind": "Cluster", "metadata": metadata, "spec": spec}
+
+
+def settings(port: int) -> dict[str, Any]:
+    spec = {
+        "httpProxy": f"http://proxy.corp.example:{port}",
+        "httpsProxy": f"http://proxy.corp.example:{port}",
+        "noProxy": "172.16.0.0/16,internal.corpdomain.net,example.com",
+        "credentialsSecret": {"name": "egress-credentials"},
+    }
+    metadata = {"name": "cluster"}
+    return {"apiVersion": EGRESS_PROXIES.api_version, "kind": EGRESS_PROXIES.kind, "metadata": metadata, "spec": spec}
+
+
+def writes(plane: ControlPlane, since: int, agent: str) -> list[dict[str, Any]]:
+    """The requests by which a client changed something in the organizations' namespaces."""
+    verbs = ("create", "patch", "update", "delete")
+    return [
+        entry
+        for entry in itertools.islice(plane.audit(), since, None)
+        if entry["verb"] in verbs
+        and entry["stage"] == "ResponseComplete"
+        and (entry.get("objectRef") or {}).get("namespace", "").startswith("org-")
+        and entry["userAgent"].startswith(agent)
+    ]
+
+
+def rate(entries: list[dict[str, Any]]) -> float:
+    """Requests a second, from the first to the last."""
+    times = sorted(_seconds(entry["requestReceivedTimestamp"]) for entry in entries)
+    return (len(times) - 1) / (times[-1] - times[0])
+
+
+def _seconds(stamp: str) -> float:
+    from datetime import datetime
+
+    return datetime.fromisoformat(stamp).timestamp()
+
+
+async def quiet(plane: ControlPlane, least: int, since: int) -> list[dict[str, Any]]:
+    """Wait until the operator has written at least so much, and then nothing for three seconds."""
+    while True:
+        before = writes(plane, since, "transom")
+        await asyncio.sleep(3)
+        after = writes(plane, since, "transom")
+        if len(after) >= least and len(after) == len(before):
+            return after
+
+
+async def main(count: int) -> None:
+    with ControlPlane() as plane:
+        plane.apply(definitions())
+        cluster_api.define(plane)
+        connection = connect(str(plane.kubeconfig))
+        client = Client(connection)
+        await prepare(client, plane, count)
+        (port,) = free_ports(1, "127.0.0.1")
+        operator = Operator(plane, port)
+        began = time.monotonic()
+        operator.start("30m")
+        while not await operator.ready():
+            await asyncio.sleep(0.05)
+        print(f"ready after {time.monotonic() - began:.1f} s, {operator.cpu():.1f} s of CPU")
+        made = await quiet(plane, 3 * count, 0)
+        print(f"first: {len(made):,} objects at {rate(made):.0f}/s; RSS {operator.rss():.0f} MB; CPU {operator.cpu():.1f} s")
+        for turn, change in enumerate((3129, 3130, 3131)):
+            await one_change(client, plane, operator, change, count)
+            await one_loop(client, plane, turn)
+        print(f"RSS {operator.rss():.0f} MB after the load")
+        operator.stop()
+        since = sum(1 for _ in plane.audit())
+        # the bare loop's values are not those of the settings: put right first
+        operator.start("30m")
+        await quiet(plane, 0, since)
+        operator.stop()
+        since, began = sum(1 for _ in plane.audit()), time.monotonic()
+        operator.start("30m")
+        while not await operator.ready():
+            await asyncio.sleep(0.05)
+        ready = time.monotonic() - began
+        await asyncio.sleep(20)
+        again = writes(plane, since, "transom")
+        print(f"restart: ready after {ready:.1f} s, {len(again)} writes; RSS {operator.rss():.0f} MB")
+        operator.stop()
+        await connection.close()
+
+
+async def prepare(client: Client, plane: ControlPlane, count: int) -> None:
+    names = (NAMESPACE, *(f"org-{number}" for number in range(ORGANIZATIONS)))
+    await create(client, ((NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": one}}) for one in names))
+    plane.apply(list(roles(NAMESPACE, CONTROLLERS)))
+    data = {"username": "alice", "password": "hunter2%&+"}
+    encoded = {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "egress-credentials", "namespace": NAMESPACE}}
+    await create(client, [(SECRETS, secret | {"data": encoded}), (EGRESS_PROXIES, settings(3128))])
+    await create(client, ((CLUSTERS, cluster(number)) for number in range(count)))
+
+
+async def one_change(client: Client, plane: ControlPlane, operator: Operator, port: int, count: int) -> None:
+    """A new port of the base's proxy: the Secrets change, and the ConfigMaps that note what is in them."""
+    since, cpu = sum(1 for _ in plane.audit()), operator.cpu()
+    await client.patch(EGRESS_PROXIES, {"spec": settings(port)["spec"]}, "cluster")
+    made = await quiet(plane, 3 * count, since)
+    times = Counter((one["objectRef"]["resource"], one["objectRef"]["namespace"], one["objectRef"]["name"]) for one in made)
+    kinds = Counter(resource for resource, _, _ in times)
+    print(
+        f"change: {len(made):,} writes of {len(times):,} objects {dict(kinds)}, {sum(n > 1 for n in times.values())} by two; "
+        f"{rate(made):.0f}/s; CPU {operator.cpu() - cpu:.1f} s"
+    )
+
+
+async def one_loop(client: Client, plane: ControlPlane, turn: int) -> None:
+    """The same objects, applied by lightkube in a process of its own, with another value each."""
+    objects = [one for resource in (SECRETS, CONFIG_MAPS) for one in await _objects(client, resource, turn)]
+    file = plane.directory / "objects.json"
+    file.write_text(json.dumps(objects))
+    since = sum(1 for _ in plane.audit())
+    command = [sys.executable, "-m", "benchmarks.fleet", "--bare", str(file), "--kubeconfig", str(plane.kubeconfig)]
+    done = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    output, _ = await done.communicate()
+    made = writes(plane, since, "bare")
+    print(f"bare loop: {len(made):,} writes; {rate(made):.0f}/s; CPU {float(output):.1f} s")
+
+
+async def _objects(client: Client, resource: Resource[Whole], turn: int) -> list[dict[str, Any]]:
+    listing = await client.list_objects(resource, labels=SELECTOR)
+    return [dict(_bare(resource, one.value, turn)) for one in listing.items]
+
+
+def _bare(resource: Resource[Whole], value: dict[str, Any], turn: int) -> Iterator[tuple[str, Any]]:
+    meta = value["metadata"]
+    kept = {key: meta[key] for key in ("name", "namespace", "labels", "ownerReferences")}
+    # an annotation beside the data: applied objects change, and the operator's own fields stay
+    kept["annotations"] = {"benchmark": f"turn {turn}"}
+    yield from {"apiVersion": "v1", "kind": resource.kind, "metadata": kept, "data": value["data"]}.items()
+
+
+async def bare_loop(file: Path, kubeconfig: str) -> None:
+    """Apply all objects of a file, 16 at once; print the seconds of CPU that it took."""
+    import lightkube
+    from lightkube.resources.core_v1 import ConfigMap, Secret
+
+    config = lightkube.KubeConfig.from_file(kubeconfig)
+    client = lightkube.AsyncClient(config, field_manager="bare", trust_env=False)
+    client._client._client.headers["User-Agent"] = "bare"
+    kinds = {"Secret": Secret, "ConfigMap": ConfigMap}
+    waiting = iter([kinds[one["kind"]].from_dict(one) for one in json.loads(file.read_text())])
+    began = time.process_time()
+
+    async def work() -> None:
+        for item in waiting:
+            await client.apply(item, force=True)
+
+    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+    print(time.process_time() - began)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--clusters", type=int, default=1000)
+    parser.add_argument("--bare", type=Path)
+    parser.add_argument("--kubeconfig", default=os.devnull)
+    chosen = parser.parse_args()
+    if chosen.bare:
+        asyncio.run(bare_loop(chosen.bare, chosen.kubeconfig))
+    else:
+        asyncio.run(main(chosen.clusters))
