@@ -67,7 +67,7 @@ def test_the_roles_follow_the_controllers() -> None:
     egress, windows, both = verbs("egress"), verbs("windows"), verbs("egress, windows")
     assert egress | windows == both
     assert egress - windows == {("configmaps", "patch"), ("egressproxies/status", "patch")}
-    assert windows - egress == {("windowsinstances/status", "patch")}
+    assert windows - egress == {("windowsinstances/status", "patch"), ("secrets", "create")}
     assert not {verb for _, verb in both} & {"*", "delete", "deletecollection", "impersonate", "escalate", "bind"}
 
 

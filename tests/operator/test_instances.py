@@ -1,6 +1,10 @@
 """From objects in a real API server to hosts behind real SSH servers, and back into their status."""
 
 import asyncio
+import base64
+import hashlib
+import hmac
+from urllib.parse import quote
 
 import pytest
 from tests.operator.bundles import ISSUING, ROOT_1, ROOT_2, SHA1_1, SHA1_2, roots
@@ -8,6 +12,7 @@ from tests.operator.clusters import PASSWORD, PROXY, Cluster, environment, finge
 from tests.operator.stories import changes
 
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NODES, SECRETS, WINDOWS_INSTANCES
+from transom.windows.gathering import LEDGER
 
 pytestmark = pytest.mark.lab
 OTHER = "http://other.corp.example:3128"
@@ -238,3 +243,56 @@ async def heartbeat(cluster: Cluster, name: str, number: int) -> None:
         "lastHeartbeatTime": f"2026-11-21T10:00:{number:02}Z",
     }
     await cluster.merge(NODES, name, {"status": {"conditions": [condition]}}, "status")
+
+
+async def test_the_hash_in_a_status_has_a_key_that_no_host_knows(cluster: Cluster) -> None:
+    """Two hosts, one Secret; it lasts over the operator's life, and another one gives other hashes."""
+    hosts = [await cluster.simulator.add_host() for _ in range(2)]
+    await cluster.proxy(httpProxy=f"http://user:{quote(PASSWORD)}@proxy.corp.example:3128")
+    for number, host in enumerate(hosts):
+        await cluster.instance(f"win-{number}", host)
+
+    async def hashes() -> list[str]:
+        for number in range(2):
+            await cluster.until(f"win-{number}", ProxyApplied="True/Applied")
+        return [(await cluster.status(f"win-{number}"))["stateHash"] for number in range(2)]
+
+    async with cluster.operator():
+        first = await hashes()
+    held = (await cluster.client.get(SECRETS, "transom-hash-key", cluster.namespace)).value
+    assert len(base64.b64decode(held["data"]["key"])) == 32
+    assert held["immutable"] is True
+    top = hosts[0].registry.key(LEDGER)
+    assert top is not None
+    of_ledger = top.get("StateHash")
+    assert of_ledger is not None
+    assert of_ledger.text() != first[0]
+    key = base64.b64decode(held["data"]["key"])
+    assert hmac.new(key, of_ledger.text().encode(), hashlib.sha256).hexdigest()[:32] == first[0]
+
+    async with cluster.operator():
+        await until(lambda: all(host.traffic.connections > 1 for host in hosts))
+        assert await hashes() == first
+    await cluster.delete(SECRETS, "transom-hash-key")
+    async with cluster.operator():
+        async with asyncio.timeout(20):
+            while await hashes() == first:
+                await asyncio.sleep(0.05)
+
+
+async def test_a_status_does_not_go_to_another_instance_of_the_same_name(cluster: Cluster) -> None:
+    """The pass was begun for an instance that was deleted, and one of its name was made, before it ended."""
+    host = await cluster.simulator.add_host(time_scale=0.2)
+    host.services.get("containerd").stop_seconds = 10
+    await cluster.proxy(httpProxy=PROXY)
+    await cluster.instance("win-1", host)
+    async with cluster.operator():
+        await until(lambda: f"HTTP_PROXY={PROXY}" in environment(host, "containerd"))
+        await cluster.delete(WINDOWS_INSTANCES, "win-1")
+        await cluster.instance("win-1", host, paused=True)
+        await cluster.until("win-1", Configured="Unknown/Paused")
+        await until(lambda: len(host.starts("containerd")) == 2)
+        await asyncio.sleep(0.5)
+        found = await cluster.conditions("win-1")
+    assert found["Configured"] == ("Unknown", "Paused")
+    assert found["ProxyApplied"][1] == "NotChecked"

@@ -11,6 +11,7 @@ import structlog
 
 from transom.controllers import status
 from transom.controllers.controller import Outcome
+from transom.controllers.hash_key import HashKey
 from transom.controllers.hosts import Target, one_pass
 from transom.controllers.kept import ADOPT, INSTANCES, MANAGED_BY_WMCO, HeldInstance, HostNode
 from transom.controllers.options import Pace
@@ -83,6 +84,7 @@ class WindowsController:
         self._done: dict[Name, Egress] = {}
         """What each host was brought to, as far as this process knows: other settings than these will change it."""
         self._written: dict[Name, tuple[str | None, HeldInstance]] = {}
+        self._hash_key = HashKey(watched)
         self.queue: KeyQueue[Name] = KeyQueue()
 
     def begin(self) -> None:
@@ -173,7 +175,7 @@ class WindowsController:
             "nodeName": name or (state.computer_name.lower() if state else None),
             "hostKeyFingerprint": host_keys.recorded,
             "osVersion": state.os_version if state else None,
-            "stateHash": state_hash(state),
+            "stateHash": await self._state_hash(state, term),
             "lastChecked": status.timestamp(self._now()) if found.before is not None else None,
         }
         outcome = await self._conclude(case, node, found, verdicts, fields, term)
@@ -269,6 +271,11 @@ class WindowsController:
         if name and (node := nodes.get(name.lower())) is not None:
             return node
         return next(iter(nodes.by("address", instance.spec.address.casefold())), None)
+
+    async def _state_hash(self, state: HostState | None, term: Term) -> str | None:
+        """The host's own hash lies beside its salt: what stands in the API has a key that the host does not know."""
+        of_ledger = _hash_of_ledger(state)
+        return await self._hash_key.digest(of_ledger, term) if of_ledger else None
 
     # --- what people see
 
@@ -390,8 +397,7 @@ def managed_message(node: HostNode) -> str:
     )
 
 
-def state_hash(state: HostState | None) -> str | None:
-    """The hash of the state last applied, as the host's ledger has it."""
+def _hash_of_ledger(state: HostState | None) -> str | None:
     if state is None:
         return None
     try:

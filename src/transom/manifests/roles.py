@@ -56,7 +56,14 @@ _GRANTS: Final[Mapping[str, Grants]] = {
         own=(TELL,),
         default=(TELL,),
     ),
-    "windows": Grants(own=(rule("transom.dev", ["windowsinstances/status"], ["patch"]), TELL)),
+    "windows": Grants(
+        own=(
+            rule("transom.dev", ["windowsinstances/status"], ["patch"]),
+            # the key of the hashes in a status
+            rule("", ["secrets"], ["create"]),
+            TELL,
+        )
+    ),
     "fleet": Grants(
         everywhere=(
             rule("", ["secrets"], ["get", "create", "patch", "delete"]),
