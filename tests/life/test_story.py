@@ -6,11 +6,11 @@ import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import asyncssh
 import pytest
 import yaml
 from lab.control_plane import ControlPlane
 from lab.egress import Egress
+from lab.kubernetes import ControlPlaneError
 from lab.machine import Machine
 from tests.life.conftest import API_NAME, PASSWORD
 from tests.operator.installation import Installation, environment, followed, roots
@@ -51,9 +51,8 @@ async def three(installed: Installation, make: MakeMachine) -> dict[str, Machine
     machines = [await asyncio.to_thread(make, name) for name in NAMES]
     first, second, third = machines
     await installed.key(first.ssh.key)
-    public = asyncssh.read_private_key(str(first.ssh.key)).export_public_key().decode()
     for machine in (second, third):
-        machine.ssh.authorize(public)
+        machine.ssh.share_key(first.ssh.key)
         await asyncio.to_thread(machine.ssh.restart)
     await asyncio.to_thread(openshift.define, installed.control_plane, openshift.MACHINE_API)
     await openshift_machine(installed, first)
@@ -83,11 +82,21 @@ async def node(installed: Installation, name: str) -> dict[str, Any]:
 async def joined(installed: Installation, instances: dict[str, Machine]) -> None:
     """Until each is a Ready node whose kube-proxy runs; the test is OVN-Kubernetes, which gives nodes their subnets."""
     for name in instances:
-        await installed.until_row(name, nodeready="True")
+        await until(installed, name, "create")
+        await until(installed, name, "condition=NodeReady")
     for number, name in enumerate(NAMES):
         await installed.kubectl("annotate", "node", name.lower(), f"{SUBNET}=10.132.{number}.0/24")
     for name in instances:
-        await installed.until_row(name, configured="True", nodeready="True")
+        await until(installed, name, "condition=Configured")
+        await until(installed, name, "condition=NodeReady")
+
+
+async def until(installed: Installation, name: str, what: str) -> None:
+    """Wait for a condition of an instance, as people do."""
+    try:
+        await installed.kubectl("wait", f"--for={what}", f"windowsinstance/{name}", "-n", installed.namespace, "--timeout=240s")
+    except ControlPlaneError as error:
+        raise AssertionError(f"{error}\n{await installed.describe('windowsinstance', name)}") from None
 
 
 def right(found: dict[str, Any], instance: str) -> None:

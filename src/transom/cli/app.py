@@ -11,6 +11,7 @@ from transom.cli.demo import demo
 from transom.cli.facts import facts
 from transom.cli.manifests import manifests
 from transom.cli.no_proxy import no_proxy
+from transom.cli.payload import payload
 from transom.cli.pods import pods
 from transom.cli.render import render
 from transom.cli.run import run as run_operator
@@ -58,6 +59,7 @@ app.add_typer(capi, name="capi")
 app.add_typer(trust, name="trust")
 app.add_typer(no_proxy, name="no-proxy")
 app.add_typer(pods, name="pods")
+app.add_typer(payload, name="payload")
 
 
 def run() -> None:

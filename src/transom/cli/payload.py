@@ -1,0 +1,125 @@
+"""`transom payload`: what a Windows worker is made of, as a directory."""
+
+import asyncio
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transom.cli.output import ExitCode, fail
+
+if TYPE_CHECKING:
+    from transom.sources.payload import PayloadError
+    from transom.windows.payload import Payload
+
+payload = typer.Typer(
+    help="The payload of Windows workers: a directory that `transom run --payload` reads.", no_args_is_help=True
+)
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The payload's directory.")]
+
+
+@payload.command()
+def schema() -> None:
+    """Print the JSON Schema of payload.yaml."""
+    from transom.windows.payload_schema import payload_schema
+
+    sys.stdout.write(json.dumps(payload_schema(), indent=2) + "\n")
+
+
+@payload.command()
+def default(
+    directory: Annotated[
+        Path | None, typer.Option("--output-dir", metavar="DIR", help="Write it and its scripts there.")
+    ] = None,
+) -> None:
+    """Print the payload.yaml that is shipped, for OpenShift with OVN-Kubernetes."""
+    import importlib.resources
+
+    shipped = importlib.resources.files("transom.payloads") / "openshift"
+    if directory is None:
+        sys.stdout.write((shipped / "payload.yaml").read_text("utf-8"))
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    for file in shipped.iterdir():
+        (directory / file.name).write_bytes(file.read_bytes())
+
+
+@payload.command()
+def build(
+    directory: Directory,
+    files: Annotated[
+        Path | None, typer.Option("--from", metavar="DIR", help="Where the files lie that payload.yaml names with `source`.")
+    ] = None,
+) -> None:
+    """Complete a directory that has a payload.yaml: copy its files, fetch its URLs, and check every hash.
+
+    URLs are fetched through HTTPS_PROXY. What is there already, with its hash, is left as it is.
+    """
+    from transom.downloads import DownloadError
+    from transom.sources.payload import FILE, PayloadError, read_payload
+
+    try:
+        found = read_payload((directory / FILE).read_bytes(), str(directory / FILE))
+        if files is not None:
+            _copy(found, files, directory)
+        asyncio.run(_fetch(found, directory))
+        _check(directory)
+    except PayloadError as error:
+        _show(error)
+        raise typer.Exit(ExitCode.INVALID) from None
+    except (DownloadError, OSError) as error:
+        fail(str(error), ExitCode.NOT_DONE)
+
+
+@payload.command()
+def check(directory: Directory) -> None:
+    """Read a payload as the operator does: payload.yaml, every file, every hash."""
+    from transom.sources.payload import PayloadError
+
+    try:
+        _check(directory)
+    except PayloadError as error:
+        _show(error)
+        raise typer.Exit(ExitCode.INVALID) from None
+
+
+def _copy(found: "Payload", source: Path, directory: Path) -> None:
+    for name in {file.source for file in found.files if file.source} | {v.script for v in found.variables if v.script}:
+        if (source / name).is_file():
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / name, directory / name)
+
+
+async def _fetch(found: "Payload", directory: Path) -> None:
+    import aiohttp
+
+    from transom.downloads import download
+    from transom.hosts.payload_directory import downloaded
+
+    wanted = {file.url: file.sha256 for file in found.files if file.url}
+    missing = {url: sha256 for url, sha256 in wanted.items() if not downloaded(directory, sha256).exists()}
+    async with aiohttp.ClientSession(trust_env=True) as session:
+        for url, sha256 in missing.items():
+            sys.stderr.write(f"{url}\n")
+            await download(session, url, sha256, downloaded(directory, sha256))
+
+
+def _check(directory: Path) -> None:
+    from transom.hosts.payload_directory import PayloadDirectory
+
+    opened = PayloadDirectory.open(directory)
+    size = sum(artifact.size for artifact in opened.artifacts.values())
+    found = opened.payload
+    sys.stdout.write(
+        f"payload {found.version}, Kubernetes {found.kubernetes}: {len(found.services)} services, {len(found.files)} files, "
+        f"{size / 1e6:.1f} MB\n"
+    )
+
+
+def _show(error: "PayloadError") -> None:
+    for finding in error.findings:
+        place = finding.file + (f":{finding.line}:{finding.column}" if finding.line else "")
+        sys.stderr.write(f"{place}: {finding.field + ': ' if finding.field else ''}{finding.message}\n")
