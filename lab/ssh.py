@@ -57,6 +57,13 @@ class SSH:
         )
         self._settings.write_bytes(msgspec.json.encode(settings, enc_hook=str))
 
+    def share_key(self, other: Path) -> None:
+        """Be opened by the key of another machine; it holds from the next start of the server."""
+        self.key.write_bytes(other.read_bytes())
+        settings = msgspec.json.decode(self._settings.read_bytes())
+        settings["authorized_keys"] = asyncssh.read_private_key(str(other)).export_public_key().decode()
+        self._settings.write_bytes(msgspec.json.encode(settings))
+
     def change_host_key(self) -> None:
         """Give the machine another host key; it holds from the next start of the server."""
         asyncssh.generate_private_key("ssh-ed25519").write_private_key(str(self._host_key))
