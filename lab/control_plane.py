@@ -246,6 +246,7 @@ class ControlPlane:
         first_service = SERVICE_NETWORK.replace(".0.0/16", ".0.1")
         authority.issue("server", "kube-apiserver", addresses=(self.address, "kubernetes.default.svc", first_service))
         authority.issue("kubelet-client", "kube-apiserver-kubelet-client", organizations=("system:masters",))
+        authority.issue("other-client", "other-client", organizations=("system:masters",))
         write_key_pair(here / "sa.key", here / "sa.pub")
         (here / "tokens.csv").write_text(f"{self.admin_token},admin,admin,system:masters\n")
         (here / "audit-policy.yaml").write_text(yaml.safe_dump(_AUDIT_POLICY))

@@ -1,8 +1,10 @@
 """The ways to an API server, and that the environment has no say in them."""
 
 import asyncio
+import contextlib
 import json
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from lab.control_plane import ControlPlane
 from tests.kube.relay import Relay
 
 from transom.kube import connection as connection_module
-from transom.kube.client import Client
+from transom.kube.client import Client, WatchEvent
 from transom.kube.connection import connect
 from transom.kube.errors import ConfigurationError, ConnectionFailed, StatusError
 from transom.kube.resources import NAMESPACES
@@ -21,12 +23,15 @@ async def who(kubeconfig: Path | None = None, context: str | None = None) -> str
     """The user that the server takes us for."""
     connection = connect(str(kubeconfig) if kubeconfig else None, context)
     try:
-        client = Client(connection)
-        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        answer = await client.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", None, review)
-        return str(json.loads(answer)["status"]["userInfo"]["username"])
+        return await taken_for(Client(connection))
     finally:
         await connection.close()
+
+
+async def taken_for(client: Client) -> str:
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer = await client.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", None, review)
+    return str(json.loads(answer)["status"]["userInfo"]["username"])
 
 
 def edited(kubeconfig: Path, target: Path, **user: object) -> Path:
@@ -109,6 +114,69 @@ async def test_a_client_certificate(control_plane: ControlPlane, tmp_path: Path)
     files = {"client-certificate": str(here / "kubelet-client.crt"), "client-key": str(here / "kubelet-client.key")}
     kubeconfig = edited(control_plane.kubeconfig, tmp_path / "config", **files)
     assert await who(kubeconfig) == "kube-apiserver-kubelet-client"
+
+
+@pytest.mark.lab
+async def test_a_client_certificate_is_read_again(control_plane: ControlPlane, tmp_path: Path) -> None:
+    """Requests go over new connections, a watch that was begun goes on; a half-written file costs nothing."""
+    here, certificate, key = control_plane.directory, tmp_path / "tls.crt", tmp_path / "tls.key"
+
+    def rotate(name: str) -> None:
+        for suffix, target in (("key", key), ("crt", certificate)):
+            fresh = tmp_path / "fresh"
+            fresh.write_bytes((here / f"{name}.{suffix}").read_bytes())
+            fresh.rename(target)
+
+    rotate("kubelet-client")
+    files = {"client-certificate": "tls.crt", "client-key": "tls.key"}
+    connection = connect(str(edited(control_plane.kubeconfig, tmp_path / "config", **files)))
+    client = Client(connection)
+    assert await taken_for(client) == "kube-apiserver-kubelet-client"
+    version = (await client.list_objects(NAMESPACES)).resource_version
+    async with client.watch(NAMESPACES, version) as batches:
+        certificate.write_text("half")
+        await asyncio.sleep(1.1)
+        assert await taken_for(client) == "kube-apiserver-kubelet-client"
+        rotate("other-client")
+        async with asyncio.timeout(20):
+            while await taken_for(client) != "other-client":
+                await asyncio.sleep(0.2)
+        name = "seen-after-the-rotation"
+        await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        async with asyncio.timeout(20):
+            found = [event async for event in _first(batches)]
+    assert [event.type for event in found] == ["ADDED"]
+    await connection.close()
+
+
+async def _first(batches: AsyncIterator[list[WatchEvent]]) -> AsyncIterator[WatchEvent]:
+    async for events in batches:
+        for event in events:
+            if event.type == "ADDED":
+                yield event
+                return
+
+
+@pytest.mark.lab
+async def test_the_servers_authority_is_read_again(control_plane: ControlPlane, tmp_path: Path) -> None:
+    from lab.authority import Authority
+
+    Authority(tmp_path)
+    value = yaml.safe_load(control_plane.kubeconfig.read_text())
+    value["clusters"][0]["cluster"]["certificate-authority"] = str(tmp_path / "ca.crt")
+    (tmp_path / "config").write_text(yaml.safe_dump(value))
+    connection = connect(str(tmp_path / "config"))
+    client = Client(connection)
+    with pytest.raises(ConnectionFailed, match="certificate verify failed"):
+        await taken_for(client)
+    (tmp_path / "ca.crt").write_bytes(control_plane.authority_file.read_bytes())
+    async with asyncio.timeout(20):
+        while True:
+            with contextlib.suppress(ConnectionFailed):
+                assert await taken_for(client) == "admin"
+                break
+            await asyncio.sleep(0.2)
+    await connection.close()
 
 
 @pytest.mark.lab

@@ -143,6 +143,7 @@ class Client:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(seconds),
         } | _selectors(labels, fields)
+        self.connection.renew()
         http = self.connection.http
         timeout = httpx2.Timeout(10, read=inactivity)
         request = http.build_request("GET", resource.path(namespace), params=query, timeout=timeout)
@@ -216,6 +217,7 @@ class Client:
         seconds: float = TIMEOUT,
     ) -> bytes:
         """One request; `seconds` include the retries of what the server refused unseen (429). Raises ApiError."""
+        self.connection.renew()
         content = msgspec.json.encode(body) if body is not None else None
         if self._permit is not None and method != "GET":
             seconds = min(seconds, self._permit())

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import httpx2
 import msgspec
+import structlog
 import yaml
 from lightkube.config import client_adapter
 from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig, SingleConfig
@@ -20,17 +21,21 @@ from lightkube.core.exceptions import ConfigError
 
 from transom.kube.errors import ConfigurationError
 from transom.kube.exchange import Exchange
+from transom.kube.rotation import RotatedFiles
 
+_log: Final = structlog.get_logger("transom.kube.connection")
 USER_AGENT: Final = "transom"
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 _MAX_CONNECTIONS: Final = 128
 _TIMEOUT: Final = httpx2.Timeout(30, connect=10)
 """Of one step, in seconds; a request as a whole has a deadline of its own (`transom.kube.client`)."""
+_RETIRED_SECONDS: Final = 1800.0
+"""Longer than any watch lasts."""
 _EXEC_SECONDS: Final = 60
 _EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Connection:
     """A server and the client that reaches it. `namespace` is the context's own, `source` where the settings came from.
 
@@ -42,12 +47,68 @@ class Connection:
     namespace: str
     source: str
     exchange: Exchange | None = None
+    renewal: "Renewal | None" = None
+
+    def renew(self) -> None:
+        """Go on over new connections where the files that these were made from have been rotated.
+
+        What is under way ends on the old ones. Files that cannot be used, because they are half-written, are looked at again.
+        """
+        if self.renewal is None or not self.renewal.due():
+            return
+        try:
+            made = self.renewal.connect()
+        except ConfigurationError as error:
+            _log.warning("the way to the API server changed and cannot be used: going on as before", error=str(error))
+            return
+        self.renewal.retire(self.http, self.exchange)
+        _log.info("credentials of the API server were read again", source=self.source)
+        self.http, self.server, self.exchange = made.http, made.server, made.exchange
+        if made.renewal is not None:
+            self.renewal.files = made.renewal.files
 
     async def close(self) -> None:
         """Close all connections."""
-        await self.http.aclose()
-        if self.exchange is not None:
-            await self.exchange.close()
+        if self.renewal is not None:
+            await self.renewal.close()
+        await _close(self.http, self.exchange)
+
+
+class Renewal:
+    """How connections are made anew, and those that were in use before."""
+
+    def __init__(self, files: RotatedFiles, connect: Callable[[], Connection]) -> None:
+        self.files = files
+        self.connect = connect
+        self._retired: list[tuple[httpx2.AsyncClient, Exchange | None]] = []
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def due(self) -> bool:
+        """Whether a file changed."""
+        return self.files.changed()
+
+    def retire(self, http: httpx2.AsyncClient, exchange: Exchange | None) -> None:
+        """Close these when every watch that was begun on them has ended."""
+        self._retired.append((http, exchange))
+        asyncio.get_running_loop().call_later(_RETIRED_SECONDS, self._close_oldest)
+
+    def _close_oldest(self) -> None:
+        if self._retired:
+            task = asyncio.ensure_future(_close(*self._retired.pop(0)))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """Close all of them now."""
+        retired, self._retired = self._retired, []
+        for http, exchange in retired:
+            await _close(http, exchange)
+
+
+async def _close(http: httpx2.AsyncClient, exchange: Exchange | None) -> None:
+    await http.aclose()
+    if exchange is not None:
+        await exchange.close()
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Connection:
@@ -56,6 +117,7 @@ def connect(kubeconfig: str | None = None, context: str | None = None) -> Connec
     Nothing is sent yet. Raises ConfigurationError.
     """
     config, source = _configuration(kubeconfig, context)
+    files = RotatedFiles(_files(config))
     proxy = _proxy_url(config)
     try:
         parameters = client_adapter.ConnectionParams(timeout=_TIMEOUT, trust_env=False, proxy=proxy)
@@ -70,7 +132,16 @@ def connect(kubeconfig: str | None = None, context: str | None = None) -> Connec
         raise ConfigurationError(f"{source}: {error}") from error
     server = config.cluster.server
     exchange = Exchange(http, server, arguments["verify"], arguments["auth"], proxy, _MAX_CONNECTIONS)
-    return Connection(http, server, config.namespace, source, exchange)
+    renewal = Renewal(files, lambda: connect(kubeconfig, context))
+    return Connection(http, server, config.namespace, source, exchange, renewal)
+
+
+def _files(config: SingleConfig) -> list[Path]:
+    """What TLS is made from; a token has a reader of its own."""
+    user = config.user
+    named = (config.cluster.certificate_auth, user.client_cert if user else None, user.client_key if user else None)
+    found = [Path(config.abs_file(name)) for name in named if name is not None]
+    return found if config.fname is None else [config.fname.expanduser(), *found]
 
 
 def _configuration(kubeconfig: str | None, context: str | None) -> tuple[SingleConfig, str]:
