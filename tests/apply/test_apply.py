@@ -207,6 +207,6 @@ async def test_one_hosts_trouble_is_its_own(tmp_path: Path) -> None:
 
 async def test_what_is_not_done_yet_is_said(simulated: Simulated, tmp_path: Path) -> None:
     desk = Desk(tmp_path / "desk", simulated)
-    desk.write({**SETTINGS, "windows": {"winHTTP": True, "restart": "Manual"}})
+    desk.write({**SETTINGS, "windows": {"restart": "Manual"}})
     (host,) = (await desk.apply()).hosts
-    assert [warning.split(":")[0] for warning in host["warnings"]] == ["spec.windows.winHTTP", "spec.windows.restart"]
+    assert [warning.split(":")[0] for warning in host["warnings"]] == ["spec.windows.restart"]

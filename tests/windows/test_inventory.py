@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transom.windows.inventory import Entry, Rejected, from_cluster_machine, from_config_map, from_machine, vanishing
@@ -60,6 +60,7 @@ def test_an_address_written_twice() -> None:
     assert [type(one) for one in made] == [Entry, Rejected]
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=20), st.text(max_size=30), max_size=4))
 def test_any_config_map_is_read(data: dict[str, str]) -> None:
     made = list(from_config_map(data))

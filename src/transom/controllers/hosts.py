@@ -140,7 +140,6 @@ def report_of(target: Target, found: passes.PassResult, *, dry_run: bool = False
 def _not_yet(egress: Egress) -> tuple[str, ...]:
     """What the settings ask for and this version does not do: a person must not believe that it was done."""
     asked = {
-        "spec.windows.winHTTP: WinHTTP's proxy is not set by this version": egress.windows.win_http,
         "spec.windows.restart: this version restarts services at once (Rolling)": egress.windows.restart != "Rolling",
     }
     return tuple(text for text, wanted in asked.items() if wanted)

@@ -6,6 +6,7 @@
 | `Environment\\Machine` | variable | JSON of `MachineVariable` |
 | `Environment\\Services\\<service>` | variable, and the default value | JSON of `ServiceVariable`; of the value before |
 | `Certificates\\<store>` | SHA-1 | JSON of `Trusted` |
+| (itself) | `WinHTTP` | JSON of `WinHttp` |
 | `Keys` | full path of a key that Transom made | REG_SZ, empty |
 | `Restarts` | service that owes a restart | REG_SZ `running` or `check` |
 | `Installed` | `Payload`, `Preparation` | REG_SZ; JSON of `Prepared` |
@@ -48,6 +49,7 @@ INSTALLED = LEDGER + r"\Installed"
 MACHINE = LEDGER + r"\Environment\Machine"
 SERVICES = LEDGER + r"\Environment\Services"
 CERTIFICATES = LEDGER + r"\Certificates"
+WIN_HTTP = "WinHTTP"
 KEYS = LEDGER + r"\Keys"
 
 Note = Literal["running", "check"]
@@ -185,6 +187,13 @@ class Installed(msgspec.Struct, frozen=True):
         return next((service for known, service in self.services.items() if known.casefold() == name.casefold()), None)
 
 
+class WinHttp(msgspec.Struct, frozen=True, omit_defaults=True):
+    """WinHTTP's proxy: the data that was set, in hex (there is no credential in it), and the value before."""
+
+    set: str
+    was: Held | None = None
+
+
 class Ledger(msgspec.Struct, frozen=True):
     """The ledger as a value. Names of variables are upper case, of services in the host's spelling."""
 
@@ -195,12 +204,13 @@ class Ledger(msgspec.Struct, frozen=True):
     certificates: dict[str, dict[str, Trusted]] = {}
     keys: tuple[str, ...] = ()
     restarts: dict[str, Note] = {}
+    win_http: WinHttp | None = None
     installed: Installed = Installed()
 
     def __bool__(self) -> bool:
         """Whether anything on the host is ours or owed."""
         ours = self.machine or self.services or any(self.certificates.values()) or self.keys or self.restarts
-        return bool(ours or self.installed)
+        return bool(ours or self.win_http or self.installed)
 
     def digest(self, name: str, value: str) -> str:
         """The salted hash that tells whether a value is still the one that was set."""
@@ -237,6 +247,7 @@ def read(registry: Registry) -> Ledger:
         certificates={_leaf(key.path): dict(_entries(registry, key.path, Trusted)) for key in registry.below(CERTIFICATES)},
         keys=tuple(_names(registry.key(KEYS))),
         restarts={name: _note(registry, name) for name in _names(registry.key(RESTARTS))},
+        win_http=_decode(top, WIN_HTTP, WinHttp) if top.get(WIN_HTTP) is not None else None,
         installed=_installed(registry),
     )
 
@@ -311,6 +322,8 @@ def _registry(ledger: Ledger) -> Registry:
         put(KEYS, path, sz(""))
     for service, note in ledger.restarts.items():
         put(RESTARTS, service, sz(note))
+    if ledger.win_http is not None:
+        put(LEDGER, WIN_HTTP, _json(ledger.win_http))
     installed = ledger.installed
     if installed:
         put(INSTALLED, "Payload", sz(installed.payload))

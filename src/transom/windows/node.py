@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from transom.proxy.settings import Egress
+from transom.windows import winhttp
 from transom.windows.certificates import CA, ROOT, blob, store
 from transom.windows.gathering import ENVIRONMENT, SERVICES
-from transom.windows.registry import CreateKey, Edit, Registry, SetValue, multi_sz, sz
+from transom.windows.registry import CreateKey, Edit, Registry, SetValue, binary, multi_sz, sz
 from transom.windows.state import HostState
 
 
@@ -29,6 +30,8 @@ def _edits(egress: Egress) -> Iterator[Edit]:
     if scope in ("Machine", "Both"):
         for name, value in variables.items():
             yield SetValue(ENVIRONMENT, name, sz(value))
+    if egress.windows.win_http and (settings := winhttp.settings(egress)) is not None:
+        yield SetValue(winhttp.KEY, winhttp.VALUE, binary(settings))
     for certificate in egress.trust:
         path = rf"{store(ROOT if certificate.self_issued else CA)}\{certificate.sha1}"
         yield SetValue(path, "Blob", blob(certificate.der, certificate.sha1))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 from cryptography import x509
 
-from transom.windows import certificates, installation, ledger, reg
+from transom.windows import certificates, installation, ledger, reg, winhttp
 from transom.windows.environment import NAMES, UNMASKED, Change, Wish, merge_machine, merge_service
 from transom.windows.gathering import ENVIRONMENT, LEDGER, RESTARTS, SERVICES
 from transom.windows.installation import Install
@@ -98,6 +98,7 @@ class _Planner:
         masks = self._machine_environment()
         self._service_environments(masks)
         self._certificates()
+        self._win_http()
         stop, notes = self._restarts()
         self._created_keys()
         text = reg.render(_as_edits(self.desired.registry)).hex() + "".join(map(" ".join, sorted(self.desired.files.items())))
@@ -262,6 +263,14 @@ class _Planner:
         self.edits.append(back)
         self.steps.append(Step("certificate", target, "replace" if entry.was else "remove", "no longer in the trust bundle"))
         self._trust_changed()
+
+    def _win_http(self) -> None:
+        wanted, key = self.desired.registry.value(winhttp.KEY, winhttp.VALUE), self.actual.registry.key(winhttp.KEY)
+        held = (key.values or {}).get(winhttp.VALUE.casefold()) if key else None
+        entry, edits, step = winhttp.merge(wanted, held, self.ledger.win_http)
+        self.ledger = msgspec.structs.replace(self.ledger, win_http=entry)
+        self.edits += edits
+        self.steps += [step] if step else []
 
     def _created(self, store: str) -> None:
         path = certificates.store(store)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from transom.windows import certificates, ledger
+from transom.windows import certificates, ledger, winhttp
 from transom.windows.gathering import ENVIRONMENT, SERVICES, STORES, Questions
 from transom.windows.plan import Plan
 from transom.windows.state import HostState
@@ -29,6 +29,7 @@ def first(desired: HostState, *, change_expected: bool = False) -> Questions:
         environment=machine,
         boot=machine,
         stores=stores,
+        keys=(winhttp.KEY,) if desired.registry.key(winhttp.KEY) is not None else (),
         dependants=change_expected and ledger_and_machine + len(stores) < _PROCESSES,
     )
 
@@ -47,7 +48,7 @@ def more(desired: HostState, asked: Questions, actual: HostState, planned: Plan)
     masked = any(entry.mask is not None for service in held.services.values() for entry in service.variables.values())
     machine = bool(held.machine) or masked
     stores = [certificates.store(name) for name, entries in held.certificates.items() if entries]
-    keys: list[str] = []
+    keys = [winhttp.KEY] if held.win_http is not None else []
     for name in _TRUST:
         store = certificates.store(name)
         entries = held.certificates.get(name, {})

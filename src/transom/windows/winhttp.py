@@ -12,9 +12,13 @@ from transom.proxy import url
 from transom.proxy.clients.translation import translate
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
+from transom.windows.ledger import Held, WinHttp
+from transom.windows.registry import DeleteValue, Edit, NamedValue, SetValue, Value
+from transom.windows.steps import Step
 
 KEY: Final = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\Windows\CurrentVersion\Internet Settings\Connections"
 VALUE: Final = "WinHttpSettings"
+_TARGET: Final = "WinHTTP proxy"
 _VERSION: Final = 24
 _PROXY: Final = 3
 _NUMBER: Final = struct.Struct("<I")
@@ -35,6 +39,30 @@ def settings(egress: Egress) -> bytes | None:
     texts = [text.encode("ascii") for text in (";".join(proxies), translate(egress.no_proxy, "ProxyOverride").text)]
     numbers = b"".join(map(_NUMBER.pack, (_VERSION, 0, _PROXY)))
     return numbers + b"".join(_NUMBER.pack(len(text)) + text for text in texts)
+
+
+def merge(
+    wanted: Value | None, held: NamedValue | None, entry: WinHttp | None
+) -> tuple[WinHttp | None, tuple[Edit, ...], Step | None]:
+    """The ledger's line, the edits and the step from what is on the host to what is wanted (None: nothing of ours).
+
+    Nobody is restarted for it: its readers ask for it when they open a session. What a person changed since stays on removal.
+    """
+    if wanted is not None:
+        before = entry.was if entry else Held.of(held.name, held.value) if held else None
+        now = WinHttp(wanted.data.hex(), before)
+        if held is not None and held.value == wanted:
+            return now, (), None
+        reason = "drift: somebody else changed it" if entry == now else "spec.windows.winHTTP"
+        return now, (SetValue(KEY, VALUE, wanted),), Step("windows", _TARGET, "replace" if held else "add", reason)
+    if entry is None:
+        return None, (), None
+    if held is None or held.value.data.hex() != entry.set:
+        return None, (), Step("ledger", _TARGET, "remove", "somebody else changed it since: left as it is")
+    reason = "spec.windows.winHTTP is not set"
+    if entry.was is None:
+        return None, (DeleteValue(KEY, held.name),), Step("windows", _TARGET, "remove", reason)
+    return None, (SetValue(KEY, entry.was.name, entry.was.value()),), Step("windows", _TARGET, "replace", reason)
 
 
 def proxy_for_https(egress: Egress) -> str | None:
