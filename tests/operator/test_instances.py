@@ -240,7 +240,7 @@ async def heartbeat(cluster: Cluster, name: str, number: int) -> None:
         "type": "Ready",
         "status": "True",
         "reason": "KubeletReady",
-        "lastHeartbeatTime": f"2026-11-21T10:00:{number:02}Z",
+        "lastHeartbeatTime": f"2126-11-21T10:00:{number:02}Z",
     }
     await cluster.merge(NODES, name, {"status": {"conditions": [condition]}}, "status")
 

@@ -73,6 +73,7 @@ async def one_pass(
     dry_run: bool = False,
     change_expected: bool = True,
     check: Callable[[HostState], None] = lambda _: None,
+    fetch_anyway: bool = False,
     admit: Callable[[], bool] = lambda: True,
 ) -> passes.PassResult:
     """One pass on the host; its troubles are in the result. A change that was not expected costs a second gather.
@@ -103,6 +104,7 @@ async def one_pass(
         missing=missing,
         dry_run=dry_run,
         fetches=fetch.configurations(target.egress),
+        fetch_anyway=fetch_anyway,
         admit=admit,
     )
 

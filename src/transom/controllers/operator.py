@@ -41,7 +41,9 @@ from transom.manifests.workloads import GRACE
 _log: Final = structlog.get_logger("transom.operator")
 CONTROLLERS: Final[Mapping[str, Maker]] = {
     "egress": lambda on: EgressController(on.watched, on.settings, reports=on.reports, now=on.now),
-    "windows": lambda on: WindowsController(on.watched, on.settings, pace=on.options.pace, observe=on.observe, now=on.now),
+    "windows": lambda on: WindowsController(
+        on.watched, on.settings, pace=on.options.pace, observe=on.observe, reports=on.reports, now=on.now
+    ),
     "fleet": FleetController,
     "machines": ClusterMachinesController,
     "propagation": PropagationController,

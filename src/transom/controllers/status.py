@@ -10,7 +10,7 @@ from transom.controllers.kept import HostNode
 from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, HostKeyUnusable, KeyUnusable, Unreachable
 from transom.hosts.passes import PassResult
 from transom.proxy.settings import Egress
-from transom.windows import certificates, ledger
+from transom.windows import certificates, fetch, ledger
 from transom.windows.plan import Plan
 from transom.windows.state import HostState
 from transom.windows.steps import Step
@@ -41,7 +41,7 @@ def not_connected(reason: str, message: str, *, configured: Literal["False", "Un
 def after_pass(egress: Egress, found: PassResult) -> Verdicts:
     """What a pass says of the host."""
     error = found.error
-    verdicts = {"EgressWorks": _NOT_PROBED, "Reachable": _reachable(found)}
+    verdicts = _egress_works(egress, found) | {"Reachable": _reachable(found)}
     if error is None:
         verdicts["Configured"] = Verdict("True", "UpToDate", "the host is as the settings ask for")
     elif isinstance(error, KeyUnusable):
@@ -62,6 +62,14 @@ def after_pass(egress: Egress, found: PassResult) -> Verdicts:
         else Verdict("False", "NotRequired", "nothing waits for a boot")
     )
     return verdicts
+
+
+def _egress_works(egress: Egress, found: PassResult) -> Verdicts:
+    """What the host's own fetch says; nothing where there was none, for what an earlier one said still holds then."""
+    if egress.readiness_endpoints and found.fetched == () and not found.begun:
+        return {}
+    said = fetch.verdict(egress, found.fetched)
+    return {"EgressWorks": Verdict(said.works, said.reason, said.message)}
 
 
 def reason_of(error: HostError) -> str:
@@ -112,7 +120,8 @@ def _conditions(
         if verdict is None and before is not None:
             yield dict(before)
             continue
-        verdict = verdict or Verdict("Unknown", "NotChecked", "the host has not been looked at")
+        unknown = _NOT_PROBED if type_ == "EgressWorks" else Verdict("Unknown", "NotChecked", "the host has not been looked at")
+        verdict = verdict or unknown
         same = before is not None and before.get("status") == verdict.status
         condition: dict[str, Any] = {
             "type": type_,

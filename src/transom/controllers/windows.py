@@ -1,7 +1,7 @@
 """Instances to hosts: each WindowsInstance is a key; a pass on its host, and what came of it in its status."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
@@ -15,6 +15,8 @@ from transom.controllers.hash_key import HashKey
 from transom.controllers.hosts import Target, one_pass
 from transom.controllers.kept import ADOPT, INSTANCES, MANAGED_BY_WMCO, HeldInstance, HostNode
 from transom.controllers.options import Pace
+from transom.controllers.reports import Reports
+from transom.controllers.rollouts import Rollouts, heard_of
 from transom.controllers.settings import Cluster, CurrentSettings
 from transom.controllers.status import Verdict, Verdicts
 from transom.controllers.term import Term
@@ -72,6 +74,7 @@ class WindowsController:
         *,
         pace: Pace = Pace(),  # noqa: B008  # frozen
         observe: Observe = lambda _: None,
+        reports: Reports | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         draw: Callable[[], float] = random.random,
     ) -> None:
@@ -86,6 +89,7 @@ class WindowsController:
         self._written: dict[Name, tuple[str | None, HeldInstance]] = {}
         self._hash_key = HashKey(watched)
         self.queue: KeyQueue[Name] = KeyQueue()
+        self._rollouts = Rollouts(self._hosts_of, self.queue.add, reports or Reports())
 
     def begin(self) -> None:
         """Follow the stores, which have been filled: every instance that is there is asked for at once."""
@@ -153,6 +157,10 @@ class WindowsController:
         assert case.target is not None  # a case without one is refused
         return await self._pass(case, case.target, term)
 
+    def _hosts_of(self, cluster: Cluster) -> int:
+        """How many hosts get the settings of a cluster."""
+        return len(self._watched.windows_instances.snapshot().by("cluster", cluster_index(cluster)))
+
     async def _pass(self, case: Case, target: Target, term: Term) -> Outcome:
         host_keys = StatusKeys(case.held.metadata.name, case.held.live.get(_FINGERPRINT))
         made = Settings(term.owner, None, self._pace.timeouts, self._pace.patience, term.permit)
@@ -165,6 +173,8 @@ class WindowsController:
         term.permit()
         found = await self._carry_out(case, target, host_keys, made, check, term)
         term.permit()
+        if found.waiting and found.error is None:
+            return await self._wait(case, target, term)
         case = self._current(case)
         self._observe(found)
         state = found.after or found.before
@@ -196,11 +206,40 @@ class WindowsController:
     ) -> PassResult:
         """The work on the host itself; its troubles are in the result."""
         key = (case.held.metadata.namespace, case.held.metadata.name)
-        done = self._done.pop(key, None)
-        found = await one_pass(target, host_keys, made, check=check, change_expected=done is not None and done != target.egress)
-        if found.error is None:
+        done = self._done.get(key)
+        if done != target.egress and not self._rollouts.may_connect(key, target):
+            return PassResult(waiting=True)
+        self._done.pop(key, None)
+        begun, found = self._now(), PassResult()
+        try:
+            found = await one_pass(
+                target,
+                host_keys,
+                made,
+                check=check,
+                change_expected=done is not None and done != target.egress,
+                fetch_anyway=case.held.reason("EgressWorks") != "Fetched",
+                admit=lambda: self._rollouts.admit(key, target),
+            )
+        finally:
+            self._rollouts.came_out(key, target, found, self._heard(case, found, term, begun))
+        if found.error is None and not found.waiting:
             self._done[key] = target.egress
         return found
+
+    @staticmethod
+    def _heard(case: Case, found: PassResult, term: Term, begun: datetime) -> Coroutine[Any, Any, bool] | None:
+        """Whether the Node is heard of after its kubelet was restarted; None where that says nothing about a change."""
+        ready = case.node.ready if case.node else None
+        if case.node is None or ready is None or ready.status != "True" or "kubelet" not in map(str.casefold, found.restarted):
+            return None
+        return heard_of(term.client, case.node.metadata.name, begun)
+
+    async def _wait(self, case: Case, target: Target, term: Term) -> Outcome:
+        """It is not the host's turn: it is asked for when it is. What a rollout that was stopped leaves out is told so."""
+        if why := self._rollouts.stopped(target):
+            await self._write(case, {"Configured": Verdict("False", "RolloutHalted", why)}, {}, term)
+        return Outcome()
 
     async def _conclude(
         self,

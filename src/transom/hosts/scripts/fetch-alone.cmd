@@ -1,0 +1,9 @@
+@echo off
+setlocal EnableExtensions DisableDelayedExpansion
+rem A fetch without a change: what it found goes to standard output.
+set "HERE=@BASE@\@PASS@"
+set "CURL=%SystemRoot%\System32\curl.exe"
+set "RESULT=%HERE%\result.txt"
+@FETCHING@
+type "%RESULT%"
+exit /b 0

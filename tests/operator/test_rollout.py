@@ -1,0 +1,57 @@
+"""A change from the operator to many hosts: a canary, and no further than two hosts that do not get out."""
+
+import asyncio
+
+from tests.operator.clusters import PROXY, Cluster
+
+from transom.kube.resources import EGRESS_PROXIES
+from transom.simulator.processes import Invocation
+
+ENDPOINT = "https://registry.corp.example/v2/"
+
+
+def breaks_tls(_: Invocation) -> int:
+    return 60
+
+
+def works(_: Invocation) -> int:
+    return 0
+
+
+async def halted(cluster: Cluster, wanted: str) -> str:
+    """The message of the condition once it has this status."""
+    async with asyncio.timeout(20):
+        while True:
+            status = (await cluster.client.get(EGRESS_PROXIES, "cluster")).value.get("status") or {}
+            for one in status.get("conditions", ()):
+                if (one["type"], one["status"]) == ("RolloutHalted", wanted):
+                    return str(one["message"])
+            await asyncio.sleep(0.05)
+
+
+async def test_a_proxy_that_breaks_tls_reaches_two_hosts_and_an_edit_goes_on(cluster: Cluster) -> None:
+    hosts = [await cluster.simulator.add_host() for _ in range(5)]
+    for host in hosts:
+        host.fetch = breaks_tls
+    policy = {"readinessEndpoints": [ENDPOINT], "readinessPolicy": "Report"}
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, **policy)
+    for number, host in enumerate(hosts):
+        await cluster.instance(f"win-{number}", host)
+    async with cluster.operator():
+        said = await halted(cluster, "True")
+        changed = [number for number, host in enumerate(hosts) if host.starts("kubelet")[1:]]
+        assert len(changed) == 2
+        for number in range(5):
+            if number in changed:
+                await cluster.until(f"win-{number}", EgressWorks="False/TLSFailed")
+            else:
+                await cluster.until(f"win-{number}", Configured="False/RolloutHalted")
+        assert all(f"win-{number}" in said for number in changed)
+
+        for host in hosts:
+            host.fetch = works
+        await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, noProxy="mended.example", **policy)
+        for number in range(5):
+            await cluster.until(f"win-{number}", Configured="True", EgressWorks="True/Fetched")
+        assert [host for host in hosts if len(host.starts("kubelet")) < 2] == []
+        await halted(cluster, "False")
