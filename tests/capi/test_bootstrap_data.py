@@ -3,6 +3,7 @@
 import base64
 import itertools
 import json
+import re
 from typing import Any, get_args
 
 import pytest
@@ -17,6 +18,7 @@ from tests.capi.settings import EGRESS, PASSWORD
 from lab import build, cloudbase
 from transom.capi import user_data, windows_proxy
 from transom.capi.checks import command_problems
+from transom.capi.content import script
 from transom.capi.inputs import ApiVersion, Cni, Daemons, InputFile, InputUser, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS
 from transom.capi.worker import CRI_SOCKET, POWERSHELL, Worker, make
@@ -190,7 +192,7 @@ def test_the_server_takes_the_objects_of_both_versions(
     for item in worker.daemons:
         group, _, kind_version = item["apiVersion"].rpartition("/")
         start = f"/apis/{group}/{kind_version}" if group else f"/api/{kind_version}"
-        plural = "runtimeclasses" if item["kind"] == "RuntimeClass" else f"{item['kind'].lower()}s"
+        plural = item["kind"].lower() + ("es" if item["kind"].endswith("s") else "s")
         namespace = f"/namespaces/{item['metadata']['namespace']}" if "namespace" in item["metadata"] else ""
         path = f"{start}{namespace}/{plural}?fieldValidation=Strict&dryRun=All"
         made = json.loads(management.request("POST", path, item))
@@ -204,6 +206,8 @@ def test_kubeadm_on_windows_takes_the_join_configuration(management: ControlPlan
     worker = make(WorkerInputs(cluster="prod", provider="aws", name="joining"))
     found = cloudbase.read(machine_data(management, cabpk, worker))
     join = next(file.content for file in found.files if file.path.endswith("kubeadm-join-config.yaml"))
+    pattern = re.findall(r"-Pattern '(.*?)' \|", script("kubelet-arguments.ps1").decode())[0].replace("''", "'")
+    assert [found[1] for found in re.finditer(pattern, join.decode(), re.MULTILINE)] == ["win-1"]
     with Machine() as machine:
         (machine.drive / "join.yaml").write_bytes(join)
         (machine.drive / "kubeadm.exe").write_bytes(build.program(build.kubeadm_program()).read_bytes())

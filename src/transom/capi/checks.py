@@ -1,5 +1,6 @@
 """What is wrong with the inputs of a Windows worker, each with the reason and what to do instead."""
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 
@@ -232,8 +233,6 @@ def machine_prefix(inputs: WorkerInputs) -> str:
 
 
 def _short_hash(text: str) -> str:
-    import hashlib
-
     return hashlib.sha256(text.encode()).hexdigest()[:5]
 
 

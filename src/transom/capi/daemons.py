@@ -48,7 +48,9 @@ def daemon_set_objects(inputs: WorkerInputs) -> Iterator[Object]:
         elif inputs.cni == "flannel":
             yield flannel_config()
             yield flannel(inputs)
-    elif inputs.daemons == "wins":
+    elif inputs.daemons == "services":
+        yield service_role()
+    else:
         yield wins_kube_proxy(inputs)
 
 
@@ -232,6 +234,17 @@ def flannel(inputs: WorkerInputs) -> Object:
     return _daemon_set("kube-flannel-windows", "flannel", containers=[container], volumes=volumes)
 
 
+def service_role() -> Object:
+    """As a service kube-proxy has the kubelet's identity, which may not read all that it needs."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "transom-windows-kube-proxy"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:node-proxier"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}],
+    }
+
+
 def wins_kube_proxy(inputs: WorkerInputs) -> Object:
     """Deprecated: kube-proxy started on the host by wins.exe, which takes orders from a named pipe."""
     pipe = rf"\\.\pipe\{WINS_PIPE}"
@@ -245,7 +258,9 @@ def wins_kube_proxy(inputs: WorkerInputs) -> Object:
     volumes = [{"name": "wins", "hostPath": {"path": pipe}}]
     made = _daemon_set("kube-proxy-windows", "kube-proxy", containers=[container], volumes=volumes)
     spec = made["spec"]["template"]["spec"]
-    del spec["securityContext"], spec["hostNetwork"]
+    # the pipe lets Administrators and SYSTEM in, and nobody else
+    spec["securityContext"] = {"windowsOptions": {"runAsUserName": "ContainerAdministrator"}}
+    del spec["hostNetwork"]
     return made
 
 

@@ -1,0 +1,115 @@
+"""The script that imports the egress settings, in the corners that a machine of an odd image has; on the simulated host."""
+
+import msgspec
+import pytest
+from tests.capi.settings import EGRESS
+from tests.simulator.consoles import booted, console
+
+from transom.capi import windows_proxy
+from transom.capi.content import script
+from transom.proxy.settings import Egress
+from transom.simulator import Host
+from transom.simulator.filesystem import listed
+from transom.windows import ledger
+from transom.windows.gathering import LEDGER, SERVICES
+from transom.windows.registry import DeleteValue
+from transom.windows.state import ServiceState
+
+PLACE = r"C:\k"
+
+
+async def machine(*services: str, egress: Egress | None = EGRESS) -> Host:
+    host = await booted()
+    for name in services:
+        host.add_service(name)
+    await host.boot()
+    host.files.make_directories(PLACE)
+    host.files.write(rf"{PLACE}\proxy.cmd", script("proxy.cmd"))
+    if egress is not None:
+        host.files.write(rf"{PLACE}\proxy.reg", windows_proxy.proxy_reg(egress, "prod"))
+    return host
+
+
+async def before_join(host: Host) -> int:
+    return (await console(host, windows_proxy.BEFORE_JOIN)).code
+
+
+async def after_join(host: Host) -> int:
+    return (await console(host, windows_proxy.AFTER_JOIN)).code
+
+
+def log(host: Host) -> list[str]:
+    return host.files.read(rf"{PLACE}\proxy.log").decode().splitlines()
+
+
+def environment(host: Host, service: str) -> int:
+    value = host.registry.value(rf"{SERVICES}\{service}", "Environment")
+    return len(value.texts()) if value else 0
+
+
+async def test_as_it_should_be() -> None:
+    host = await machine("containerd", "kubelet")
+    assert (await before_join(host), await after_join(host)) == (0, 0)
+    assert log(host) == ["imported", "restarted containerd", "restarted kubelet", "nothing to put back"]
+    assert (environment(host, "containerd"), environment(host, "kubelet")) == (3, 3)
+    assert not host.files.exists(rf"{PLACE}\proxy.reg")
+    assert sorted(node.name for node in listed(host.files.directory(PLACE))) == ["proxy.cmd", "proxy.log"]
+    assert host.unknown == []
+
+
+async def test_a_service_that_is_not_there_yet_is_not_half_made() -> None:
+    host = await machine("containerd")
+    assert await before_join(host) == 0
+    assert host.registry.key(rf"{SERVICES}\kubelet") is None
+    assert list(ledger.read(host.registry).services) == ["containerd"]
+    host.add_service("kubelet")
+    assert await after_join(host) == 0
+    assert environment(host, "kubelet") == 3
+    assert sorted(ledger.read(host.registry).services) == ["containerd", "kubelet"]
+
+
+async def test_what_was_taken_away_is_put_back() -> None:
+    host = await machine("containerd", "kubelet")
+    await before_join(host)
+    host.edit([DeleteValue(rf"{SERVICES}\kubelet", "Environment")])
+    await after_join(host)
+    assert environment(host, "kubelet") == 3
+    assert log(host)[-2:] == ["imported", "restarted kubelet"]
+
+
+async def test_settings_without_anything_restart_nothing() -> None:
+    host = await machine("containerd", "kubelet", egress=Egress())
+    starts = len(host.starts("containerd"))
+    assert (await before_join(host), await after_join(host)) == (0, 0)
+    assert (log(host), len(host.starts("containerd"))) == (["proxy.reg sets nothing"] * 2, starts)
+    assert host.registry.key(LEDGER) is None
+
+
+async def test_certificates_alone() -> None:
+    host = await machine("containerd", "kubelet", egress=Egress(trust=EGRESS.trust))
+    assert (await before_join(host), await after_join(host)) == (0, 0)
+    assert log(host) == ["imported", "restarted containerd", "restarted kubelet", "nothing to put back"]
+    assert environment(host, "kubelet") == 0
+
+
+async def test_without_the_file() -> None:
+    host = await machine("containerd", "kubelet", egress=None)
+    assert await before_join(host) == 1
+    assert log(host)[0].startswith("proxy.reg is not there")
+
+
+@pytest.mark.parametrize("scope", ["Machine", "Both"])
+async def test_the_machine_environment(scope: str) -> None:
+    windows = msgspec.structs.replace(EGRESS.windows, environment_scope=scope)
+    host = await machine("containerd", "kubelet", egress=msgspec.structs.replace(EGRESS, windows=windows))
+    await before_join(host)
+    assert sorted(ledger.read(host.registry).machine) == ["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"]
+    assert environment(host, "containerd") == (3 if scope == "Both" else 0)
+
+
+async def test_a_service_that_was_stopped_stays_stopped() -> None:
+    host = await machine("containerd", "kubelet")
+    await console(host, "sc stop kubelet")
+    await before_join(host)
+    assert host.services.get("kubelet").state is ServiceState.STOPPED
+    assert log(host) == ["imported", "restarted containerd"]
