@@ -1,136 +1,179 @@
-"""Bootstrap data that the real CABPK makes of our templates, read by cloud-init and run up to kubeadm's static pods."""
+"""The bootstrap phase: the objects written by a command, and taken over by an operator without a change."""
 
 import asyncio
+import base64
 import json
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lab.cluster_api import BootstrapProvider
-from lab.control_plane import ControlPlane
-from lab.first_boot import FirstBoot, check_schema
-from tests.fleet import machines
+import yaml
+from tests.fleet import manifests
 from tests.fleet.management import Management
-from tests.fleet.manifests import egress_proxy
-from tests.fleet.test_machines import CONTROLLERS, SYSTEMD, configuration, initialized, put, until_edited
-from tests.settings.bundles import certificate
+from tests.fleet.manifests import RFC_LINE
 
-from lab import cluster_api
-from transom.capi.machine_files import DROP_INS, ENV_FILE
-from transom.kube.resources import EGRESS_PROXIES, SECRETS
+from transom.kube.resources import SECRETS
 
 pytestmark = pytest.mark.lab
-PROXY = "http://me:hunter2%25&$'+@192.168.52.220:3128"
-"""All of these characters may stand in userinfo as they are, but for `%`."""
-NAMES = {"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"}
-SETTINGS = egress_proxy(httpProxy=PROXY, httpsProxy=PROXY, noProxy="example.com", trustedCA={"name": "corp-ca"})
-FIRST = {
-    "initConfiguration": {
-        "localAPIEndpoint": {"advertiseAddress": "10.0.0.9", "bindPort": 6443},
-        "nodeRegistration": {"name": "first", "criSocket": "unix:///run/containerd/containerd.sock"},
-    },
-    "preKubeadmCommands": ["echo theirs"],
-}
+VALUES, SYSTEMD = "mycluster-cluster-values", "mycluster-systemd-proxy"
+ALL = (("ConfigMap", VALUES), ("Secret", VALUES), ("Secret", SYSTEMD))
 
 
-@pytest.fixture(scope="session")
-def cabpk(management_plane: ControlPlane) -> Iterator[BootstrapProvider]:
-    with cluster_api.BootstrapProvider(management_plane) as running:
-        yield running
+async def transom(management: Management, directory: Path, *arguments: str) -> tuple[int, str, str]:
+    environment = {"PATH": os.defpath, "HOME": str(directory), "KUBECONFIG": str(management.control_plane.kubeconfig)}
+    command = [sys.executable, "-m", "transom", *arguments, "--namespace", management.namespace]
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    done = await asyncio.to_thread(run)
+    assert "hunter2" not in done.stdout + done.stderr
+    return done.returncode, done.stdout, done.stderr
 
 
-async def bootstrap_data(management: Management, cabpk: BootstrapProvider, spec: dict[str, Any], **more: Any) -> bytes:
-    return await asyncio.to_thread(cabpk.bootstrap_data, management.org, "mycluster", spec, **more)
+def write(directory: Path, management: Management, *more: dict[str, Any], **spec: Any) -> Path:
+    given = [manifests.base(**spec), manifests.credentials(namespace=management.namespace), *more]
+    given.append(manifests.cluster("mycluster", management.org, "v1beta2"))
+    (directory / "manifests.yaml").write_text(yaml.safe_dump_all(given))
+    return directory
 
 
-@pytest.mark.parametrize("format_", ["cloud-config", "ignition"])
-async def test_first_control_plane_gives_its_static_pods_all_six_variables(
-    management: Management, cabpk: BootstrapProvider, tmp_path: Path, format_: str
-) -> None:
-    pem = certificate("corp")
+async def test_a_fresh_cluster_gets_objects_that_the_operator_does_not_change(management: Management, tmp_path: Path) -> None:
+    management.namespace += "-that-is-not-there-yet"
+    manifests_directory = str(write(tmp_path, management))
     await management.cluster()
-    await management.bundle(pem)
-    await put(management, machines.control_plane(spec=FIRST | {"format": format_}))
-    await management.put(SETTINGS)
-    async with management.operator(controllers=CONTROLLERS):
-        await until_edited(management, "KubeadmControlPlane", "mycluster")
-        spec = await configuration(management, "KubeadmControlPlane", "mycluster")
-        data = await bootstrap_data(management, cabpk, spec, control_plane=True)
-    root = tmp_path / "root"
-    root.mkdir()
-    machine = FirstBoot(root)
-    if format_ == "ignition":
-        said = await asyncio.to_thread(machine.ignition, data)
-    else:
-        assert "Valid" in check_schema(data, tmp_path)
-        said = await asyncio.to_thread(machine.cloud_config, data)
-    assert "hunter2" not in said
-    assert "theirs" in said
-    pods = machine.static_pods()
-    assert set(pods) == {"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
-    secret = await management.data("Secret", SYSTEMD)
-    assert secret is not None
-    for environment in pods.values():
-        assert set(environment) >= NAMES
-        assert environment["HTTP_PROXY"] == environment["https_proxy"] == PROXY
-        assert environment["NO_PROXY"].startswith("cluster.local,100.64.0.0/13,")
-    for path in DROP_INS:
-        assert machine.file(path).read_text() == secret["containerdProxy"]
-        assert machine.file(path).stat().st_mode & 0o777 == 0o600
-    assert machine.file(ENV_FILE).read_text() == secret["env"]
-    assert machine.file(ENV_FILE).stat().st_mode & 0o777 == 0o600
-    assert pem in machine.file("/etc/ssl/certs/ca-certificates.crt").read_text()
-
-
-async def test_worker_waits_for_the_secret_and_joins(management: Management, cabpk: BootstrapProvider, tmp_path: Path) -> None:
-    await management.cluster()
-    await put(management, machines.template())
+    arguments = ("-f", manifests_directory, "--objects", "--context", "lab")
+    code, output, _ = await transom(management, tmp_path, "diff", *arguments)
+    assert (code, output.count("to create")) == (1, 3)
+    assert await management.objects() == set()
+    code, output, error = await transom(management, tmp_path, "apply", *arguments)
+    assert (code, output.count("created"), error) == (0, 3, error)
+    await management.until_objects(*ALL)
+    since = management.audited()
+    code, output, _ = await transom(management, tmp_path, "apply", *arguments, "-o", "json")
+    assert code == 0
+    assert {one["result"] for one in json.loads(output)["objects"]} == {"unchanged"}
+    code, output, _ = await transom(management, tmp_path, "diff", *arguments)
+    assert (code, output.count("unchanged")) == (0, 3)
     await management.settings()
-    async with management.operator(controllers=CONTROLLERS):
-        await until_edited(management)
-        spec = await configuration(management, "KubeadmConfigTemplate", "workers")
+    async with management.operator() as operator:
+        await management.until_condition("ClustersApplied", "Applied")
+        await management.settled(operator)
+    assert management.writes(since) == []
+    assert f"noProxy: {RFC_LINE}\n" in (await management.data("ConfigMap", VALUES) or {})["values"]
+
+
+async def test_objects_need_to_be_told_where_and_leave_what_is_somebody_elses(management: Management, tmp_path: Path) -> None:
+    manifests_directory = str(write(tmp_path, management))
+    code, _, error = await transom(management, tmp_path, "apply", "-f", manifests_directory, "--objects")
+    assert code == 2
+    assert "--objects needs -f PATH, and --context NAME" in error
+    theirs = {"kind": "Secret", "metadata": {"name": SYSTEMD, "namespace": management.org}, "data": {"theirs": "aHVudGVyMg=="}}
+    await management.put(theirs, "somebody")
+    code, output, _ = await transom(management, tmp_path, "apply", "-f", manifests_directory, "--objects", "--context", "lab")
+    assert code == 1
+    assert f"somebody else's  Secret {management.org}/{SYSTEMD}" in output
+    assert await management.data("Secret", SYSTEMD) == {"theirs": "hunter2"}
+    held = await management.get("Secret", VALUES)
+    assert held is not None
+    # the Cluster is not on the server: nobody to belong to
+    assert "ownerReferences" not in held["metadata"]
+    invalid = str(write(tmp_path, management, noProxy="*.example.com"))
+    code, _, error = await transom(management, tmp_path, "apply", "-f", invalid, "--objects", "--context", "lab")
+    assert (code, "spec.noProxy" in error) == (2, True)
     await management.client.delete(SECRETS, SYSTEMD, management.org)
-    name = await asyncio.to_thread(cabpk.start_machine, management.org, "mycluster", spec)
-
-    async def waits() -> bool:
-        return SYSTEMD in await asyncio.to_thread(cabpk.condition, management.org, name)
-
-    await management.until(waits)
-    async with management.operator(controllers=CONTROLLERS):
-        data = await asyncio.to_thread(cabpk.wait_data, management.org, name)
-    assert "Valid" in check_schema(data, tmp_path)
-    root = tmp_path / "root"
-    root.mkdir()
-    machine = FirstBoot(root)
-    await asyncio.to_thread(machine.cloud_config, data)
-    assert "join" in machine.file("/joined").read_text()
-    secret = await management.data("Secret", SYSTEMD)
-    assert secret is not None
-    assert machine.file(DROP_INS[0]).read_text() == secret["containerdProxy"]
-    assert not machine.file(ENV_FILE).exists()
 
 
-@pytest.mark.parametrize("format_", ["cloud-config", "ignition"])
-async def test_machine_added_after_the_proxy_was_removed_gets_its_bootstrap_data(
-    management: Management, cabpk: BootstrapProvider, format_: str
-) -> None:
+async def test_render_prints_what_apply_would_write_and_what_apps_need(management: Management, tmp_path: Path) -> None:
+    apps = [
+        {
+            "apiVersion": "application.giantswarm.io/v1alpha1",
+            "kind": "App",
+            "namespace": management.org,
+            "name": "mycluster-cert",
+        },
+        {
+            "apiVersion": "helm.toolkit.fluxcd.io/v2",
+            "kind": "HelmRelease",
+            "namespace": management.org,
+            "name": "chart-operator",
+        },
+    ]
+    directory = str(write(tmp_path, management, apps=apps))
+    code, output, _ = await transom(management, tmp_path, "render", "-f", directory)
+    assert code == 0
+    assert f"\n      noProxy: {RFC_LINE}\n" in output
+    documents = [one for one in yaml.safe_load_all(output) if one]
+    assert [(one["kind"], one["metadata"]["name"]) for one in documents] == [
+        ("Secret", SYSTEMD),
+        ("Secret", VALUES),
+        ("ConfigMap", VALUES),
+        ("App", "mycluster-cert"),
+        ("HelmRelease", "chart-operator"),
+    ]
+    reference = {"name": VALUES, "namespace": management.org}
+    assert documents[3]["spec"] == {"config": {"configMap": reference, "secret": reference}}
+    assert [one["kind"] for one in documents[4]["spec"]["valuesFrom"]] == ["ConfigMap", "Secret"]
+    code, _, _ = await transom(management, tmp_path, "render", "-f", directory, "--output-dir", str(tmp_path / "out"))
+    assert code == 0
+    folder = tmp_path / "out" / "objects" / management.org
+    assert {path.name for path in folder.iterdir()} == {
+        f"secret-{SYSTEMD}.yaml",
+        f"secret-{VALUES}.yaml",
+        f"configmap-{VALUES}.yaml",
+    }
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+
+
+async def test_a_peers_objects_are_listed_and_handed_over_when_nothing_is_lost(management: Management, tmp_path: Path) -> None:
+    labels = {"giantswarm.io/cluster": "mycluster", "giantswarm.io/managed-by": "cluster-apps-operator"}
+
+    def theirs(kind: str, name: str, **data: str) -> dict[str, Any]:
+        if kind == "Secret":
+            data = {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}
+        return {"kind": kind, "metadata": {"name": name, "namespace": management.org, "labels": labels}, "data": data}
+
+    old = theirs("Secret", SYSTEMD, containerdProxy='[Service]\nEnvironment="HTTP_PROXY=http://u:hunter2@old"\n')
+    await management.put(old, "peer")
+    await management.put(theirs("ConfigMap", VALUES, values="baseDomain: x.example\ncluster:\n  private: true\n"), "peer")
+    await management.put(theirs("Secret", VALUES, values="cluster:\n  proxy:\n    http: http://u:hunter2@old\n"), "peer")
+    await management.put(
+        theirs("Secret", "gone-systemd-proxy")
+        | {
+            "metadata": {
+                "name": "gone-systemd-proxy",
+                "namespace": management.org,
+                "labels": labels | {"giantswarm.io/cluster": "gone"},
+            }
+        },
+        "peer",
+    )
     await management.cluster()
-    await put(management, machines.control_plane(spec=FIRST | {"format": format_}))
     await management.settings()
-    async with management.operator(controllers=CONTROLLERS):
-        await until_edited(management, "KubeadmControlPlane", "mycluster")
-        await initialized(management)
-        await management.client.delete(EGRESS_PROXIES, "cluster")
+    arguments = ("adopt", "--from", "cluster-apps-operator", "-o", "json")
 
-        async def emptied() -> bool:
-            return (await management.data("Secret", SYSTEMD) or {}).get("env") == ""
+    async def listed(*more: str) -> dict[tuple[str, str], tuple[str, tuple[str, ...]]]:
+        code, output, error = await transom(management, tmp_path, *arguments, *more)
+        assert code == 1, error
+        return {(one["kind"], one["name"]): (one["result"], tuple(one["loses"])) for one in json.loads(output)}
 
-        await management.until(emptied)
-        spec = await configuration(management, "KubeadmControlPlane", "mycluster")
-        data = await bootstrap_data(management, cabpk, spec, control_plane=True)
-    if format_ == "ignition":
-        files = {file["path"]: file["contents"]["source"] for file in json.loads(data)["storage"]["files"]}
-        assert files[DROP_INS[0]] == "data:,%5BService%5D%0A"
-        assert files[ENV_FILE] == "data:,"
-    assert b"PROXY=" not in data
+    lost = ("kept: it would lose values", ("baseDomain", "cluster.private"))
+    rest = {
+        ("ConfigMap", VALUES): lost,
+        ("Secret", "gone-systemd-proxy"): ("kept: the settings ask for no such object", ()),
+    }
+    secrets = (("Secret", SYSTEMD), ("Secret", VALUES))
+    assert await listed() == rest | dict.fromkeys(secrets, ("to hand over", ()))
+    held = await management.get("Secret", SYSTEMD)
+    assert held is not None
+    assert "annotations" not in held["metadata"]
+    assert await listed("--yes") == rest | dict.fromkeys(secrets, ("handed over", ()))
+    async with management.operator():
+        await management.until_data("Secret", SYSTEMD, "containerdProxy", "192.168.52.220")
+        await management.until_data("Secret", VALUES, "values", "192.168.52.220")
+        _, _, message = await management.until_condition("Conflict", "Conflict")
+        assert f"ConfigMap {management.org}/{VALUES}" in message
+        assert "baseDomain" in (await management.data("ConfigMap", VALUES) or {})["values"]

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from transom.cli.adopt import adopt
 from transom.cli.apply import apply, diff
 from transom.cli.capi import capi
 from transom.cli.demo import demo
@@ -48,6 +49,7 @@ def main(
 app.command()(demo)
 app.command()(apply)
 app.command()(diff)
+app.command()(adopt)
 app.command()(facts)
 app.command()(validate)
 app.command()(render)

@@ -66,6 +66,13 @@ def _decoded(held: str) -> bytes | None:
         return None
 
 
+def decoded_text(held: str) -> str | None:
+    """A value of a Secret's `data` as text; None where it is not base64 or no text."""
+    raw = _decoded(held)
+    text = _text_of(raw) if raw is not None else None
+    return text.reveal() if text is not None else None
+
+
 def _text_of(raw: bytes) -> Secret | None:
     """The value as text; None for what is binary, such as a key store, which nobody here reads."""
     try:
