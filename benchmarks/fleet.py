@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.operator import Operator, create
+from benchmarks.operator_scale import Operator, create
 from lab.control_plane import ControlPlane, free_ports
 
 from lab import cluster_api

@@ -1,4 +1,4 @@
-"""`transom run` on a real API server: `python -m benchmarks.operator [--nodes 5000] [--hosts 1000]`.
+"""`transom run` on a real API server: `python -m benchmarks.operator_scale [--nodes 5000] [--hosts 1000]`.
 
 The API server, the simulated hosts and the operator are processes of their own; CPU and memory are the operator's alone, CPU of
 the bare asyncssh loops is this process's.

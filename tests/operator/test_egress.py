@@ -341,3 +341,31 @@ async def until_keys(cluster: Cluster, name: str, key: str) -> None:
     async with asyncio.timeout(20):
         while key not in await data(cluster, name):
             await asyncio.sleep(0.05)
+
+
+async def test_a_key_that_somebody_else_writes_again_and_again_is_left_to_them(cluster: Cluster) -> None:
+    """No loop of two writers: a condition and one event say who has to give way, and without the label all is well again."""
+    await cluster.bundle(ROOT_1)
+    await cluster.proxy(httpProxy=PROXY, trustedCA={"name": "corp-ca"})
+    await ask(cluster, "fought", LABEL)
+    path = CONFIG_MAPS.path(cluster.namespace, "fought")
+    theirs = {"data": {"ca-bundle.crt": "theirs"}}
+    async with cluster.operator(controllers=("egress",)):
+        lost = 0
+        async with asyncio.timeout(30):
+            while (await conditions(cluster)).get("Conflict", ("", "", ""))[0] != "True":
+                if (await data(cluster, "fought")).get("ca-bundle.crt") not in ("theirs", None):
+                    lost += 1
+                    await cluster.client.request("PATCH", path, None, theirs, content_type="application/merge-patch+json")
+                await asyncio.sleep(0.02)
+        assert lost == 3
+        assert f"ConfigMap {cluster.namespace}/fought" in (await conditions(cluster))["Conflict"][2]
+        await asyncio.sleep(0.5)
+        assert (await data(cluster, "fought"))["ca-bundle.crt"] == "theirs"
+        await cluster.merge(CONFIG_MAPS, "fought", {"metadata": {"labels": {LABEL: None}}})
+        await until(cluster, Conflict="NoConflict")
+        await cluster.merge(CONFIG_MAPS, "fought", {"metadata": {"labels": {LABEL: "true"}}})
+        async with asyncio.timeout(20):
+            while (await data(cluster, "fought"))["ca-bundle.crt"] == "theirs":
+                await asyncio.sleep(0.05)
+    assert [reason for reason, _ in await events(cluster)].count("Conflict") == 1

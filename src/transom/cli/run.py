@@ -21,7 +21,6 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 def option(flag: str, text: str, **more: Any) -> Any:
     """An option of a server, which can be given in the environment too."""
-    """An option of a server, which can be given in the environment too."""
     name = flag.partition("/")[0].strip("-").replace("-", "_").upper()
     return typer.Option(flag, envvar=f"TRANSOM_{name}", help=text, **more)
 
@@ -57,6 +56,15 @@ def run(
             show_default=False,
         ),
     ] = None,
+    system_ca_file: Annotated[
+        str | None,
+        option(
+            "--system-ca-file",
+            "The CAs to which a bundle that replaces a trust store is added. [default: those of the image]",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
     log_format: Annotated[str, option("--log-format", "json or console.")] = "json",
     log_level: Annotated[str, option("--log-level", "debug, info, warning or error.")] = "info",
 ) -> None:
@@ -70,6 +78,7 @@ def run(
     from transom.kube.errors import ConfigurationError
     from transom.operations import logs
     from transom.operations.server import AddressInvalid, parse_address
+    from transom.proxy.injection import SYSTEM_CA_FILE
     from transom.windows.userdata import OPENSSH_MSI
 
     named = tuple(CONTROLLERS) if controllers is None else tuple(filter(None, map(str.strip, controllers.split(","))))
@@ -79,6 +88,8 @@ def run(
         fail(f"--log-format: {log_format!r} is neither json nor console")
     if log_level not in logs.LEVELS:
         fail(f"--log-level: {log_level!r} is none of {', '.join(logs.LEVELS)}")
+    if system_ca_file is not None and not Path(system_ca_file).is_file():
+        fail(f"--system-ca-file: there is no file {system_ca_file}")
     try:
         address = parse_address(bind_address)
         options = Options(
@@ -89,6 +100,7 @@ def run(
             pace=Pace(check_interval=_seconds(check_interval)),
             payload=_payload(payload),
             openssh_msi=openssh_msi or OPENSSH_MSI,
+            system_ca_file=system_ca_file or SYSTEM_CA_FILE,
         )
         connection = connect(kubeconfig, context)
     except AddressInvalid as error:

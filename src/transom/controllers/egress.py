@@ -13,6 +13,7 @@ from transom.capi.identity import MANAGED_BY, TRANSOM
 from transom.controllers import egress_status
 from transom.controllers.controller import Outcome
 from transom.controllers.reports import Reports
+from transom.controllers.rivals import Rivals
 from transom.controllers.settings import Cluster, CurrentSettings
 from transom.controllers.status import Verdict, Verdicts
 from transom.controllers.term import Term
@@ -57,6 +58,9 @@ class EgressController:
         self._now = now
         self._probed: dict[Name, tuple[Egress, float, list[Answer]]] = {}
         self._released: dict[Name, str] = {}
+        self._rivals = Rivals()
+        self._rests: dict[Name, float] = {}
+        """When what was left to somebody else is tried once more, by the clock of the loop."""
         self._texts: tuple[Egress | None, dict[bool, tuple[str, str]]] = (None, {})
         self.queue: KeyQueue[Name] = KeyQueue()
 
@@ -114,6 +118,8 @@ class EgressController:
         superseded = self._watched.openshift_proxy
         found = egress_status.concerning(name, spec, self._watched.namespace, newest.findings)
         verdicts = egress_status.validity(name, spec, found, superseded=superseded)
+        if name == BASE:
+            verdicts["Conflict"] = Verdict("False", "NoConflict", "no object of ours is somebody else's")
         verdicts |= self._reports.of(name)
         fields: dict[str, Any] = {}
         again: float | None = None
@@ -163,6 +169,9 @@ class EgressController:
         meta = held.metadata
         regarding = Regarding(EGRESS_PROXIES.api_version, EGRESS_PROXIES.kind, meta.name, None, meta.uid)
         before = {one.get("type"): one for one in live.get("conditions") or ()}
+        conflict = verdicts.get("Conflict")
+        if conflict and conflict.status == "True" and (before.get("Conflict") or {}).get("message") != conflict.message:
+            term.recorder.warning(regarding, "Conflict", conflict.message)
         for type_, bad in (("Valid", "InvalidSettings"), ("Ready", "EndpointFailed")):
             verdict = verdicts.get(type_)
             if verdict is None:
@@ -198,15 +207,39 @@ class EgressController:
             if uid is not None and (holder is None or holder.ours):
                 await self._apply(key, uid, None, term)
             self._released.pop(key, None)
+            self._settle(key)
             return Outcome()
         try:
             text, digest = self._text(bundle_only=bundle_only, own=own)
         except OSError as error:
             _log.error("the system's CAs cannot be read", file=self._system_ca_file, error=error.strerror)  # said in full
             return Outcome(failed=True)
-        if holder is not None and (holder.sha256 != digest or not holder.ours):
+        if holder is None or (holder.sha256 == digest and holder.ours):
+            return Outcome()
+        return await self._contend(key, uid, text, digest, term)
+
+    async def _contend(self, key: Name, uid: str | None, text: str, digest: str, term: Term) -> Outcome:
+        """Put our key right, unless somebody else writes it again each time."""
+        now = asyncio.get_running_loop().time()
+        if key in self._rests and now >= self._rests[key]:
+            self._settle(key)
+        if self._rivals.write(key, digest):
             await self._apply(key, uid, text, term)
-        return Outcome()
+            return Outcome()
+        self._rests.setdefault(key, now + CHECK)
+        self._tell_rivals()
+        return Outcome(again=self._rests[key] - now + 1)
+
+    def _settle(self, key: Name) -> None:
+        self._rivals.forget(key)
+        self._rests.pop(key, None)
+        self._tell_rivals()
+
+    def _tell_rivals(self) -> None:
+        lost = sorted("/".join(filter(None, name)) for name in self._rivals.lost())
+        message = f"the key {BundleHolder.KEY} of ConfigMap {', '.join(lost)} is written by somebody else again and again"
+        verdict = Verdict("True", "Taken", f"{message}: take the label off, or the other writer")
+        self._reports.put("egress", {BASE: {"Conflict": verdict}} if lost else {})
 
     async def _sweep(self, term: Term) -> None:
         """Find the ConfigMaps that lost their label while nobody was looking."""

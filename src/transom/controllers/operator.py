@@ -40,7 +40,9 @@ from transom.manifests.workloads import GRACE
 
 _log: Final = structlog.get_logger("transom.operator")
 CONTROLLERS: Final[Mapping[str, Maker]] = {
-    "egress": lambda on: EgressController(on.watched, on.settings, reports=on.reports, now=on.now),
+    "egress": lambda on: EgressController(
+        on.watched, on.settings, system_ca_file=on.options.system_ca_file, reports=on.reports, now=on.now
+    ),
     "windows": lambda on: WindowsController(
         on.watched, on.settings, pace=on.options.pace, observe=on.observe, reports=on.reports, now=on.now
     ),

@@ -9,6 +9,7 @@ from transom.hosts.script import Patience
 from transom.kube.lease import TERMS, Terms
 from transom.kube.reflector import PACE
 from transom.kube.reflector import Pace as ReflectorPace
+from transom.proxy.injection import SYSTEM_CA_FILE
 from transom.windows.userdata import OPENSSH_MSI
 
 
@@ -28,7 +29,8 @@ class Pace(msgspec.Struct, frozen=True):
 class Options(msgspec.Struct, frozen=True):
     """How an operator works. `controllers` are names; None is all of them.
 
-    `payload` is the directory with `payload.yaml`, None where nothing is installed on hosts; `openssh_msi` stands in user data.
+    `payload` is the directory with `payload.yaml`, None where nothing is installed on hosts; `openssh_msi` stands in user data;
+    `system_ca_file` has the CAs to which a bundle that replaces a trust store is added.
     """
 
     namespace: str = "transom-system"
@@ -40,3 +42,4 @@ class Options(msgspec.Struct, frozen=True):
     terms: Terms = TERMS
     payload: Path | None = None
     openssh_msi: str = OPENSSH_MSI
+    system_ca_file: str = SYSTEM_CA_FILE

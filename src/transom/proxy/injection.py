@@ -9,6 +9,8 @@ from transom.proxy.trust import Certificate, parse_bundle, pem
 
 LABEL = "transom.dev/inject-trusted-cabundle"
 OPENSHIFT_LABEL = "config.openshift.io/inject-trusted-cabundle"
+SYSTEM_CA_FILE = "/etc/ssl/certs/ca-certificates.crt"
+"""Where Debian and its images have the system's CAs."""
 
 
 class BundleTarget(msgspec.Struct, frozen=True):
