@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transom.cli.files import write_private, yaml_stream
 from transom.cli.findings import NAMESPACE, Namespace, print_findings
 from transom.cli.output import ExitCode, Format, fail, print_data
 
@@ -137,7 +138,7 @@ def worker(
     if output is Format.JSON:
         print_data({"apiVersion": "v1", "kind": "List", "items": list(objects)}, output)
     else:
-        sys.stdout.write(_yaml(objects))
+        sys.stdout.write(yaml_stream(objects))
 
 
 def _inputs(path: str | None, flags: Mapping[str, Any]) -> "WorkerInputs":
@@ -236,19 +237,11 @@ def _objects(paths: Iterable[str]) -> list[dict[str, Any]]:
     return [item for item in found if isinstance(item, dict)]
 
 
-def _yaml(objects: Iterable[Mapping[str, Any]]) -> str:
-    import yaml
-
-    return "".join("---\n" + yaml.dump(item, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True) for item in objects)
-
-
 def _write(directory: Path, objects: Iterable[Mapping[str, Any]]) -> None:
-    from transom.cli.files import write_private
-
     for item in objects:
         metadata = item["metadata"]
         folder = directory / metadata.get("namespace", "_cluster")
-        write_private(folder / f"{item['kind'].lower()}-{metadata['name']}.yaml", _yaml([item]).encode())
+        write_private(folder / f"{item['kind'].lower()}-{metadata['name']}.yaml", yaml_stream([item]).encode())
 
 
 @capi.command()

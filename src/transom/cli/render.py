@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transom.cli.files import write_private, yaml_stream
 from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, examine_or_fail
 from transom.cli.fleet import MachineTemplates, app_references
 from transom.cli.fleet import machine_templates as templates_to_commit
@@ -49,10 +50,10 @@ def render(
         items = [_shown(item, show_secrets=show_secrets) for item in (*rendered, *references)]
         print_data({"apiVersion": "v1", "kind": "List", "items": items}, output)
     else:
-        sys.stdout.write(_yaml([_shown(item, show_secrets=show_secrets) for item in rendered]))
+        sys.stdout.write(yaml_stream([_shown(item, show_secrets=show_secrets) for item in rendered]))
         if references:
             sys.stdout.write("# For Apps and HelmReleases that are there: `kubectl apply --server-side` adds these fields.\n")
-            sys.stdout.write(_yaml(references))
+            sys.stdout.write(yaml_stream(references))
 
 
 def _print_machine_templates(items: list[dict[str, Any]], output: Format) -> None:
@@ -60,7 +61,7 @@ def _print_machine_templates(items: list[dict[str, Any]], output: Format) -> Non
         print_data({"apiVersion": "v1", "kind": "List", "items": items}, output)
         return
     sys.stdout.write("# Parts of objects, to be added to the lists of yours: they are not to be applied as they are.\n")
-    sys.stdout.write(_yaml(items))
+    sys.stdout.write(yaml_stream(items))
 
 
 def _objects(objects: "Objects", settings: "Effective", system_ca_file: str) -> Iterator[dict[str, Any]]:
@@ -96,20 +97,6 @@ def _shown(item: dict[str, Any], *, show_secrets: bool) -> dict[str, Any]:
     return {**item, "data": dict.fromkeys(item.get("data", {}), "***")}
 
 
-def _yaml(items: list[dict[str, Any]]) -> str:
-    import yaml
-
-    class Dumper(yaml.CSafeDumper):
-        pass
-
-    def text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
-
-    Dumper.add_representer(str, text)
-    options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 1 << 20}
-    return "".join("---\n" + yaml.dump(item, Dumper=Dumper, **options) for item in items)
-
-
 def _write(
     directory: Path,
     rendered: list[dict[str, Any]],
@@ -124,23 +111,11 @@ def _write(
     for item, kind in [*((item, "objects") for item in rendered), *((item, "references") for item in references)]:
         meta = item["metadata"]
         folder = directory / kind / meta.get("namespace", "_cluster")
-        _write_file(folder / f"{item['kind'].lower()}-{meta['name']}.yaml", _yaml([item]).encode())
+        write_private(folder / f"{item['kind'].lower()}-{meta['name']}.yaml", yaml_stream([item]).encode())
     for host in objects.windows_instances:
         egress = settings.of(host)
         if egress is not None:
             # values alone: a key without any would make a service that does not exist
             values = ((key.path, named) for key in desired(egress).registry for named in (key.values or {}).values())
             edits = (SetValue(path, named.name, named.value) for path, named in values)
-            _write_file(directory / "hosts" / host.name / "desired.reg", render_reg(edits))
-
-
-def _write_file(path: Path, data: bytes) -> None:
-    """Readable by the owner alone, from the first byte on; a file that was there is replaced."""
-    import os
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-    part.replace(path)
+            write_private(directory / "hosts" / host.name / "desired.reg", render_reg(edits))
