@@ -43,12 +43,12 @@ def patched(value: Any, operations: Any) -> Any:
     return document
 
 
-def template(spec: Any) -> Any:
-    return {"spec": {"template": {} if spec is None else {"spec": spec}}}
+def template(spec: Any, generation: int = 1) -> Any:
+    return {"metadata": {"generation": generation}, "spec": {"template": {} if spec is None else {"spec": spec}}}
 
 
 def injected(spec: Any, wanted: Entries) -> Any:
-    return patched(template(spec), edit(spec, wanted, SECRETS, TEMPLATE_SPEC).operations)["spec"]["template"].get("spec")
+    return patched(template(spec), edit(spec, wanted, SECRETS, TEMPLATE_SPEC, 1).operations)["spec"]["template"].get("spec")
 
 
 def test_worker_gets_the_drop_ins_and_no_environment_of_kubeadm() -> None:
@@ -62,8 +62,8 @@ def test_worker_gets_the_drop_ins_and_no_environment_of_kubeadm() -> None:
 
 def test_control_plane_reads_the_environment_first() -> None:
     before = {"preKubeadmCommands": ["echo theirs"], "clusterConfiguration": {}}
-    document = {"spec": {"kubeadmConfigSpec": before}}
-    made = edit(before, linux_entries(SECRET, PROXY, control_plane=True), SECRETS, CONTROL_PLANE_SPEC)
+    document = {"metadata": {"generation": 7}, "spec": {"kubeadmConfigSpec": before}}
+    made = edit(before, linux_entries(SECRET, PROXY, control_plane=True), SECRETS, CONTROL_PLANE_SPEC, 7)
     after = patched(document, made.operations)["spec"]["kubeadmConfigSpec"]
     assert after["preKubeadmCommands"] == [READ_ENV, RESTART, "echo theirs"]
     assert after["files"][-1] == {
@@ -137,10 +137,10 @@ def test_template_of_our_entries_alone_is_empty_again() -> None:
     assert injected(spec, Entries()) is None
 
 
-def test_other_value_at_the_time_of_the_edit_stops_it() -> None:
-    made = edit({"files": [{"path": "/a"}]}, linux_entries(SECRET, PROXY), SECRETS, TEMPLATE_SPEC)
+def test_edit_holds_for_one_generation_of_the_object() -> None:
+    made = edit({"files": [{"path": "/a"}]}, linux_entries(SECRET, PROXY), SECRETS, TEMPLATE_SPEC, 1)
     with pytest.raises(AssertionError):
-        patched(template({"files": [{"path": "/a"}, {"path": "/b"}]}), made.operations)
+        patched(template({"files": [{"path": "/a"}, {"path": "/b"}]}, 2), made.operations)
 
 
 COMMANDS = st.lists(st.sampled_from(["echo a", "reboot", "systemctl daemon-reload"]), max_size=3)

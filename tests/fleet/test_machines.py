@@ -43,14 +43,14 @@ async def until_edited(management: Management, kind: str = "KubeadmConfigTemplat
     await management.until(edited)
 
 
-async def settled(management: Management, operator: Any) -> None:
-    """Nothing to do in either controller for a moment."""
-    await management.settled(operator)
-    queue, quiet = operator.controllers["machines"].queue, 0
+async def settled(operator: Any) -> None:
+    """Nothing to do in either controller for a moment, which is longer than they put things off."""
+    await operator.settings.begun.wait()
+    queues, quiet = [operator.controllers[name].queue for name in ("fleet", "machines")], 0
     async with asyncio.timeout(60):
-        while quiet < 15:
+        while quiet < 12:
             await asyncio.sleep(0.1)
-            quiet = 0 if len(queue) or queue.working else quiet + 1
+            quiet = 0 if any(len(queue) or queue.working for queue in queues) else quiet + 1
 
 
 async def status(management: Management, kind: str, name: str, value: dict[str, Any]) -> None:
@@ -80,7 +80,7 @@ async def test_templates_that_ask_get_the_entries_and_nothing_else_is_touched(ma
         await until_edited(management)
         await until_edited(management, name="windows")
         await until_edited(management, "KubeadmControlPlane", "mycluster")
-        await settled(management, operator)
+        await settled(operator)
         worker = await configuration(management, "KubeadmConfigTemplate", "workers")
         assert [file["path"] for file in worker["files"]] == [*DROP_INS, f"{CA_STEM}.crt"]
         assert worker["preKubeadmCommands"] == [TRUST, RESTART, "echo theirs"]
@@ -106,7 +106,7 @@ async def test_control_plane_that_stands_is_not_edited_without_automatic_rollout
     await management.settings()
     async with management.operator(controllers=CONTROLLERS) as operator:
         await until_edited(management)
-        await settled(management, operator)
+        await settled(operator)
         assert await paths(management, "KubeadmControlPlane", "mycluster") == []
         _, _, message = await management.until_condition("MachinesOutdated", "Outdated")
         assert "1 machine of 1 cluster are older" in message
@@ -126,7 +126,7 @@ async def test_what_a_source_of_its_own_writes_is_shown_and_not_edited(managemen
     await management.settings()
     async with management.operator(controllers=CONTROLLERS) as operator:
         _, _, message = await management.until_condition("MachinesOutdated", "CommitNeeded")
-        await settled(management, operator)
+        await settled(operator)
         assert f"({who})" in message
         assert "containerdProxy" in message
         assert ("{{ .builtin.cluster.name }}-systemd-proxy" in message) == (who == "ClusterClass")
@@ -145,7 +145,10 @@ async def test_edit_that_is_taken_back_is_a_conflict_and_not_repeated(management
         await management.merge("KubeadmConfigTemplate", "workers", value, management.org)
         _, _, message = await management.until_condition("Conflict", "Conflict")
         assert "taken out again" in message
-        await settled(management, operator)
+        await settled(operator)
+        assert await paths(management) == []
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        await settled(operator)
         assert await paths(management) == []
 
 
@@ -157,7 +160,7 @@ async def test_file_of_somebody_else_is_a_conflict(management: Management) -> No
     async with management.operator(controllers=CONTROLLERS) as operator:
         _, _, message = await management.until_condition("Conflict", "Conflict")
         assert DROP_INS[0] in message
-        await settled(management, operator)
+        await settled(operator)
         assert await configuration(management, "KubeadmConfigTemplate", "workers") == theirs
 
 
@@ -171,17 +174,18 @@ async def test_template_of_two_clusters_is_left_alone(management: Management) ->
     async with management.operator(controllers=CONTROLLERS) as operator:
         _, _, message = await management.until_condition("Conflict", "Conflict")
         assert "several clusters" in message
-        await settled(management, operator)
+        await settled(operator)
         assert await paths(management) == []
 
 
 async def test_settings_removed_take_entries_out_first_and_the_secret_goes_last(management: Management) -> None:
     await management.cluster()
+    await management.bundle(certificate("one"))
     await put(management, machines.template())
-    await management.settings()
+    await management.settings(trustedCA={"name": "corp-ca"})
     async with management.operator(controllers=CONTROLLERS) as operator:
         await until_edited(management)
-        await settled(management, operator)
+        await settled(operator)
         since = management.audited()
         await management.client.delete(EGRESS_PROXIES, "cluster")
         await management.until_objects()
@@ -213,7 +217,7 @@ async def test_paused_cluster_is_left_alone_until_it_goes_on(management: Managem
     await put(management, machines.template())
     await management.settings()
     async with management.operator(controllers=CONTROLLERS) as operator:
-        await settled(management, operator)
+        await settled(operator)
         assert await paths(management) == []
         await management.merge("Cluster", "mycluster", {"spec": {"paused": None}}, management.org)
         await until_edited(management)
@@ -242,7 +246,7 @@ async def test_rollout_takes_one_cluster_after_the_other_and_goes_on_after_a_res
     await management.settings()
     async with management.operator(controllers=CONTROLLERS) as operator:
         await management.until_condition("MachinesOutdated", "Outdated")
-        await settled(management, operator)
+        await settled(operator)
         assert [await rollout_after(management, name) for name in names] == [None, None]
         _, _, message = (await management.conditions())["MachinesOutdated"]
         assert "2 machines of 2 clusters" in message
@@ -253,15 +257,15 @@ async def test_rollout_takes_one_cluster_after_the_other_and_goes_on_after_a_res
 
         first = await management.until(begun)
         await management.until_condition("MachinesOutdated", "RollingOut")
-        await settled(management, operator)
+        await settled(operator)
         assert await rollout_after(management, "beta") is None
     async with management.operator(controllers=CONTROLLERS) as operator:
-        await settled(management, operator)
+        await settled(operator)
         assert await rollout_after(management, "alpha") == first
         assert await rollout_after(management, "beta") is None
         await status(management, "MachineDeployment", "alpha", {"readyReplicas": 0})
         await replace_machine(management, "alpha-old", "alpha-new", "alpha", "alpha")
-        await settled(management, operator)
+        await settled(operator)
         assert await rollout_after(management, "beta") is None
         await status(management, "MachineDeployment", "alpha", {"readyReplicas": 1})
 
@@ -284,7 +288,7 @@ async def test_control_plane_is_rolled_by_its_edit_before_the_workers(management
     await management.settings(rollout="Automatic")
     async with management.operator(controllers=CONTROLLERS) as operator:
         await until_edited(management, "KubeadmControlPlane", "mycluster")
-        await settled(management, operator)
+        await settled(operator)
         assert await rollout_after(management, "workers") is None
         await asyncio.sleep(1.1)
         await replace_machine(management, "first", "second", None, "mycluster")
@@ -326,7 +330,7 @@ async def test_no_settings_is_no_edit(management: Management) -> None:
     await management.cluster()
     await put(management, machines.template(), machines.control_plane())
     async with management.operator(controllers=CONTROLLERS) as operator:
-        await settled(management, operator)
+        await settled(operator)
         assert management.writes() == []
         held = (await management.client.list_objects(TEMPLATES, management.org)).items
         assert [one.metadata.generation for one in held] == [1]
@@ -337,8 +341,8 @@ async def test_bundle_of_a_cluster_is_not_taken_for_one_that_lost_its_label(mana
     await management.bundle(certificate("one"))
     await management.settings(trustedCA={"name": "corp-ca"})
     async with management.operator(controllers=CONTROLLERS) as operator:
-        await settled(management, operator)
+        await settled(operator)
     since = management.audited()
     async with management.operator(controllers=CONTROLLERS) as operator:
-        await settled(management, operator)
+        await settled(operator)
         assert management.writes(since) == []

@@ -69,11 +69,15 @@ def secrets_named(spec: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(name for file in spec.get("files") or () if (name := _secret_of(file)))
 
 
-def edit(spec: Mapping[str, Any] | None, wanted: Entries, secrets: frozenset[str], at: Sequence[str]) -> Edit:
+def edit(
+    spec: Mapping[str, Any] | None, wanted: Entries, secrets: frozenset[str], at: Sequence[str], generation: int | None = None
+) -> Edit:
     """The patch that leaves `wanted`, and nothing else of ours, in a KubeadmConfigSpec at a path of its object.
 
     `secrets` are the names of our Secrets: a file of ours is known by its path, and by its Secret where it comes from one.
-    What is there already stays where it is, in whatever order. An empty `wanted` takes our entries out.
+    What is there already stays where it is, in whatever order. An empty `wanted` takes our entries out. The patch holds for
+    that `generation` of the object alone: a test of the lists themselves would not do, since an API server compares JSON as
+    text, in which Go writes `&` as an escape (evanphx/json-patch, lazyNode.equal).
     """
     spec_now = spec or {}
     files: list[dict[str, Any]] = list(spec_now.get("files") or ())
@@ -89,12 +93,15 @@ def edit(spec: Mapping[str, Any] | None, wanted: Entries, secrets: frozenset[str
     changed = {key: value for key, value in new.items() if value != list(spec_now.get(key) or ())}
     if not changed:
         return Edit()
+    test: Operation = {"op": "test", "path": "/metadata/generation", "value": generation}
     if not any(new.values()) and not set(spec_now) - set(new):
         # v1beta2 does not take an empty spec
-        return Edit((_test(at, spec), {"op": "remove", "path": _pointer(at)}))
-    operations = [] if spec is not None else [{"op": "add", "path": _pointer(at), "value": {}}]
+        return Edit((test, {"op": "remove", "path": _pointer(at)}))
+    operations = [test] if spec is not None else [test, {"op": "add", "path": _pointer(at), "value": {}}]
     for key, value in changed.items():
-        operations += _change((*at, key), spec_now.get(key), value)
+        path = _pointer((*at, key))
+        # of a member that is there, add is a replacement (RFC 6902, section 4.1)
+        operations.append({"op": "add", "path": path, "value": value} if value else {"op": "remove", "path": path})
     return Edit(tuple(operations))
 
 
@@ -127,19 +134,6 @@ def _our_command(command: str) -> bool:
 def _secret_of(file: Mapping[str, Any]) -> str | None:
     name = ((file.get("contentFrom") or {}).get("secret") or {}).get("name")
     return str(name) if name else None
-
-
-def _change(path: Sequence[str], now: Any, value: list[Any]) -> list[Operation]:
-    if not value:
-        return [_test(path, now), {"op": "remove", "path": _pointer(path)}]
-    if now is None:
-        return [_test(path, None), {"op": "add", "path": _pointer(path), "value": value}]
-    return [_test(path, now), {"op": "replace", "path": _pointer(path), "value": value}]
-
-
-def _test(path: Sequence[str], value: Any) -> Operation:
-    """A member that is not there is tested as null: so the API server takes it (evanphx/json-patch)."""
-    return {"op": "test", "path": _pointer(path), "value": value}
 
 
 def _pointer(path: Sequence[str]) -> str:

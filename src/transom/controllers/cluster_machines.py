@@ -4,6 +4,7 @@ A key is a Cluster: its templates are examined and, where they let us, edited. O
 clusters together: how many machines are older than their settings, and whose turn it is.
 """
 
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -41,6 +42,8 @@ from transom.kube.store import Name
 from transom.proxy.settings import Egress
 
 _log: Final = structlog.get_logger("transom.machines")
+EDITED: Final = "transom.dev/edited-templates"
+"""The annotation of our Secret: which templates were edited, for what, and up to which generation, by their uid."""
 _ALL: Final[Name] = (None, "")
 _ALL_DELAY: Final = 1.0
 
@@ -123,12 +126,16 @@ class ClusterMachinesController:
             self._note(key, None)
             return Outcome()
         examined = self._examined(namespace, key[1], egress, identity)
+        secrets = await self._secrets(term, namespace, identity) if any(one.affected for one in examined) else []
+        self._editor.remember(next(filter(None, (_noted(one) for one in secrets)), None))
+        examined = self._examined(namespace, key[1], egress, identity)
         retry = False
         if not cluster.paused:
             for one in examined:
                 if one.to_edit and self._may_edit(one):
                     retry |= not await self._editor.patch(term.client, one)
-        changed = await self._written(term, namespace, identity) if any(one.affected for one in examined) else None
+        await self._keep_note(term, secrets, examined)
+        changed = _latest(*(one.time for secret in secrets for one in secret.metadata.managed_fields or () if _applied(one)))
         self._note(key, self._machines(cluster, egress, identity, examined, changed))
         return Outcome(failed=retry)
 
@@ -150,16 +157,23 @@ class ClusterMachinesController:
         held = examined.held
         return not isinstance(held, HeldControlPlane) and len(self.templates.clusters_of(held)) > 1
 
-    async def _written(self, term: Term, namespace: str, identity: str) -> str | None:
-        """When the Secrets that machines boot with were last written by us; None where there are none."""
-        times = []
+    async def _secrets(self, term: Term, namespace: str, identity: str) -> list[_WrittenObject]:
+        """The Secrets that machines boot with, as far as they are there."""
+        found = []
         for name in (systemd_name(identity), windows_name(identity)):
-            try:
-                found = await term.client.get(_SECRETS, name, namespace)
-            except NotFound:
-                continue
-            times += [one.time for one in found.metadata.managed_fields or () if _applied(one)]
-        return max((time for time in times if time), default=None)
+            with contextlib.suppress(NotFound):
+                found.append(await term.client.get(_SECRETS, name, namespace))
+        return found
+
+    async def _keep_note(self, term: Term, secrets: list[_WrittenObject], examined: list[Examined]) -> None:
+        """What was edited is noted on the first of the Secrets: what is taken back is not put there after a restart either."""
+        note = self._editor.note(examined)
+        if not secrets or note is None or note == _noted(secrets[0]):
+            return
+        meta = secrets[0].metadata
+        with contextlib.suppress(NotFound):
+            value = {"metadata": {"annotations": {EDITED: note}}}
+            await term.client.patch(_SECRETS, value, meta.name, meta.namespace)
 
     def _machines(
         self, cluster: HeldCluster, egress: Egress, identity: str, examined: list[Examined], changed: str | None
@@ -292,6 +306,10 @@ def _group(
         to_edit,
         kept,
     )
+
+
+def _noted(secret: _WrittenObject) -> str | None:
+    return (secret.metadata.annotations or {}).get(EDITED)
 
 
 def _applied(entry: Written) -> bool:

@@ -1,6 +1,7 @@
 """The edits of templates and control planes that let Transom edit them: what there is to do, and doing it once."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -59,11 +60,26 @@ class TemplateEditor:
 
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
-        self._edited: dict[str, tuple[bytes, int]] = {}
+        self._edited: dict[str, tuple[str, int]] = {}
 
     def forget(self, uid: str | None) -> None:
         """An object is gone."""
         self._edited.pop(uid or "", None)
+
+    def remember(self, text: str | None) -> None:
+        """Take over what `note` said before a restart."""
+        try:
+            noted = msgspec.json.decode(text or "{}", type=dict[str, tuple[str, int]])
+        except msgspec.DecodeError:
+            return
+        for uid, (digest, generation) in noted.items():
+            self._edited.setdefault(uid, (digest, generation))
+
+    def note(self, examined: Sequence[Examined]) -> str | None:
+        """What was edited of these objects, as a text to be kept; None where nothing was."""
+        uids = sorted(one.held.metadata.uid or "" for one in examined)
+        noted = {uid: self._edited[uid] for uid in uids if uid in self._edited}
+        return msgspec.json.encode(noted).decode() if noted else None
 
     def examine(self, held: Held, egress: Egress, identity: str) -> Examined:
         """What the settings ask of an object of the cluster with that id."""
@@ -79,7 +95,7 @@ class TemplateEditor:
             # its label was taken away: so are our entries, if they are ours
             wanted = Entries() if meta.edited else None
         at = CONTROL_PLANE_SPEC if control_plane else TEMPLATE_SPEC
-        found = edit(spec, wanted, secrets, at) if wanted is not None else Edit()
+        found = edit(spec, wanted, secrets, at, meta.generation) if wanted is not None else Edit()
         files = (spec or {}).get("files") or ()
         refers = bool(secrets_named(spec or {}) & secrets) or any(str(one.get("path")).startswith(CA_STEM) for one in files)
         return Examined(
@@ -107,7 +123,7 @@ class TemplateEditor:
 
     def _undone(self, held: Held, wanted: Entries | None) -> bool:
         """Whether these entries were put there, and the object has changed since: an edit now would be the second."""
-        digest, generation = self._edited.get(held.metadata.uid or "", (b"", 0))
+        digest, generation = self._edited.get(held.metadata.uid or "", ("", 0))
         return wanted is not None and digest == _digest(wanted) and (held.metadata.generation or 0) > generation
 
 
@@ -125,5 +141,5 @@ def keeper_of(deployment: HeldDeployment) -> str | None:
     return keeper(msgspec.to_builtins(deployment.metadata))
 
 
-def _digest(entries: Entries) -> bytes:
-    return hashlib.sha256(msgspec.json.encode(entries)).digest()
+def _digest(entries: Entries) -> str:
+    return hashlib.sha256(msgspec.json.encode(entries)).hexdigest()[:16]

@@ -83,8 +83,8 @@ _GRANTS: Final[Mapping[str, Grants]] = {
             rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigtemplates"], ["patch"]),
             rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], ["patch"]),
             rule("cluster.x-k8s.io", ["machinedeployments"], ["patch"]),
-            # when the Secrets that machines boot with were written
-            rule("", ["secrets"], ["get"]),
+            # when the Secrets that machines boot with were written; which templates were edited is noted on them
+            rule("", ["secrets"], ["get", "patch"]),
         ),
     ),
     "propagation": Grants(
@@ -136,6 +136,14 @@ _GRANTS: Final[Mapping[str, Grants]] = {
         ),
         # bootstrap tokens
         system=(rule("", ["secrets"], ["create"]),),
+    ),
+    "pods": Grants(
+        everywhere=(
+            rule("", ["namespaces", "pods"], FOLLOW),
+            rule("", ["secrets"], ["get", "create", "patch", "delete"]),
+            rule("", ["configmaps"], ["create", "patch", "delete"]),
+        ),
+        default=(TELL,),
     ),
 }
 CONTROLLERS: Final = tuple(_GRANTS)
