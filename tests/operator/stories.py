@@ -52,7 +52,8 @@ async def story(cluster: Cluster, **made: Any) -> AsyncIterator[Story]:
     plane = cluster.control_plane
     async with gate_to(plane.url, plane.directory) as gate:
         connection = connect(str(plane.user_kubeconfig("gated", plane.admin_token, server=gate.url)))
-        async with cluster.operator(Client(connection), **made) as operator:
+        controllers = ("egress", "windows")
+        async with cluster.operator(Client(connection), **{"controllers": controllers, **made}) as operator:
             told = Story(cluster, host, operator, gate)
             await cluster.until("win-1", ProxyApplied="True/Applied")
             await until(told.idle)

@@ -1,0 +1,28 @@
+"""The field reference is made from the definitions, and is current."""
+
+from pathlib import Path
+
+from transom.manifests.definitions import definitions
+from transom.manifests.reference import reference
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text() == reference(), "scripts/reference writes it anew"
+
+
+def test_every_field_is_there() -> None:
+    page = reference()
+
+    def fields(schema: dict[str, object], path: str) -> list[str]:
+        found = []
+        for name, field in schema.get("properties", {}).items():  # type: ignore[attr-defined]
+            inner = field.get("items", field)
+            found += [f"{path}.{name}", *fields(inner, f"{path}.{name}" + ("[]" if "items" in field else ""))]
+        return found
+
+    for definition in definitions():
+        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+        for path in fields(schema["spec"], "spec") + fields(schema["status"], "status"):
+            assert f"| `{path}` | " in page
