@@ -307,3 +307,32 @@ async def test_what_a_template_still_names_is_emptied_first_and_goes_when_nothin
         for name in ("linux", "windows"):
             await management.client.delete(TEMPLATES, name, management.org)
         await management.until_objects()
+
+
+async def test_many_clusters_are_one_status_and_not_an_event_each(management: Management) -> None:
+    for number in range(30):
+        await management.cluster(f"c{number:02}")
+    await management.settings()
+    since = management.audited()
+    async with management.operator() as operator:
+        _, _, message = await management.until_condition("ClustersApplied", "Applied")
+        assert message == "30 clusters have what the settings ask for"
+        await management.settled(operator)
+        assert len(management.writes(since)) == 90
+    references = [
+        one.get("objectRef") or {} for one in list(management.control_plane.audit())[since:] if one["verb"] != "watch"
+    ]
+    assert len([one for one in references if one.get("resource") == "events"]) <= 1
+    assert len([one for one in references if one.get("subresource") == "status"]) <= 4
+
+
+async def test_clusters_that_go_while_they_are_written_to_leave_nothing(management: Management) -> None:
+    await management.settings()
+    async with management.operator() as operator:
+        for number in range(12):
+            await management.cluster(f"c{number:02}")
+            await asyncio.sleep(0.05 * (number % 6))
+            await management.client.delete(CLUSTERS, f"c{number:02}", management.org)
+        await management.settled(operator)
+        await management.until_objects()
+        assert operator.controllers["fleet"].queue.working == 0
