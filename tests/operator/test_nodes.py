@@ -17,7 +17,7 @@ from transom.controllers.options import Pace
 from transom.hosts.connection import Timeouts
 from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
-from transom.kube.resources import CONFIG_MAPS, NODES, SECRETS, Resource
+from transom.kube.resources import CONFIG_MAPS, LEASES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.simulator import Fault, Host
 from transom.simulator.processes import Invocation
 from transom.windows.gathering import SERVICES
@@ -182,6 +182,21 @@ async def test_a_node_that_is_never_ready(cluster: Cluster, payload: Path) -> No
     assert "NeverReady" in await reasons(cluster, "win-1")
 
 
+async def test_a_host_gets_its_machines_name_by_one_boot(cluster: Cluster, payload: Path) -> None:
+    host = await bare(cluster, "other")
+    wanted = f"winworker-{cluster.namespace[-2:].strip('-')}"
+    boot = host.boot_id
+    await cluster.instance("win-1", host, lifecycle="Node", nodeName=wanted)
+    await cluster.merge(WINDOWS_INSTANCES, "win-1", {"metadata": {"annotations": {"transom.dev/host-name": wanted}}})
+    async with cluster.operator(payload=payload, pace=QUICK):
+        await cluster.until("win-1", NodeReady="False/Registering", RebootRequired="False", seconds=60)
+    assert host.name.lower() == wanted
+    assert host.boot_id == boot + 1
+    assert (await cluster.status("win-1"))["nodeName"] == wanted
+    assert len(host.starts("kubelet")) == 1
+    assert {"Preparing", "Rebooting", "RebootRequired"} <= set(await reasons(cluster, "win-1"))
+
+
 @pytest.mark.parametrize("at", [4, 25])
 async def test_a_host_that_hangs_costs_its_own_pass(cluster: Cluster, payload: Path, at: int) -> None:
     hangs, good = await bare(cluster, "hangs"), await bare(cluster, "good")
@@ -210,6 +225,8 @@ async def test_a_killed_operator_at_any_step(cluster: Cluster, payload: Path, st
                 found = await cluster.conditions("win-1")
         program.signal(signal.SIGKILL)
         await program.process.wait()
+    # waiting for it to run out is tried elsewhere
+    await cluster.delete(LEASES, "transom")
     assert r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Services\kube-proxy" not in {key.path for key in host.registry}
     host.faults.disk_delay = 0.0
     async with cluster.operator(payload=payload, pace=QUICK):
@@ -238,5 +255,5 @@ async def test_egress_alone_stays_egress_alone(cluster: Cluster, payload: Path) 
     assert services(host) == before
     assert not host.files.exists(r"C:\k")
     secrets = {one.metadata.name for one in (await cluster.client.list_objects(SECRETS, cluster.namespace)).items}
-    assert secrets == {"cloud-private-key"}
+    assert not [name for name in secrets if name.startswith("bootstrap-")]
     assert (await cluster.client.list_objects(CONFIG_MAPS, cluster.namespace)).items == []
