@@ -1,20 +1,21 @@
 """Bare hosts on which payloads of small programs are tried: a simulated one, and Wine."""
 
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from lab.machine import Machine
 from lab.sshd.fault import Fault as LabFault
 from lab.sshd.journal import traffic
-from tests.life.payloads import opened
+from tests.life.payloads import write
 
-from lab import build
+from lab import build, wine
 from transom.hosts.connection import Access
 from transom.hosts.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
 from transom.simulator import Fault, Host, Simulator
-from transom.simulator.filesystem import File
+from transom.simulator.filesystem import File, listed
 
 SMALL = r"""
 apiVersion: transom.dev/v1alpha1
@@ -30,6 +31,7 @@ files:
 - {path: 'C:\k\containerd.exe', source: bin/containerd.exe, services: [containerd]}
 - {path: 'C:\k\kubelet.exe', source: bin/kubelet.exe, services: [kubelet]}
 - {path: 'C:\k\kube-proxy.exe', source: bin/kube-proxy.exe, services: [kube-proxy]}
+- {path: 'C:\k\tool.exe', source: bin/tool.exe}
 - {path: 'C:\k\bootstrap.kubeconfig', provided: bootstrap-kubeconfig, services: [kubelet]}
 - {path: 'C:\k\kubelet.yaml', content: 'nodeIP: ${NODE_IP}', services: [kubelet]}
 - {path: 'C:\k\cni.conf', content: 'subnet: ${SUBNET}', services: [kube-proxy]}
@@ -59,6 +61,12 @@ class BareHost(Protocol):
 
     def put(self, path: str, content: bytes) -> None:
         """Write a file, as somebody at the console might."""
+
+    def hold(self, path: str) -> Callable[[], None]:
+        """Use a program, so that it cannot be removed and can be renamed, until the function is called."""
+
+    def names(self, directory: str) -> set[str]:
+        """What lies in a directory."""
 
     def running(self) -> set[str]:
         """Which services of the payload run."""
@@ -92,11 +100,19 @@ class Simulated:
         host.powershell = lambda call: call.out(f"{VIP}\r\n") or 0
 
     def payload(self, path: Path, version: str = "1.0.0", kubelet: bytes = b"") -> PayloadDirectory:
-        return _payload(path, version, {name: b"MZservice " + name.encode() for name in SERVICES}, kubelet)
+        programs = {name: b"MZservice " + name.encode() for name in SERVICES}
+        return _payload(path, version, programs | {"tool": b"MZtool " + version.encode()}, kubelet)
 
     def content(self, path: str) -> bytes | None:
         node = self.host.files.find(path)
         return bytes(node.data) if isinstance(node, File) else None
+
+    def hold(self, path: str) -> Callable[[], None]:
+        # the simulated host does not tell a program that runs from another open file: nobody holds it
+        return lambda: None
+
+    def names(self, directory: str) -> set[str]:
+        return {node.name for node in listed(self.host.files.directory(directory))}
 
     def put(self, path: str, content: bytes) -> None:
         self.host.files.make_directories(path.rpartition("\\")[0])
@@ -140,11 +156,30 @@ class OnWine:
 
     def payload(self, path: Path, version: str = "1.0.0", kubelet: bytes = b"") -> PayloadDirectory:
         recorder = build.program(build.RECORDER).read_bytes()
-        return _payload(path, version, dict.fromkeys(SERVICES, recorder), kubelet and recorder + kubelet)
+        # boot.exe stays when it is started
+        tool = (build.native() / "boot.exe").read_bytes() + version.encode()
+        return _payload(path, version, dict.fromkeys(SERVICES, recorder) | {"tool": tool}, kubelet and recorder + kubelet)
 
     def content(self, path: str) -> bytes | None:
         file = self.machine.path(path)
         return file.read_bytes() if file.is_file() else None
+
+    def hold(self, path: str) -> Callable[[], None]:
+        command = [*self.machine.place.inside, wine.loader(), path]
+        environment = wine.environment(self.machine.prefix)
+        using = subprocess.Popen(command, cwd=self.machine.drive, env=environment, stdout=subprocess.PIPE)
+        assert using.stdout is not None and using.stdout.readline().strip() == b"ready"
+
+        def let_go() -> None:
+            using.kill()
+            using.wait()
+            assert using.stdout is not None
+            using.stdout.close()
+
+        return let_go
+
+    def names(self, directory: str) -> set[str]:
+        return {file.name for file in self.machine.path(directory).iterdir()}
 
     def put(self, path: str, content: bytes) -> None:
         file = self.machine.path(path)
@@ -180,7 +215,7 @@ class OnWine:
 
 
 def _payload(path: Path, version: str, programs: Mapping[str, bytes], kubelet: bytes) -> PayloadDirectory:
-    opened_ = opened(path, SMALL.replace("VERSION", version))
-    for name, program in (*programs.items(), *((("kubelet", kubelet),) if kubelet else ())):
-        (opened_.path / "bin" / f"{name}.exe").write_bytes(program)
-    return PayloadDirectory.open(opened_.path)
+    write(path, SMALL.replace("VERSION", version))
+    for name, program in (programs | ({"kubelet": kubelet} if kubelet else {})).items():
+        (path / "bin" / f"{name}.exe").write_bytes(program)
+    return PayloadDirectory.open(path)

@@ -126,14 +126,21 @@ async def test_from_a_bare_host_to_services_that_run_and_to_the_next_version(hos
 
     # an upgrade sends and restarts what differs, and who depends on it
     before = {name: len(host.environments(name)) for name in SERVICES}
+    let_go = host.hold(r"C:\k\tool.exe")
     operator.payload = host.payload(tmp_path / "payload", "1.0.1", kubelet=b"new")
     result = await operator.reached()
-    assert result.sent == operator.payload.artifacts["bin/kubelet.exe"].size
+    artifacts = operator.payload.artifacts
+    assert result.sent == artifacts["bin/kubelet.exe"].size + artifacts["bin/tool.exe"].size
+    assert (host.content(r"C:\k\tool.exe") or b"").endswith(b"1.0.1"), "a program in use was renamed aside"
+    let_go()
     assert (host.content(KUBELET) or b"").endswith(b"new")
     after = {name: len(host.environments(name)) for name in SERVICES}
     assert {name: after[name] - before[name] for name in SERVICES} == {"containerd": 0, "kubelet": 1, "kube-proxy": 1}
     assert host.running() == set(SERVICES)
     assert result.after is not None and ledger.read(result.after.registry).installed.payload == "1.0.1"
+    host.put(r"C:\k\kubelet.yaml", b"nodeIP: elsewhere")
+    await operator.reached()
+    assert not [name for name in host.names(r"C:\k") if "transom-old" in name]
     assert "hunter2" not in host.asked() and "hunter2" not in repr(result)
 
 

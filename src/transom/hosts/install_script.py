@@ -63,6 +63,8 @@ def _preparations(preparation: Preparation) -> Iterator[str]:
 
 
 def _steps(install: Install) -> Iterator[str]:
+    for path in install.sweep:
+        yield f"call :sweep {_path(path)}"
     made = {path.casefold() for path in install.directories}
     for path in install.directories:
         inherits = path.rpartition("\\")[0].casefold() in made

@@ -10,7 +10,7 @@ from transom.sources.payload import FILE, PayloadError, read_payload
 from transom.windows.payload import Payload
 from transom.windows.worker import Artifact
 
-CHUNK = 512 * 1024
+CHUNK = 256 * 1024
 """Bytes of a file that one transfer holds in memory."""
 
 

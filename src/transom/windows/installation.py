@@ -57,10 +57,12 @@ class Install(msgspec.Struct, frozen=True):
     leave: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
     lines: tuple[Edit, ...] = ()
+    sweep: tuple[str, ...] = ()
+    """Directories in which programs may lie that were in use when they were replaced: gone when nobody uses them any more."""
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return self != Install()
+        return msgspec.structs.replace(self, sweep=()) != Install()
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -127,7 +129,8 @@ class _Decider:
             files=_without(self.files, self.gone_files),
             directories=tuple(path for path in before.directories if path not in leave),
         )
-        install = Install(directories, place, create, configure, delete, remove, leave)
+        sweep = tuple(dict.fromkeys(path.rpartition("\\")[0] for path in self.held.files))
+        install = Install(directories, place, create, configure, delete, remove, leave, sweep=sweep)
         return Decision(
             install,
             before if install else after,

@@ -12,6 +12,11 @@ if defined UNWELL exit /b 0
 if exist "%HERE%\ledger.reg" "%REG%" import "%HERE%\ledger.reg" /reg:64 >nul 2>nul
 exit /b 0
 
+rem %1 directory: what was in use when it was replaced
+:sweep
+del /q "%~1\*.transom-old-*" 2>nul
+exit /b 0
+
 rem %1 path, %2 own (closed to others) or inherit
 :directory
 mkdir "%~1" 2>nul
@@ -35,7 +40,6 @@ ren "%~2" "%~nx2.transom-before" 2>nul
 goto free
 rem A program in use cannot be removed, but it can get another name; it goes when nobody uses it any more.
 :old
-del "%~2.transom-old*" 2>nul
 del "%~2" 2>nul
 if not exist "%~2" goto free
 ren "%~2" "%~nx2.transom-old-@ID@" 2>nul
@@ -50,7 +54,6 @@ exit /b 0
 
 rem %1 path, %2 back: what was kept beside it gets its name again
 :remove
-del "%~1.transom-old*" 2>nul
 del "%~1" 2>nul
 if exist "%~1" ren "%~1" "%~nx1.transom-old-@ID@" 2>nul
 if exist "%~1" goto unremoved
