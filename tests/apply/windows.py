@@ -148,6 +148,8 @@ class Desk:
         self.directory, self.hosts = directory, hosts
         self.manifests = directory / "manifests"
         self.manifests.mkdir(parents=True)
+        self.annotations: dict[str, str] = {}
+        """Of every WindowsInstance."""
 
     def write(self, spec: Mapping[str, Any], *, bundle: str = "".join(PEM), services: Iterable[str] = SERVICES) -> None:
         networks = {"serviceNetwork": ["10.96.0.0/16"], "internalAPIHost": "api.corp.example"}
@@ -165,7 +167,9 @@ class Desk:
     def _instances(self) -> Iterable[dict[str, Any]]:
         for number, host in enumerate(self.hosts, 1):
             spec = {"address": host.address, "port": host.port, "username": host.user, "keySecret": {"name": f"key-{number}"}}
-            yield _object("WindowsInstance", f"win-{number}", "transom.dev/v1alpha1", spec=spec)
+            made = _object("WindowsInstance", f"win-{number}", "transom.dev/v1alpha1", spec=spec)
+            made["metadata"]["annotations"] = self.annotations
+            yield made
             yield _object("Secret", f"key-{number}", "v1", stringData={"private-key.pem": host.key})
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import msgspec
 
@@ -16,8 +17,10 @@ from transom.windows import fetch, node, questions
 from transom.windows.environment import RegistryTypeError
 from transom.windows.gathering import Questions
 from transom.windows.instance import WindowsInstance
-from transom.windows.plan import Plan, plan
+from transom.windows.plan import Plan, When, plan
 from transom.windows.state import HostState
+
+RESTART: Final = "transom.dev/restart"
 
 
 class ApiServerUnknown(HostError):
@@ -82,13 +85,14 @@ async def one_pass(
     it raises ends the pass and is raised here. `admit` is asked before a change: where it says no, the host is only read.
     """
     desired, salt = node.desired(target.egress), secrets.token_bytes(16)
-    asked = questions.first(desired, change_expected=change_expected)
+    when = restarts(target)
+    asked = questions.first(desired, change_expected=change_expected, boot=when != "now")
 
     def planner(actual: HostState) -> Plan:
         check(actual)
         _check(target.egress, actual)
         try:
-            return plan(desired, actual, salt)
+            return plan(desired, actual, salt, when)
         except RegistryTypeError as error:
             raise HostError(str(error)) from None
 
@@ -107,6 +111,16 @@ async def one_pass(
         fetch_anyway=fetch_anyway,
         admit=admit,
     )
+
+
+def restarts(target: Target) -> When:
+    """When services are restarted on this host. Annotation `transom.dev/restart` is the word that `Manual` waits for."""
+    match target.egress.windows.restart:
+        case "OnNextBoot":
+            return "boot"
+        case "Manual" if not target.instance.metadata.annotations.get(RESTART):
+            return "held"
+    return "now"
 
 
 def _check(egress: Egress, actual: HostState) -> None:
@@ -135,13 +149,5 @@ def report_of(target: Target, found: passes.PassResult, *, dry_run: bool = False
         channels=found.channels,
         seconds=round(found.seconds, 3),
         error=told,
-        warnings=(*paused, *(found.plan.warnings if found.plan else ()), *_not_yet(target.egress)),
+        warnings=(*paused, *(found.plan.warnings if found.plan else ())),
     )
-
-
-def _not_yet(egress: Egress) -> tuple[str, ...]:
-    """What the settings ask for and this version does not do: a person must not believe that it was done."""
-    asked = {
-        "spec.windows.restart: this version restarts services at once (Rolling)": egress.windows.restart != "Rolling",
-    }
-    return tuple(text for text, wanted in asked.items() if wanted)

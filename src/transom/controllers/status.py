@@ -53,15 +53,30 @@ def after_pass(egress: Egress, found: PassResult) -> Verdicts:
         unknown = Verdict("Unknown", verdicts["Configured"].reason, "the host could not be read")
         return verdicts | {"ProxyApplied": unknown, "TrustApplied": unknown}
     left = _left(found)
-    pending = _pending_boot(egress, state)
+    pending, put_off = _pending_boot(egress, state), _put_off(egress, state)
     verdicts["ProxyApplied"] = _proxy(egress, left, error, pending)
     verdicts["TrustApplied"] = _trust(egress, state, left, error)
+    if put_off is not None:
+        verdicts |= {type_: put_off for type_ in ("ProxyApplied", "TrustApplied") if verdicts[type_].status == "True"}
+    boot = put_off is not None and put_off.reason == "PendingBoot"
     verdicts["RebootRequired"] = (
         Verdict("True", "PendingBoot", "services see the machine environment after the next boot")
         if pending
+        else Verdict("True", "PendingBoot", put_off.message)
+        if put_off is not None and boot
         else Verdict("False", "NotRequired", "nothing waits for a boot")
     )
     return verdicts
+
+
+def _put_off(egress: Egress, state: HostState) -> Verdict | None:
+    """What is said of settings that are on the host, while services that run do not have them."""
+    services = ", ".join(ledger.read(state.registry).deferred)
+    if not services:
+        return None
+    if egress.windows.restart == "OnNextBoot":
+        return Verdict("False", "PendingBoot", f"{services}: restarted by the next boot")
+    return Verdict("False", "PendingRestart", f"{services}: annotate the WindowsInstance with transom.dev/restart to restart")
 
 
 def _egress_works(egress: Egress, found: PassResult) -> Verdicts:

@@ -9,6 +9,7 @@
 | (itself) | `WinHTTP` | JSON of `WinHttp` |
 | `Keys` | full path of a key that Transom made | REG_SZ, empty |
 | `Restarts` | service that owes a restart | REG_SZ `running` or `check` |
+| `Deferred` | service whose restart was put off | JSON of `Deferred` |
 | `Installed` | `Payload`, `Preparation` | REG_SZ; JSON of `Prepared` |
 | `Installed\\Services` | service of the payload | JSON of `OwnService` |
 | `Installed\\Files` | full path of a file that was sent | JSON of `OwnFile` |
@@ -50,6 +51,7 @@ MACHINE = LEDGER + r"\Environment\Machine"
 SERVICES = LEDGER + r"\Environment\Services"
 CERTIFICATES = LEDGER + r"\Certificates"
 WIN_HTTP = "WinHTTP"
+DEFERRED = LEDGER + r"\Deferred"
 KEYS = LEDGER + r"\Keys"
 
 Note = Literal["running", "check"]
@@ -194,6 +196,12 @@ class WinHttp(msgspec.Struct, frozen=True, omit_defaults=True):
     was: Held | None = None
 
 
+class Deferred(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A restart that was put off, in which boot: the next one makes it needless."""
+
+    boot: int | None = None
+
+
 class Ledger(msgspec.Struct, frozen=True):
     """The ledger as a value. Names of variables are upper case, of services in the host's spelling."""
 
@@ -204,13 +212,14 @@ class Ledger(msgspec.Struct, frozen=True):
     certificates: dict[str, dict[str, Trusted]] = {}
     keys: tuple[str, ...] = ()
     restarts: dict[str, Note] = {}
+    deferred: dict[str, Deferred] = {}
     win_http: WinHttp | None = None
     installed: Installed = Installed()
 
     def __bool__(self) -> bool:
         """Whether anything on the host is ours or owed."""
         ours = self.machine or self.services or any(self.certificates.values()) or self.keys or self.restarts
-        return bool(ours or self.win_http or self.installed)
+        return bool(ours or self.deferred or self.win_http or self.installed)
 
     def digest(self, name: str, value: str) -> str:
         """The salted hash that tells whether a value is still the one that was set."""
@@ -247,6 +256,7 @@ def read(registry: Registry) -> Ledger:
         certificates={_leaf(key.path): dict(_entries(registry, key.path, Trusted)) for key in registry.below(CERTIFICATES)},
         keys=tuple(_names(registry.key(KEYS))),
         restarts={name: _note(registry, name) for name in _names(registry.key(RESTARTS))},
+        deferred=dict(_entries(registry, DEFERRED, Deferred)),
         win_http=_decode(top, WIN_HTTP, WinHttp) if top.get(WIN_HTTP) is not None else None,
         installed=_installed(registry),
     )
@@ -322,6 +332,8 @@ def _registry(ledger: Ledger) -> Registry:
         put(KEYS, path, sz(""))
     for service, note in ledger.restarts.items():
         put(RESTARTS, service, sz(note))
+    for service, deferred in ledger.deferred.items():
+        put(DEFERRED, service, _json(deferred))
     if ledger.win_http is not None:
         put(LEDGER, WIN_HTTP, _json(ledger.win_http))
     installed = ledger.installed

@@ -5,6 +5,7 @@ restarts of a plan the next plan is empty; a host that is as it should be gets n
 """
 
 from collections.abc import Iterator
+from typing import Final, Literal
 
 import msgspec
 from cryptography import x509
@@ -13,7 +14,7 @@ from transom.windows import certificates, installation, ledger, reg, winhttp
 from transom.windows.environment import NAMES, UNMASKED, Change, Wish, merge_machine, merge_service
 from transom.windows.gathering import ENVIRONMENT, LEDGER, RESTARTS, SERVICES
 from transom.windows.installation import Install
-from transom.windows.ledger import INSTALLED, Held, Ledger, Note, Prepared, ServiceEnvironment, Trusted
+from transom.windows.ledger import INSTALLED, Deferred, Held, Ledger, Note, Prepared, ServiceEnvironment, Trusted
 from transom.windows.registry import (
     CreateKey,
     DeleteKey,
@@ -28,6 +29,12 @@ from transom.windows.registry import (
 from transom.windows.restarts import dependants, start_order, stop_order
 from transom.windows.state import HostState, Preparation, ServiceState
 from transom.windows.steps import Kind, Step
+
+When = Literal["now", "boot", "held"]
+_WAITS: Final[dict[When, str]] = {
+    "boot": "its restart waits for the next boot (spec.windows.restart: OnNextBoot)",
+    "held": "its restart waits for annotation transom.dev/restart on the WindowsInstance (spec.windows.restart: Manual)",
+}
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -59,19 +66,21 @@ class Plan(msgspec.Struct, frozen=True):
         return bool(self.edits or self.stop or self.start or self.forget or self.install or self.prepare)
 
 
-def plan(desired: HostState, actual: HostState, salt: bytes) -> Plan:
+def plan(desired: HostState, actual: HostState, salt: bytes, restarts: When = "now") -> Plan:
     """The steps from `actual` to `desired`; `salt` (16 random bytes) is for a ledger that has none.
+
+    `restarts` that are put off (`boot`: until the next boot, `held`: until somebody says so) are noted in the ledger.
 
     Raises ledger.LedgerError and environment.RegistryTypeError: such a host is not touched.
     """
-    return _Planner(desired, actual, salt).plan()
+    return _Planner(desired, actual, salt, restarts).plan()
 
 
 class _Planner:
     """The parts of one plan as they are found; the ledger is copied, changed, and compared at the end."""
 
-    def __init__(self, desired: HostState, actual: HostState, salt: bytes) -> None:
-        self.desired = desired
+    def __init__(self, desired: HostState, actual: HostState, salt: bytes, when: When) -> None:
+        self.desired, self.when = desired, when
         self.old = ledger.read(actual.registry)
         self.decision = installation.decide(desired, actual, self.old.installed)
         self.found, self.actual = actual, self.decision.actual
@@ -299,6 +308,7 @@ class _Planner:
 
     def _restarts(self) -> tuple[tuple[str, ...], dict[str, Note]]:
         """The services to stop, in order, and the notes of what is owed."""
+        self._put_off()
         notes: dict[str, Note] = {}
         reasons = dict.fromkeys(self.old.restarts, "a restart that was owed from an earlier change")
         for service, note in self.old.restarts.items():
@@ -317,6 +327,22 @@ class _Planner:
         stop = stop_order(notes, known)
         self.steps.extend(Step("service", service, "restart", reasons[service]) for service in stop)
         return stop, notes
+
+    def _put_off(self) -> None:
+        """Restarts that were put off, or are now: they enter the ledger, and do not happen. A boot has made them needless."""
+        boot = self.actual.boot
+        for service, deferred in self.old.deferred.items():
+            if deferred.boot is None or boot is None or deferred.boot == boot:
+                self.restarts.setdefault(service, "a restart that was put off")
+        waiting = {}
+        for service in self.restarts if self.when != "now" else ():
+            held = self.actual.service(service)
+            if held is not None and held.state not in (ServiceState.STOPPED, ServiceState.STOP_PENDING):
+                waiting[service] = Deferred(boot)
+                self.warnings.append(f"{service}: {_WAITS[self.when]}")
+        for service in waiting:
+            del self.restarts[service]
+        self.ledger = msgspec.structs.replace(self.ledger, deferred=waiting)
 
     def _dependencies(self) -> dict[str, tuple[str, ...]]:
         return _dependencies(self.actual)

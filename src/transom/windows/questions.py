@@ -14,11 +14,11 @@ _PROCESSES = 4
 """What a gather may start beside those for the services (contract, "Order of work")."""
 
 
-def first(desired: HostState, *, change_expected: bool = False) -> Questions:
+def first(desired: HostState, *, change_expected: bool = False, boot: bool = False) -> Questions:
     """What must be read to see whether a host is as `desired`, where the ledger holds nothing else.
 
     Where a change is expected, who depends on whom is asked at once, which spares a second gather, as long as that needs no
-    more processes than a gather may start.
+    more processes than a gather may start. `boot` asks for BootId where restarts are put off until then.
     """
     machine = desired.registry.key(ENVIRONMENT) is not None
     trust = tuple(certificates.store(name) for name in _TRUST if desired.registry.below(certificates.store(name)))
@@ -27,7 +27,7 @@ def first(desired: HostState, *, change_expected: bool = False) -> Questions:
     return Questions(
         services=desired.registry.children(SERVICES),
         environment=machine,
-        boot=machine,
+        boot=machine or boot,
         stores=stores,
         keys=(winhttp.KEY,) if desired.registry.key(winhttp.KEY) is not None else (),
         dependants=change_expected and ledger_and_machine + len(stores) < _PROCESSES,
@@ -47,6 +47,7 @@ def more(desired: HostState, asked: Questions, actual: HostState, planned: Plan)
     held = ledger.read(actual.registry)
     masked = any(entry.mask is not None for service in held.services.values() for entry in service.variables.values())
     machine = bool(held.machine) or masked
+    boot = machine or bool(held.deferred)
     stores = [certificates.store(name) for name, entries in held.certificates.items() if entries]
     keys = [winhttp.KEY] if held.win_http is not None else []
     for name in _TRUST:
@@ -65,7 +66,7 @@ def more(desired: HostState, asked: Questions, actual: HostState, planned: Plan)
     wider = Questions(
         services=_union(asked.services, tuple(held.services)),
         environment=asked.environment or machine,
-        boot=asked.boot or machine,
+        boot=asked.boot or boot,
         stores=_union(asked.stores, (*stores, *(key for key in held.keys if not desired.registry.below(key)))),
         keys=_union(asked.keys, tuple(keys)),
         dependants=asked.dependants or bool(planned.stop),
