@@ -154,7 +154,7 @@ class FleetController:
         conflicts = tuple(f"{one.kind} {one.namespace}/{one.name}" for one in kept if one.result == "foreign")
         for result in ("created", "applied", "deleted"):
             if objects := [f"{one.kind} {one.name}" for one in kept if one.result == result]:
-                _log.info(result, objects=objects)
+                _log.debug(result, objects=objects)
         if verify:
             self._verified[key] = time
             self._verify_at[key] = due = time + VERIFY

@@ -42,6 +42,7 @@ class Exchange:
     ) -> None:
         self._http = http
         self._server = server.rstrip("/")
+        self._url = httpx2.URL(self._server)
         self._context = context
         self._auth = auth
         self._proxy = proxy
@@ -60,7 +61,7 @@ class Exchange:
         if self._auth is None:
             return await self._send(method, url, content, headers)
         # the library's authentication works on a request of its own kind
-        flow = self._auth.async_auth_flow(httpx2.Request(method, self._server))
+        flow = self._auth.async_auth_flow(httpx2.Request(method, self._url))
         try:
             asked = await anext(flow)
             while True:
