@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.operator.clusters import Cluster
 from tests.operator.foreign import definition
+from tests.operator.limited import limited
 
 from transom.controllers.machines import MACHINES
 from transom.kube.objects import Whole
@@ -126,7 +127,7 @@ async def test_an_emptied_config_map_waits_for_a_person(cluster: Cluster) -> Non
 
 async def test_machines_and_their_replacement(cluster: Cluster, machine_api: None) -> None:
     await put_machine(cluster, "winworker-a", "10.4.0.7")
-    async with cluster.operator(controllers=ONLY):
+    async with limited(cluster, *ONLY) as client, cluster.operator(client, controllers=ONLY):
         await until_names(cluster, {"winworker-a"})
         first = await cluster.client.get(WINDOWS_INSTANCES, "winworker-a", cluster.namespace)
         assert first.value["spec"]["nodeName"] == "winworker-a"

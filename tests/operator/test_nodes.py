@@ -11,6 +11,7 @@ import pytest
 import yaml
 from tests.life.payloads import TEXT, write
 from tests.operator.clusters import PROXY, Cluster, environment, until
+from tests.operator.limited import limited
 from tests.operator.programs import Program
 
 from transom.controllers.options import Pace
@@ -95,7 +96,8 @@ SUBNET = {"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.0.0/24"}
 async def test_from_ssh_to_a_node(cluster: Cluster, payload: Path) -> None:
     """Files, services in order, proxy before the first start, what waits for the Node; then the Node's marks."""
     host = await bare(cluster, "win")
-    async with cluster.operator(payload=payload, pace=QUICK):
+    only = ("windows", "certificates", "nodes")
+    async with limited(cluster, *only) as client, cluster.operator(client, controllers=only, payload=payload, pace=QUICK):
         await cluster.instance("win-1", host, lifecycle="Node")
         await cluster.until("win-1", NodeReady="False/Registering", Configured="False/Waiting")
         status = await cluster.status("win-1")

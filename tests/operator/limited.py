@@ -1,0 +1,27 @@
+"""An operator's client with the rights that the manifests give to some controllers, and no others."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from tests.operator.clusters import Cluster
+from tests.operator.test_roles import asked
+
+from transom.kube.client import Client
+from transom.kube.connection import connect
+from transom.manifests.roles import roles
+
+
+@contextlib.asynccontextmanager
+async def limited(cluster: Cluster, *controllers: str) -> AsyncIterator[Client]:
+    """What was refused fails the test at the end."""
+    plane, namespace = cluster.control_plane, cluster.namespace
+    await asyncio.to_thread(plane.apply, list(roles(namespace, controllers)))
+    token = await asyncio.to_thread(plane.service_account_token, namespace, "transom")
+    connection = connect(str(plane.user_kubeconfig(f"{namespace}-limited", token)))
+    try:
+        yield Client(connection)
+    finally:
+        await connection.close()
+    user = f"system:serviceaccount:{namespace}:transom"
+    assert [(use, where) for use, where, code in asked(cluster, user) if code in (401, 403)] == []
