@@ -43,7 +43,7 @@ HEAD = "apiVersion: transom.dev/v1alpha1\nkind: Payload\nversion: 1.0.0\nkuberne
         (HEAD + "services: [{name: a, command: x, restart: {policy: Maybe}}]", "services[0].restart.policy", "Always or Never"),
         (HEAD + "variables: [{name: a, node: '{.x}'}]", "variables[0].name", "capital letters"),
         (HEAD + "variables: [{name: NODE_IP, node: '{.x}'}]", "variables[0].name", "is a fact"),
-        (HEAD + "variables: [{name: A, node: '{.x}', script: a.cmd}]", "variables[0]", "one of"),
+        (HEAD + "variables: [{name: A, node: '{.x}', script: a.cmd}]", "variables[0]", "at most one of"),
         (HEAD + "variables: [{name: A, node: '{.x[*]}'}]", "variables[0].node", "no JSONPath to one place"),
         (HEAD + "variables: [{name: A, script: a.exe}]", "variables[0].script", ".cmd or .ps1"),
     ],

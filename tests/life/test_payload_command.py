@@ -98,6 +98,7 @@ def test_the_schema_knows_every_field_of_the_shipped_payload() -> None:
                 fits(held, part["items"])
 
     fits(yaml.safe_load(shipped("default")), schema)
+    assert json.loads((Path(__file__).parents[2] / "docs/schemas/payload.json").read_text()) == schema
     assert schema["$defs"]["PayloadFile"]["additionalProperties"] is False
 
 

@@ -63,12 +63,16 @@ class When(Base, frozen=True):
 
 
 class Variable(Base, frozen=True):
-    """A variable of the payload: from the Node (a JSONPath), or the first line that a script prints on the host."""
+    """A variable of the payload: from the Node (a JSONPath), the first word of a script's output on the host, or the cluster.
+
+    Without `node` and `script` it is a fact that the cluster gives (`windows.worker.Facts.variables`), else its default.
+    """
 
     name: str = ""
     node: str = ""
     script: str = ""
     """A `.cmd` or `.ps1` file of the payload's directory."""
+    default: str | None = None
 
 
 class PayloadFile(Base, frozen=True):
@@ -179,8 +183,8 @@ def _variables(payload: Payload, place: Place) -> Iterator[Finding]:
         elif variable.name in seen:
             yield place.error((*at, "name"), "is a fact of the cluster, or stands twice: choose another name")
         seen.add(variable.name)
-        if bool(variable.node) == bool(variable.script):
-            yield place.error(at, "must have one of `node` (a JSONPath into the Node) and `script` (a file of the payload)")
+        if variable.node and variable.script:
+            yield place.error(at, "must have at most one of `node` (a JSONPath into the Node) and `script` (a file of the payload)")
         if variable.node:
             try:
                 json_path(variable.node)

@@ -12,7 +12,7 @@ _REQUIRED = {
     "PayloadService": ("name", "command"),
     "Variable": ("name",),
 }
-_ONE_OF = {"PayloadFile": ("source", "url", "content", "provided"), "Variable": ("node", "script")}
+_ONE_OF = {"PayloadFile": ("source", "url", "content", "provided")}
 
 
 def payload_schema() -> dict[str, Any]:

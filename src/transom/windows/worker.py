@@ -141,13 +141,15 @@ class _Worker:
         if name := node_name(self.facts, self.actual.computer_name):
             yield "NODE_NAME", name
         for variable in self.payload.variables:
-            if variable.node:
+            if not variable.node and not variable.script:
+                text = self.facts.variables.get(variable.name)
+            elif variable.node:
                 text = at(self.facts.node, json_path(variable.node)) if self.facts.node is not None else None
             else:
                 kept = self.held.outputs.get(variable.name)
                 text = self.actual.outputs.get(variable.name) or (kept.text if kept else None)
-            if text:
-                yield variable.name, text
+            if text or variable.default is not None:
+                yield variable.name, text or variable.default or ""
 
     def _adopted(self, name: str) -> bool:
         own = self.held.service(name)

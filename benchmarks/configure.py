@@ -1,0 +1,140 @@
+"""First configurations of simulated hosts beside a bare asyncssh loop: `python -m benchmarks.configure [--megabytes 4]`.
+
+The hosts are in a process of their own; CPU and memory are those of the client's process alone.
+"""
+
+import argparse
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import asyncssh
+
+from transom.hosts.configure import Configured, Worker, configure
+from transom.hosts.connection import Access
+from transom.hosts.fleet import side_by_side
+from transom.hosts.known_hosts import NoHostKeys
+from transom.hosts.owner import Owner
+from transom.hosts.passes import Settings
+from transom.hosts.payload_directory import PayloadDirectory
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.simulator import Simulator
+from transom.windows.worker import Facts
+
+AT_ONCE = 32
+SERVICES = ("containerd", "kubelet", "kube-proxy")
+FILES = 12
+TURN = 50
+
+
+async def serve(count: int) -> None:
+    async with Simulator() as simulator:
+        for _ in range(count):
+            await simulator.add_host(services={})
+        key = simulator.client_key.export_private_key().decode()
+        sys.stdout.write(json.dumps({"key": key, "ports": [host.port for host in simulator.hosts]}) + "\n")
+        sys.stdout.flush()
+        await asyncio.to_thread(sys.stdin.read)
+
+
+def payload(path: Path, size: int) -> PayloadDirectory:
+    """Three programs that make up the size, and nine small files."""
+    lines = ["apiVersion: transom.dev/v1alpha1", "kind: Payload", "version: 1.0.0", "kubernetes: v1.36.3", "files:"]
+    for name in SERVICES:
+        (path / f"{name}.exe").write_bytes(b"MZservice " + name.encode() + bytes(size // len(SERVICES)))
+        lines.append(rf"- {{path: 'C:\k\{name}.exe', source: {name}.exe, services: [{name}]}}")
+    lines += [rf"- {{path: 'C:\k\{number}.conf', content: 'node {number}: ${{NODE_NAME}}'}}" for number in range(FILES - 3)]
+    lines.append("services:")
+    for name, needs in zip(SERVICES, ("", "containerd", "kubelet"), strict=True):
+        lines.append(rf"- {{name: {name}, command: 'C:\k\{name}.exe --x=1', dependsOn: [{needs}], egress: true}}")
+    (path / "payload.yaml").write_text("\n".join(lines) + "\n")
+    return PayloadDirectory.open(path)
+
+
+async def ours(access: Access, worker: Worker) -> Configured:
+    result = await configure(access, NoHostKeys(), Settings(Owner("bench@bench", "pid 1")), worker)
+    if result.error is not None:
+        raise result.error
+    return result
+
+
+async def bare(access: Access, key: asyncssh.SSHKey, directory: Path) -> None:
+    """The same bytes with asyncssh's own put, as many files, and one command: the floor."""
+    connection = asyncssh.connect(access.address, access.port, username=access.username, client_keys=[key], known_hosts=None)
+    async with connection as connected, connected.start_sftp_client() as sftp:
+        await connected.run("cmd.exe /d /c hostname.exe")
+        await sftp.mkdir("C:/bench")
+        for number in range(FILES):
+            name = f"{SERVICES[number]}.exe" if number < len(SERVICES) else "small"
+            await sftp.put(directory / name, f"C:/bench/{number}")
+        # what was sent is not kept, or the hosts' process would need the memory twice
+        for number in range(FILES):
+            await sftp.remove(f"C:/bench/{number}")
+        await sftp.rmdir("C:/bench")
+
+
+async def cpu_of(accesses: list[Access], work: Callable[[Access], Awaitable[object]]) -> float:
+    begun = time.process_time()
+    async for _ in side_by_side(accesses, work, AT_ONCE):
+        pass
+    return time.process_time() - begun
+
+
+def peak() -> float:
+    """The largest resident size until now, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+async def measure(ports: list[int], pem: str, path: Path, megabytes: float) -> None:
+    key = asyncssh.import_private_key(pem)
+    accesses = [Access("127.0.0.1", port, keys=(Secret(pem),)) for port in ports]
+    secret = Secret("http://alice:hunter2@proxy:3128")
+    worker = Worker(payload(path, int(megabytes * 1e6)), Facts(node_name="bench"), Egress(secret, secret, ".svc"))
+    (path / "small").write_bytes(b"node 1: bench")
+    one, *others = accesses
+    await bare(one, key, path)
+    first, calm = await ours(one, worker), await ours(one, worker)
+    print(
+        f"channels: {first.channels} for a first configuration of {first.sent / 1e6:.1f} MB, {calm.channels} for nothing to do"
+    )
+    before, cpu, floor = peak(), 0.0, 0.0
+    for start in range(0, len(others), TURN):
+        cpu += await cpu_of(others[start : start + TURN], lambda access: ours(access, worker))
+    grown = peak() - before
+    for start in range(0, len(others), TURN):
+        floor += await cpu_of(others[start : start + TURN], lambda access: bare(access, key, path))
+    print(f"{len(others)} hosts, {megabytes:g} MB each: CPU {cpu:.1f} s; bare {floor:.1f} s; ratio {cpu / floor:.2f}")
+    print(f"resident memory: {before:.0f} MB before, at most {grown:.0f} MB more", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--hosts", type=int, default=100)
+    parser.add_argument("--megabytes", type=float, default=4)
+    parser.add_argument("--serve", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.serve:
+        asyncio.run(serve(arguments.hosts + 1))
+        return
+    command = [sys.executable, "-m", "benchmarks.configure", "--serve", "--hosts", str(arguments.hosts)]
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as hosts,
+    ):
+        assert hosts.stdout is not None and hosts.stdin is not None
+        told = json.loads(hosts.stdout.readline())
+        try:
+            asyncio.run(measure(told["ports"], told["key"], Path(directory), arguments.megabytes))
+        finally:
+            hosts.stdin.close()
+
+
+if __name__ == "__main__":
+    main()
