@@ -69,6 +69,7 @@ def instance(name: str = "win-1", **spec: Any) -> dict[str, Any]:
         ({"paused": "later"}, ["spec.paused"]),
         ({"clusterRef": {"name": "prod", "namespace": "org-x"}}, []),
         ({"clusterRef": {"name": "prod"}}, ["spec.clusterRef"]),
+        ({"clusterRef": {"name": "prod", "namespace": "org-x"}, "lifecycle": "Node"}, ["spec.lifecycle"]),
         ({"adress": "x"}, ["spec.adress"]),
     ],
 )

@@ -60,11 +60,11 @@ class BootstrapTokens:
         made = Token(_random(6), Secret(""))
         made = msgspec.structs.replace(made, text=Secret(f"{made.id}.{_random(16)}"))
         expiration = (self._now() + LIFE).strftime(_TIME)
-        # ours first: a token that is not known to be for a host opens nothing
+        # a token that is not known to be for a host opens nothing, and one that the API server does not know joins nobody
+        await term.client.create(SECRETS, _system_secret(instance, made, expiration), _SYSTEM)
         await term.client.server_side_apply(
             SECRETS, _record(instance, made, expiration), _name(instance), self._watched.namespace
         )
-        await term.client.create(SECRETS, _system_secret(instance, made, expiration), _SYSTEM)
         return made
 
     async def forget(self, instance: HeldInstance, term: Term) -> None:

@@ -21,6 +21,7 @@ _STEPS: Final = {
     "prepare": ("Preparing", "Windows is being prepared: features, name, firewall"),
     "change": ("Changing", "files are put in place, services are made and started"),
 }
+REASONS: Final = frozenset(reason for reason, _ in _STEPS.values())
 _TOLD: Final = ("send", "prepare", "change")
 """Steps of which there is an event: something is done to the host."""
 
@@ -35,7 +36,7 @@ class NodeProgress:
         self._recorder = recorder
         self._regarding = regarding
         self._settled = settled
-        """Whether the host was done: then reading it again is nothing to speak of."""
+        """Whether something is said of the host already: then connecting to it once more is nothing to speak of."""
         self._newest: Progress | None = None
         self._news = asyncio.Event()
         self._told: set[str] = set()

@@ -14,7 +14,7 @@ from transom.controllers.controller import Outcome, Surroundings
 from transom.controllers.hosts import Target
 from transom.controllers.instances import HOST_NAME, JOINED
 from transom.controllers.kept import HeldInstance, HostNode
-from transom.controllers.node_progress import NodeProgress
+from transom.controllers.node_progress import REASONS, NodeProgress
 from transom.controllers.status import Verdict, Verdicts, not_connected
 from transom.controllers.term import Term
 from transom.controllers.windows import Case, WindowsController, regarding_of
@@ -121,7 +121,7 @@ class NodesController(WindowsController):
         async def write(verdict: Verdict) -> None:
             await self._write(self._current(case), {"Configured": verdict}, {}, term)
 
-        settled = case.held.reason("Configured") in ("UpToDate", "Waiting")
+        settled = case.held.reason("Configured") not in (None, "NotChecked", *REASONS)
         progress = NodeProgress(write, term.recorder, regarding_of(case.held), settled=settled)
         telling = asyncio.ensure_future(progress.run())
         try:

@@ -92,6 +92,9 @@ def _examine(instance: WindowsInstance, objects: SettingsObjects) -> Iterator[Fi
         yield place.error(("spec", "nodeName"), "must be a DNS-1123 name: lower-case letters, digits, `-` and `.`")
     if spec.host_key is not None and (fault := _host_key_fault(spec.host_key)):
         yield place.error(("spec", "hostKey"), f"{fault}; copy the line from the host's ssh_host_ed25519_key.pub")
+    if spec.lifecycle == "Node" and spec.cluster_ref is not None:
+        message = "Node joins the cluster that Transom runs in; with spec.clusterRef it must be Egress"
+        yield place.error(("spec", "lifecycle"), message)
     yield from _examine_key(instance, objects)
     if instance.cluster and not any((c.metadata.namespace, c.metadata.name) == instance.cluster for c in objects.clusters):
         yield place.error(("spec", "clusterRef"), f"there is no Cluster {'/'.join(instance.cluster)}")
