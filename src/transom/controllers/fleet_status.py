@@ -9,7 +9,7 @@ from transom.capi.identity import ADOPT, InvalidIdentity, cluster_id
 from transom.capi.objects import key_of, namesakes
 from transom.controllers.status import Verdict, Verdicts
 from transom.proxy import layers
-from transom.proxy.objects import EgressProxy, SettingsObjects
+from transom.proxy.objects import SettingsObjects
 from transom.proxy.settings import Egress
 
 _SHOWN: Final = 3
@@ -35,8 +35,10 @@ def verdicts(
     nameless: dict[tuple[str, str], str] = {}
     for cluster in objects.clusters:
         for layer in layers.of_workload_cluster(objects, cluster).layers:
-            if isinstance(layer.source, EgressProxy):
-                held[layer.source.metadata.name].append(key_of(cluster))
+            # OpenShift's Proxy, where that is the base, has the name of the base, and no status that we may write
+            name = layer.source.metadata.name
+            if name in held:
+                held[name].append(key_of(cluster))
         try:
             cluster_id(cluster)
         except InvalidIdentity as error:
@@ -96,7 +98,8 @@ def _applied(
         return Verdict("False", "InProgress", f"of {count}, {len(waiting)} wait to be written")
     if faults.keys() & set(selected) or any(reports[one].conflicts for one in selected if one in reports):
         return Verdict("False", "Conflict", "see the condition Conflict; all others have what the settings ask for")
-    return Verdict("True", "Applied", f"{count} have what the settings ask for")
+    have = "has" if len(selected) == 1 else "have"
+    return Verdict("True", "Applied", f"{count} {have} what the settings ask for")
 
 
 def _counted(number: int) -> str:
