@@ -7,6 +7,7 @@ from lab.cluster_api import BootstrapProvider
 from lab.control_plane import ControlPlane
 
 from lab import cluster_api, infrastructure
+from transom.manifests.definitions import definitions
 
 
 @pytest.fixture(scope="session")
@@ -14,9 +15,9 @@ def management() -> Iterator[ControlPlane]:
     """An API server with the kinds of Cluster API, its addons, and the providers' machine templates, and a Cluster."""
     with ControlPlane() as running:
         cluster_api.define(running)
-        running.kubectl("apply", "--server-side", "-f", "-", input=_listed(infrastructure.definitions()))
+        running.kubectl("apply", "--server-side", "-f", "-", input=_listed([*infrastructure.definitions(), *definitions()]))
         running.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
-        running.apply([CLUSTER])
+        running.apply([CLUSTER, *PROXY])
         yield running
 
 
@@ -36,6 +37,16 @@ CLUSTER = {
         "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "LabCluster", "name": "prod"},
     },
 }
+
+
+PROXY = (
+    {
+        "apiVersion": "transom.dev/v1alpha1",
+        "kind": "EgressProxy",
+        "metadata": {"name": "cluster"},
+        "spec": {"httpProxy": "http://proxy.example.com:3128", "httpsProxy": "http://proxy.example.com:3128"},
+    },
+)
 
 
 def _listed(items: list[dict[str, Any]]) -> str:

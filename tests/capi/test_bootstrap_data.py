@@ -1,6 +1,7 @@
 """Templates on a real API server, rendered by the real CABPK, read by cloudbase-init: what was put in comes out."""
 
 import base64
+import gzip
 import itertools
 import json
 import re
@@ -14,6 +15,7 @@ from lab.cluster_api import BootstrapProvider
 from lab.control_plane import ControlPlane
 from lab.machine import Machine
 from tests.capi.settings import EGRESS, PASSWORD
+from typer.testing import CliRunner
 
 from lab import build, cloudbase
 from transom.capi import user_data, windows_proxy
@@ -22,6 +24,9 @@ from transom.capi.content import script
 from transom.capi.inputs import ApiVersion, Cni, Daemons, InputFile, InputUser, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS
 from transom.capi.worker import CRI_SOCKET, POWERSHELL, Worker, make
+from transom.cli.app import app
+from transom.windows import reg
+from transom.windows.registry import SetValue
 
 pytestmark = pytest.mark.lab
 
@@ -200,6 +205,19 @@ def test_the_server_takes_the_objects_of_both_versions(
             spec = made["spec"]["template"]["spec"]
             assert spec["securityContext"]["windowsOptions"] == {"hostProcess": True, "runAsUserName": "NT AUTHORITY\\SYSTEM"}
             assert spec["hostNetwork"] is True
+
+
+def test_the_settings_of_the_management_cluster(management: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = yaml.safe_load(management.kubeconfig.read_text())["current-context"]
+    monkeypatch.setenv("KUBECONFIG", str(management.kubeconfig))
+    arguments = ["capi", "worker", "--cluster", "prod", "--provider", "gcp", "--context", context, "-o", "json"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.stderr
+    (secret,) = [item for item in json.loads(done.stdout)["items"] if item["kind"] == "Secret"]
+    assert secret["metadata"]["name"] == "prod-windows-proxy"
+    held = reg.parse(gzip.decompress(base64.b64decode(base64.b64decode(secret["data"]["proxyReg"]))))
+    items = next(edit.value.texts() for edit in held if isinstance(edit, SetValue) and edit.name == "Environment")
+    assert items[2].startswith("NO_PROXY=cluster.local,10.96.0.0/12,192.168.0.0/16,prod.example.com,")
 
 
 def test_kubeadm_on_windows_takes_the_join_configuration(management: ControlPlane, cabpk: BootstrapProvider) -> None:

@@ -86,6 +86,8 @@ FILE = InputFile("C:/k/a", "x")
         ("aws", {"users": (InputUser("a", ("x: y",)),)}, "users[0].groups[0]", "no name of a group"),
         ("aws", {"users": (InputUser("a", (), ("ssh-rsa",)),)}, "users[0].sshAuthorizedKeys[0]", "authorized_keys"),
         ("aws", {"kubelet_arguments": {"v": "a b"}}, "kubeletArguments", "'v'"),
+        ("aws", {"node_labels": {"a b": "x"}}, "nodeLabels", "no label"),
+        ("aws", {"node_labels": {"a": "x,y"}}, "nodeLabels", "no value of one"),
         ("aws", {"images": ("mcr.microsoft.com/windows/nanoserver:ltsc2019",)}, "images[0]", "use the ltsc2022 one"),
         ("aws", {"replicas": -1}, "replicas", "0 to 5,000"),
     ],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transom.cli.files import write_private, yaml_stream
-from transom.cli.findings import NAMESPACE, Namespace, print_findings
+from transom.cli.findings import NAMESPACE, Context, Namespace, print_findings
 from transom.cli.output import ExitCode, Format, fail, print_data
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def worker(
         list[str] | None,
         typer.Option("--filename", "-f", metavar="PATH", help="Manifests of the egress settings and the Cluster."),
     ] = None,
+    context: Context = None,
     namespace: Namespace = NAMESPACE,
     previous: Annotated[
         list[str] | None,
@@ -115,12 +116,12 @@ def worker(
     if cluster_namespace is not None:
         flags["namespace"] = cluster_namespace
     wanted = _inputs(inputs, flags)
-    egress, identity = _egress(filename, namespace, wanted)
+    egress, identity = _egress(filename, context, namespace, wanted)
     made = make(wanted, egress, identity, inputs or "")
     print_findings(made.findings, sys.stderr)
     if any(finding.severity == "error" for finding in made.findings):
         raise SystemExit(ExitCode.INVALID)
-    for note in (*_unsaid(wanted, flags, inputs, filename), *made.notes):
+    for note in (*_unsaid(wanted, flags, inputs, settings=bool(filename or context)), *made.notes):
         sys.stderr.write(f"note: {note}\n")
     objects = made.objects if part == "machines" else made.daemons
     held = [*_objects(previous or ()), *(_objects([output_dir]) if output_dir and Path(output_dir).is_dir() else ())]
@@ -180,14 +181,16 @@ def _document(path: str) -> dict[str, Any]:
     return read
 
 
-def _egress(paths: list[str] | None, namespace: str, inputs: "WorkerInputs") -> "tuple[Egress | None, str]":
-    """The settings of the cluster that the manifests hold, and its id."""
-    if not paths:
+def _egress(
+    paths: list[str] | None, context: str | None, namespace: str, inputs: "WorkerInputs"
+) -> "tuple[Egress | None, str]":
+    """The settings of the cluster that the manifests, or the management cluster of `context`, hold, and its id."""
+    if not paths and context is None:
         return None, ""
     from transom.capi.identity import InvalidIdentity, cluster_id
     from transom.cli.findings import examine_or_fail
 
-    objects, examined = examine_or_fail(paths, namespace)
+    objects, examined = examine_or_fail(paths, namespace, context)
     found = next(
         (
             item
@@ -198,8 +201,8 @@ def _egress(paths: list[str] | None, namespace: str, inputs: "WorkerInputs") -> 
     )
     if found is None:
         fail(
-            f"-f: there is no Cluster {inputs.namespace}/{inputs.cluster} among the manifests; NO_PROXY is made of its "
-            "networks (--cluster-namespace says where it is)"
+            f"{'-f' if paths else '--context'}: there is no Cluster {inputs.namespace}/{inputs.cluster}; NO_PROXY is made of "
+            "its networks (--cluster-namespace says where it is)"
         )
     egress = examined.settings.clusters[inputs.namespace, inputs.cluster]
     try:
@@ -211,12 +214,12 @@ def _egress(paths: list[str] | None, namespace: str, inputs: "WorkerInputs") -> 
     return egress, identity
 
 
-def _unsaid(inputs: "WorkerInputs", flags: Mapping[str, Any], path: str | None, manifests: list[str] | None) -> Iterator[str]:
+def _unsaid(inputs: "WorkerInputs", flags: Mapping[str, Any], path: str | None, *, settings: bool) -> Iterator[str]:
     """Defaults that somebody should know of."""
     if "kubernetes_version" not in flags and path is None:
         yield f"Kubernetes {inputs.kubernetes_version}, since --kubernetes-version is not given: it must be the cluster's"
-    if not manifests:
-        yield "no egress proxy and no CAs, since there is no -f"
+    if not settings:
+        yield "no egress proxy and no CAs, since there is no -f and no --context"
 
 
 def _objects(paths: Iterable[str]) -> list[dict[str, Any]]:
