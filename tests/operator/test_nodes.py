@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 import pytest
 import yaml
 from tests.life.payloads import TEXT, write
@@ -167,6 +168,28 @@ async def test_why_a_host_is_not_touched(cluster: Cluster, tmp_path: Path) -> No
     assert host.traffic.connections == 0
     async with cluster.operator(pace=QUICK):
         await cluster.until("win-1", Configured="False/PayloadMissing")
+
+
+async def test_a_key_that_opens_nothing_and_the_right_one(cluster: Cluster, payload: Path) -> None:
+    """Missing, garbage, somebody else's: said, and taken up as soon as it is right."""
+    host = await bare(cluster, "win")
+    await cluster.delete(SECRETS, "cloud-private-key")
+    await cluster.instance("win-1", host, lifecycle="Node")
+    other = asyncssh.generate_private_key("ssh-rsa", key_size=2048)
+    async with cluster.operator(payload=payload, pace=QUICK):
+        await cluster.until("win-1", Configured="False/KeyMissing")
+        await cluster.put_key("-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----\n")
+        await cluster.until("win-1", Configured="False/KeyInvalid")
+        await cluster.put_key(other.export_private_key("pkcs8-pem", passphrase="hunter2").decode())
+        await cluster.until("win-1", Configured="False/KeyInvalid")
+        assert host.traffic.connections == 0
+        await cluster.put_key(other.export_private_key("pkcs1-pem").decode())
+        await cluster.until("win-1", Configured="False/AuthenticationRefused", Reachable="False")
+        await cluster.put_key()
+        await cluster.until("win-1", NodeReady="False/Registering")
+    told = await reasons(cluster, "win-1")
+    assert {"KeyMissing", "KeyInvalid", "AuthenticationRefused"} <= set(told)
+    assert "hunter2" not in str(await cluster.events("win-1")) + str(await cluster.status("win-1"))
 
 
 async def test_a_node_that_is_never_ready(cluster: Cluster, payload: Path) -> None:
