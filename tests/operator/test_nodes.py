@@ -20,6 +20,7 @@ from transom.hosts.connection import Timeouts
 from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, LEASES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
+from transom.operations.metrics import Metrics
 from transom.simulator import Fault, Host
 from transom.simulator.processes import Invocation
 from transom.windows.gathering import SERVICES
@@ -176,8 +177,11 @@ async def test_a_key_that_opens_nothing_and_the_right_one(cluster: Cluster, payl
     await cluster.delete(SECRETS, "cloud-private-key")
     await cluster.instance("win-1", host, lifecycle="Node")
     other = asyncssh.generate_private_key("ssh-rsa", key_size=2048)
-    async with cluster.operator(payload=payload, pace=QUICK):
+    async with cluster.operator(payload=payload, pace=QUICK) as operator:
+        metrics = Metrics()
+        metrics.follow(operator)
         await cluster.until("win-1", Configured="False/KeyMissing")
+        await until(lambda: b'transom_hosts_unconfigured{reason="KeyMissing"} 1.0' in metrics.text())
         await cluster.put_key("-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----\n")
         await cluster.until("win-1", Configured="False/KeyInvalid")
         await cluster.put_key(other.export_private_key("pkcs8-pem", passphrase="hunter2").decode())

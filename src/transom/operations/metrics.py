@@ -68,6 +68,7 @@ class _State(Collector):
         yield _gauge("transom_leader", "Whether this process holds the lease.", operator.working)
         yield _gauge("transom_settings_valid", "Whether the newest settings are valid.", operator.settings.valid)
         yield _hosts(operator)
+        yield _unconfigured(operator)
         yield from _certificates(operator)
         yield CounterMetricFamily("transom_events_dropped", "Events that could not be told.", value=operator.dropped_events)
         lists = CounterMetricFamily("transom_api_lists", "Lists begun, by kind.", labels=["kind"])
@@ -96,6 +97,20 @@ def _hosts(operator: Operator) -> GaugeMetricFamily:
             counts[type_, conditions.get(type_, "Unknown")] += 1
     for labels, count in counts.items():
         family.add_metric(list(labels), count)
+    return family
+
+
+def _unconfigured(operator: Operator) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "transom_hosts_unconfigured", "WindowsInstances that are not configured, by reason.", labels=["reason"]
+    )
+    counts = dict.fromkeys(("KeyMissing", "KeyInvalid", "Unreachable"), 0)
+    for held in operator.watched.windows_instances.snapshot():
+        for one in held.live.get("conditions") or ():
+            if one["type"] == "Configured" and one["status"] == "False":
+                counts[one["reason"]] = counts.get(one["reason"], 0) + 1
+    for reason, count in counts.items():
+        family.add_metric([reason], count)
     return family
 
 
