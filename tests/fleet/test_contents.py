@@ -223,3 +223,25 @@ def test_a_shell_reads_the_exact_values() -> None:
 def test_without_settings_the_drop_in_sets_nothing() -> None:
     assert drop_in(Egress()).reveal() == EMPTY_DROP_IN
     assert shell_lines(Egress()).reveal() == ""
+
+
+@pytest.mark.parametrize("by", ["label", "deployment"])
+@pytest.mark.parametrize(
+    ("socket", "windows"), [("npipe:////./pipe/containerd-containerd", True), ("unix:///run/x.sock", False)]
+)
+def test_a_cluster_with_a_template_for_windows_is_known(by: str, socket: str, windows: bool) -> None:
+    spec = {"template": {"spec": {"joinConfiguration": {"nodeRegistration": {"criSocket": socket}}}}}
+    labels = {"cluster.x-k8s.io/cluster-name": "mycluster"} if by == "label" else {}
+    metadata = {"name": "md-0", "namespace": "org-giantswarm", "labels": labels}
+    kind = {"apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2", "kind": "KubeadmConfigTemplate"}
+    template = kind | {"metadata": metadata, "spec": spec}
+    reference = {"bootstrap": {"configRef": {"name": "md-0"}}}
+    deployment = {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": "MachineDeployment",
+        "metadata": {"name": "md-0", "namespace": "org-giantswarm"},
+        "spec": {"clusterName": "mycluster", "template": {"spec": reference}},
+    }
+    objects, _ = read(cluster(), template, *([deployment] if by == "deployment" else []))
+    assert (("org-giantswarm", "mycluster") in objects.windows_clusters) is windows
+    assert not objects.findings

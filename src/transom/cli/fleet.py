@@ -35,7 +35,7 @@ def fleet_objects(objects: "Objects", settings: "Effective") -> "Iterator[tuple[
             _warn(f"{cluster.place.object}: Cluster {first} has the same id and is older: nothing is made for this one")
         elif egress is not None:
             try:
-                made = wanted(cluster, egress, windows=False)
+                made = wanted(cluster, egress, windows=key_of(cluster) in objects.windows_clusters)
             except InvalidIdentity as error:
                 _warn(f"{cluster.place.object}: {error}")
                 continue

@@ -70,7 +70,7 @@ async def write(client: Client, objects: Objects, settings: Effective, *, dry_ru
         if key_of(cluster) in later:
             errors.append(f"{cluster.place.object}: Cluster {'/'.join(later[key_of(cluster)])} has the same id and is older")
         elif egress is not None:
-            chosen.append((place, wanted(cluster, egress)))
+            chosen.append((place, wanted(cluster, egress, windows=key_of(cluster) in objects.windows_clusters)))
     if dry_run:
         found = await _each(chosen, errors, lambda place, desired: compare(client, place, desired))
     else:

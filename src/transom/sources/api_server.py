@@ -17,12 +17,15 @@ from transom.kube.resources import (
     WINDOWS_INSTANCES,
     Resource,
 )
+from transom.kube.versions import PREFERRED, served
 from transom.proxy.injection import LABEL, OPENSHIFT_LABEL
 from transom.proxy.layers import OPENSHIFT_BUNDLE, OPENSHIFT_CONFIG, OPENSHIFT_MANAGED
 from transom.sources.objects import ObjectReader, Objects
 
-_CLUSTERS: Final = tuple(
-    Resource("cluster.x-k8s.io", version, "Cluster", "clusters", True, Whole) for version in ("v1beta2", "v1beta1")
+_CLUSTER_API: Final = (
+    Resource("cluster.x-k8s.io", PREFERRED, "Cluster", "clusters", True, Whole),
+    Resource("cluster.x-k8s.io", PREFERRED, "MachineDeployment", "machinedeployments", True, Whole),
+    Resource("bootstrap.cluster.x-k8s.io", PREFERRED, "KubeadmConfigTemplate", "kubeadmconfigtemplates", True, Whole),
 )
 
 
@@ -38,7 +41,7 @@ async def load(client: Client, namespace: str = "transom-system") -> Objects:
         _list(client, CONFIG_MAPS, "kube-system", fields="metadata.name=kubeadm-config"),
         _list(client, CONFIG_MAPS, "kube-public", fields="metadata.name=cluster-info"),
         *(_list(client, CONFIG_MAPS, labels=label) for label in (LABEL, OPENSHIFT_LABEL)),
-        _clusters(client),
+        *(_list_preferred(client, kind) for kind in _CLUSTER_API),
     )
     # a labelled ConfigMap may be among those of a namespace too
     found = {
@@ -62,8 +65,8 @@ async def _list(
     return [{**head, **held.value} for held in listing.items]
 
 
-async def _clusters(client: Client) -> list[dict[str, Any]]:
-    for resource in _CLUSTERS:
-        if found := await _list(client, resource):
-            return found
-    return []
+async def _list_preferred(client: Client, resource: Resource[Whole]) -> list[dict[str, Any]]:
+    try:
+        return await _list(client, await served(client, resource))
+    except NotFound:
+        return []

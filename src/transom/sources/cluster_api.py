@@ -1,11 +1,35 @@
-"""Cluster API's `Cluster` (cluster.x-k8s.io, v1beta1 and v1beta2: the same places in both)."""
+"""Cluster API's objects (v1beta1 and v1beta2: the same places in both): Clusters, and whose templates are for Windows."""
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
+import msgspec
+
+from transom.capi.injection import on_windows
 from transom.proxy.finding import Finding, Place
 from transom.proxy.objects import Cluster, Meta
 from transom.sources.core_objects import at, text, texts
 from transom.sources.decoding import Decoder
+
+CLUSTER_NAME: Final = "cluster.x-k8s.io/cluster-name"
+
+
+class Template(msgspec.Struct, frozen=True):
+    """A KubeadmConfigTemplate: the cluster that its label names, and whether its machines run Windows."""
+
+    metadata: Meta
+    place: Place
+    cluster: str | None
+    windows: bool
+
+
+class Deployment(msgspec.Struct, frozen=True):
+    """A MachineDeployment: its cluster, and the template that its machines are configured by."""
+
+    metadata: Meta
+    place: Place
+    cluster: str | None
+    template: str | None
 
 
 def cluster(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Cluster:
@@ -21,3 +45,30 @@ def cluster(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, f
         text(value, ("spec", "controlPlaneEndpoint", "host"), decoder),
         port if isinstance(port, int) and port > 0 else None,
     )
+
+
+def template(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Template:
+    """A KubeadmConfigTemplate; of what it configures nothing is examined: that is Cluster API's."""
+    spec = at(value, ("spec", "template", "spec"))
+    return Template(meta, place, meta.labels.get(CLUSTER_NAME), isinstance(spec, dict) and on_windows(spec))
+
+
+def deployment(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Deployment:
+    """A MachineDeployment, as far as it connects a cluster with a template."""
+    cluster_name = at(value, ("spec", "clusterName"))
+    name = at(value, ("spec", "template", "spec", "bootstrap", "configRef", "name"))
+    return Deployment(
+        meta, place, cluster_name if isinstance(cluster_name, str) else None, name if isinstance(name, str) else None
+    )
+
+
+def with_windows(templates: Iterable[Template], deployments: Iterable[Deployment]) -> Iterator[tuple[str, str]]:
+    """The clusters that have a template for Windows machines, as (namespace, name)."""
+    windows = {(one.metadata.namespace or "", one.metadata.name): one for one in templates if one.windows}
+    for (namespace, _), one in windows.items():
+        if one.cluster:
+            yield namespace, one.cluster
+    for using in deployments:
+        namespace = using.metadata.namespace or ""
+        if using.cluster and (namespace, using.template or "") in windows:
+            yield namespace, using.cluster

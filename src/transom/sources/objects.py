@@ -29,6 +29,8 @@ class Objects(SettingsObjects, frozen=True):
     """Everything that was read, and what was wrong with the reading of it."""
 
     windows_instances: tuple[WindowsInstance, ...] = ()
+    windows_clusters: frozenset[tuple[str, str]] = frozenset()
+    """Cluster API clusters with templates for Windows machines, by namespace and name."""
     workloads: tuple[Workload, ...] = ()
     namespaces: tuple[Namespace, ...] = ()
     services: tuple[Service, ...] = ()
@@ -143,6 +145,9 @@ class ObjectReader:
             workloads=tuple(self._read.get("workloads", ())),
             namespaces=tuple(self._read.get("namespaces", ())),
             services=tuple(self._read.get("services", ())),
+            windows_clusters=frozenset(
+                cluster_api.with_windows(self._read.get("templates", ()), self._read.get("deployments", ()))
+            ),
             findings=tuple(self._findings),
         )
 
@@ -238,6 +243,8 @@ _KINDS: Final[dict[tuple[str, str], tuple[str, bool, _Read]]] = {
     ("", "ConfigMap"): ("config_maps", True, core_objects.config_map),
     ("networking.k8s.io", "ServiceCIDR"): ("service_cidrs", False, _service_cidr),
     ("cluster.x-k8s.io", "Cluster"): ("clusters", True, cluster_api.cluster),
+    ("cluster.x-k8s.io", "MachineDeployment"): ("deployments", True, cluster_api.deployment),
+    ("bootstrap.cluster.x-k8s.io", "KubeadmConfigTemplate"): ("templates", True, cluster_api.template),
     ("", "Namespace"): ("namespaces", False, workloads.namespace),
     ("", "Service"): ("services", True, workloads.service),
     **dict.fromkeys(workloads.KINDS, ("workloads", True, workloads.workload)),
