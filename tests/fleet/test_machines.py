@@ -223,6 +223,80 @@ async def test_paused_cluster_is_left_alone_until_it_goes_on(management: Managem
         await until_edited(management)
 
 
+async def test_label_that_is_taken_away_takes_the_entries_along(management: Management) -> None:
+    await management.cluster()
+    await put(management, machines.template())
+    await management.settings()
+    async with management.operator(controllers=CONTROLLERS):
+        await until_edited(management)
+        value = {"metadata": {"labels": {"transom.dev/inject": None}}}
+        await management.merge("KubeadmConfigTemplate", "workers", value, management.org)
+
+        async def gone() -> bool:
+            return await configuration(management, "KubeadmConfigTemplate", "workers") == {
+                "preKubeadmCommands": ["echo theirs"]
+            }
+
+        await management.until(gone)
+
+
+POLICY = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicy",
+    "metadata": {"name": "nobody-rolls-alpha"},
+    "spec": {
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": ["cluster.x-k8s.io"],
+                    "apiVersions": ["*"],
+                    "operations": ["UPDATE"],
+                    "resources": ["machinedeployments"],
+                }
+            ]
+        },
+        "validations": [{"expression": "object.metadata.name != 'alpha'", "message": "alpha is frozen"}],
+    },
+}
+BINDING = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicyBinding",
+    "metadata": {"name": "nobody-rolls-alpha"},
+    "spec": {"policyName": "nobody-rolls-alpha", "validationActions": ["Deny"]},
+}
+
+
+async def test_rollout_that_the_server_refuses_is_told_and_keeps_nobody_waiting(management: Management) -> None:
+    for name in ("alpha", "beta"):
+        await management.cluster(name)
+        await put(management, machines.template(name, cluster=name), machines.deployment(name, name, 1))
+        await status(management, "MachineDeployment", name, {"replicas": 1, "readyReplicas": 1})
+        await put(management, machines.machine(f"{name}-old", name, name))
+    await asyncio.sleep(1.1)
+    plane = management.control_plane
+    await asyncio.to_thread(plane.apply, [POLICY, BINDING])
+
+    async def frozen() -> bool:
+        what = ("machinedeployment", "alpha", "-n", management.org, "--type=merge", "--dry-run=server", "-p", '{"spec": {}}')
+        return not await asyncio.to_thread(plane.kubectl, "patch", *what, check=False)
+
+    try:
+        await management.until(frozen)
+        await management.settings(rollout="Automatic")
+        async with management.operator(controllers=CONTROLLERS):
+
+            async def begun() -> str | None:
+                return await rollout_after(management, "beta")
+
+            await management.until(begun)
+            _, _, message = await management.until_condition("MachinesOutdated", "Refused")
+            assert "alpha is frozen" in message
+            assert await rollout_after(management, "alpha") is None
+    finally:
+        for one in (BINDING, POLICY):
+            await asyncio.to_thread(plane.kubectl, "delete", one["kind"], one["metadata"]["name"])
+
+
 async def rollout_after(management: Management, name: str) -> str | None:
     held = await management.get("MachineDeployment", name)
     assert held is not None

@@ -6,7 +6,7 @@ clusters together: how many machines are older than their settings, and whose tu
 
 import contextlib
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import structlog
@@ -34,7 +34,7 @@ from transom.controllers.status import timestamp
 from transom.controllers.template_edits import Examined, TemplateEditor, keeper_of
 from transom.controllers.term import Term
 from transom.kube.client import FIELD_MANAGER
-from transom.kube.errors import NotFound
+from transom.kube.errors import NotFound, StatusError
 from transom.kube.objects import Projected
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import Resource
@@ -42,6 +42,8 @@ from transom.kube.store import Name
 from transom.proxy.settings import Egress
 
 _log: Final = structlog.get_logger("transom.machines")
+REFUSED_CHECK: Final = 600.0
+"""Seconds until a rollout that the server refused is tried again."""
 EDITED: Final = "transom.dev/edited-templates"
 """The annotation of our Secret: which templates were edited, for what, and up to which generation, by their uid."""
 _ALL: Final[Name] = (None, "")
@@ -67,6 +69,8 @@ class ClusterMachinesController:
         self.templates = MachineTemplates(self._watched)
         self._editor = TemplateEditor(self._watched)
         self._found: dict[Name, ClusterMachines] = {}
+        self._refused: dict[tuple[str, str], tuple[datetime, str]] = {}
+        """Clusters whose rollout the server refused: until when they are passed over, and why."""
         self.queue: KeyQueue[Name] = KeyQueue()
 
     def begin(self) -> None:
@@ -129,15 +133,20 @@ class ClusterMachinesController:
         secrets = await self._secrets(term, namespace, identity) if any(one.affected for one in examined) else []
         self._editor.remember(next(filter(None, (_noted(one) for one in secrets)), None))
         examined = self._examined(namespace, key[1], egress, identity)
-        retry = False
-        if not cluster.paused:
-            for one in examined:
-                if one.to_edit and self._may_edit(one):
-                    retry |= not await self._editor.patch(term.client, one)
+        retry, refused = False, []
+        for one in examined if not cluster.paused else ():
+            if not one.to_edit or not self._may_edit(one):
+                continue
+            try:
+                retry |= not await self._editor.patch(term.client, one)
+            except StatusError as error:
+                # by a webhook, say: the other templates of the cluster have their turn all the same
+                _log.warning("refused", object=one.name, error=str(error))
+                refused.append(f"{one.name}: {error}")
         await self._keep_note(term, secrets, examined)
         changed = _latest(*(one.time for secret in secrets for one in secret.metadata.managed_fields or () if _applied(one)))
-        self._note(key, self._machines(cluster, egress, identity, examined, changed))
-        return Outcome(failed=retry)
+        self._note(key, self._machines(cluster, egress, identity, examined, changed, tuple(refused)))
+        return Outcome(failed=retry or bool(refused))
 
     def _examined(self, namespace: str, cluster: str, egress: Egress, identity: str) -> list[Examined]:
         held: list[HeldTemplate | HeldControlPlane] = [
@@ -176,7 +185,13 @@ class ClusterMachinesController:
             await term.client.patch(_SECRETS, value, meta.name, meta.namespace)
 
     def _machines(
-        self, cluster: HeldCluster, egress: Egress, identity: str, examined: list[Examined], changed: str | None
+        self,
+        cluster: HeldCluster,
+        egress: Egress,
+        identity: str,
+        examined: list[Examined],
+        changed: str | None,
+        refused: tuple[str, ...],
     ) -> ClusterMachines:
         namespace, name = cluster.metadata.namespace or "", cluster.metadata.name
         return ClusterMachines(
@@ -188,6 +203,7 @@ class ClusterMachinesController:
             tuple(one.name for one in examined if one.to_edit and self._shared(one)),
             changed,
             (namespace, name),
+            refused,
         )
 
     def _note(self, key: Name, found: ClusterMachines | None) -> None:
@@ -205,11 +221,22 @@ class ClusterMachinesController:
             return Outcome()
         now = self._now()
         standings = {key: self._standing(found) for key, found in self._found.items() if found.affected}
-        decision = machine_rollout.decide(standings.values(), now)
+        self._refused = {cluster: held for cluster, held in self._refused.items() if now < held[0]}
+        decision = machine_rollout.decide((one for one in standings.values() if one.cluster not in self._refused), now)
         for step in decision.steps:
-            await self._roll(step, term)
-        self._reports.put("machines", machines_status.verdicts(self._watched.objects(), self._found, standings, decision))
-        return Outcome(again=machine_rollout.next_look(standings.values(), now))
+            try:
+                await self._roll(step, term)
+            except StatusError as error:
+                # others have their turn until it is tried again
+                _log.warning("refused", cluster="/".join(step.cluster), name=step.group.name, error=str(error))
+                message = f"{step.group.kind} {step.cluster[0]}/{step.group.name}: {error}"
+                self._refused[step.cluster] = (now + timedelta(seconds=REFUSED_CHECK), message)
+                self._look_soon()
+        refused = {cluster: message for cluster, (_, message) in self._refused.items()}
+        said = machines_status.verdicts(self._watched.objects(), self._found, standings, decision, refused)
+        self._reports.put("machines", said)
+        again = machine_rollout.next_look(standings.values(), now)
+        return Outcome(again=min(again or REFUSED_CHECK, REFUSED_CHECK) if refused else again)
 
     def _standing(self, found: ClusterMachines) -> Standing:
         groups = []

@@ -24,7 +24,10 @@ _SHOWN: Final = 3
 
 
 class ClusterMachines(msgspec.Struct, frozen=True):
-    """What the last pass found of a cluster. `shared` are templates that other clusters use, too; `changed` as in Group."""
+    """What the last pass found of a cluster.
+
+    `shared` are templates that other clusters use, too; `changed` as in Group; `refused` what the server did not take, and why.
+    """
 
     egress: Egress
     identity: str
@@ -34,6 +37,7 @@ class ClusterMachines(msgspec.Struct, frozen=True):
     shared: tuple[str, ...]
     changed: str | None
     cluster: tuple[str, str]
+    refused: tuple[str, ...] = ()
 
     @property
     def affected(self) -> bool:
@@ -59,6 +63,7 @@ def verdicts(
     found: Mapping[Name, ClusterMachines],
     standings: Mapping[Name, Standing],
     decision: Decision,
+    refused: Mapping[tuple[str, str], str],
 ) -> dict[str, Verdicts]:
     """The conditions by name of the EgressProxy: MachinesOutdated, Conflict and, where a rollout is stuck, RolloutHalted."""
     held: dict[str, list[tuple[str, str]]] = {item.metadata.name: [] for item in objects.egress_proxies}
@@ -69,14 +74,17 @@ def verdicts(
                 if isinstance(layer.source, EgressProxy):
                     held[layer.source.metadata.name].append(key)
     return {
-        name: _of_one([found[key] for key in keys], [standings[key] for key in keys if key in standings], decision)
+        name: _of_one([found[key] for key in keys], [standings[key] for key in keys if key in standings], decision, refused)
         for name, keys in held.items()
         if keys
     }
 
 
-def _of_one(found: Sequence[ClusterMachines], standings: Sequence[Standing], decision: Decision) -> Verdicts:
-    said: Verdicts = {"MachinesOutdated": _outdated(found, standings, decision)}
+def _of_one(
+    found: Sequence[ClusterMachines], standings: Sequence[Standing], decision: Decision, refused: Mapping[tuple[str, str], str]
+) -> Verdicts:
+    failed = [text for one in found for text in (*one.refused, *([refused[one.cluster]] if one.cluster in refused else ()))]
+    said: Verdicts = {"MachinesOutdated": _outdated(found, standings, decision, failed)}
     conflicts = [conflict for one in found for conflict in one.conflicts]
     if conflicts:
         said["Conflict"] = Verdict("True", "Conflict", f"{_list(conflicts)}; left alone")
@@ -89,10 +97,12 @@ def _of_one(found: Sequence[ClusterMachines], standings: Sequence[Standing], dec
     return said
 
 
-def _outdated(found: Sequence[ClusterMachines], standings: Sequence[Standing], decision: Decision) -> Verdict:
+def _outdated(
+    found: Sequence[ClusterMachines], standings: Sequence[Standing], decision: Decision, failed: Sequence[str]
+) -> Verdict:
     to_commit = [(one, examined) for one in found for examined in one.to_commit]
     pending = any(group.pending for one in standings for group in one.groups)
-    if not pending and not to_commit:
+    if not pending and not to_commit and not failed:
         return Verdict("False", "UpToDate", "no machine is older than its settings")
     told = [f"{counted(standings)} are older than their settings"]
     ours = [one for one in standings if any(group.pending for group in one.rolled)]
@@ -109,6 +119,9 @@ def _outdated(found: Sequence[ClusterMachines], standings: Sequence[Standing], d
     paused = [one for one in ours if one.paused]
     if paused:
         told.append(f"{_list(['/'.join(one.cluster) for one in paused])}: paused, and left alone")
+    if failed:
+        told.append(f"refused: {_list(failed)}")
+        reason = "Refused"
     if to_commit:
         told.append(_commit(to_commit))
         reason = "CommitNeeded"
