@@ -18,11 +18,11 @@ from transom.kube.connection import connect
 from transom.kube.errors import NotFound
 from transom.kube.lease import Terms
 from transom.kube.objects import Whole
-from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, SECRETS, Resource
-from transom.pods.environment import PodEgress
+from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, LEASES, SECRETS, Resource
+from transom.pods.environment import CONFIG_MAP, LEDGER, SECRET, PodEgress
 from transom.pods.patch import patch
 from transom.webhook.keeper import REGISTRATIONS
-from transom.webhook.webhook import LEDGER, Options, Webhook
+from transom.webhook.webhook import Options, Webhook
 
 PODS = Resource("", "v1", "Pod", "pods", True, Whole)
 TERMS = Terms(duration=3, renew=1.5, retry=0.2, request=1.0)
@@ -68,9 +68,9 @@ class Admission:
 
     async def has_secret(self, *namespaces: str) -> None:
         """Say, as `transom run` would, which namespaces have the Secret."""
-        data = dict.fromkeys(namespaces, "x")
-        value = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": LEDGER, "namespace": OWN}, "data": data}
-        await self.apply(CONFIG_MAPS, value)
+        data = dict.fromkeys(namespaces, base64.b64encode(b"x").decode())
+        value = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": LEDGER, "namespace": OWN}, "data": data}
+        await self.apply(SECRETS, value)
 
     async def post(
         self, pod: dict[str, Any], namespace: str, *, dry_run: bool = False
@@ -133,9 +133,11 @@ class Admission:
         """As it was before anything ran here."""
         await self.delete(REGISTRATIONS, "transom")
         await self.delete(EGRESS_PROXIES, "cluster")
-        for resource, name in ((SECRETS, "transom-webhook"), (CONFIG_MAPS, LEDGER)):
+        for resource, name in ((SECRETS, "transom-webhook"), (SECRETS, LEDGER), (LEASES, "transom-webhook")):
             await self.delete(resource, name, OWN)
-        for namespace in (*NAMESPACES, OWN):
+        for namespace in (*NAMESPACES, "default", OWN):
+            await self.delete(SECRETS, SECRET, namespace)
+            await self.delete(CONFIG_MAPS, CONFIG_MAP, namespace)
             await self.client.request("DELETE", PODS.path(namespace), {"gracePeriodSeconds": "0"})
 
 

@@ -1,16 +1,15 @@
 """The settings' own objects: the status of each EgressProxy, and the ConfigMaps that ask for the trust bundle."""
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import structlog
 
 from transom.capi.identity import MANAGED_BY, TRANSOM
 from transom.controllers import egress_status
+from transom.controllers.bundle_text import SYSTEM_CA_FILE, BundleText
 from transom.controllers.controller import Outcome
 from transom.controllers.reports import Reports
 from transom.controllers.rivals import Rivals
@@ -25,13 +24,12 @@ from transom.kube.objects import BundleHolder, Whole
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES
 from transom.kube.store import Name, name_of
-from transom.proxy.injection import LABEL, OPENSHIFT_LABEL, trust_text
+from transom.proxy.injection import LABEL, OPENSHIFT_LABEL
 from transom.proxy.layers import BASE
 from transom.proxy.settings import Egress
 from transom.readiness import Answer, failures, probe
 
 _log: Final = structlog.get_logger("transom.egress")
-SYSTEM_CA_FILE: Final = "/etc/ssl/certs/ca-certificates.crt"
 CHECK: Final = 300.0
 """Seconds between two tries of the endpoints while they answer."""
 CHECK_FAILED: Final = 30.0
@@ -53,7 +51,7 @@ class EgressController:
     ) -> None:
         self._watched = watched
         self._settings = settings
-        self._system_ca_file = system_ca_file
+        self._texts = BundleText(system_ca_file)
         self._reports = reports or Reports()
         self._now = now
         self._probed: dict[Name, tuple[Egress, float, list[Answer]]] = {}
@@ -61,7 +59,6 @@ class EgressController:
         self._rivals = Rivals()
         self._rests: dict[Name, float] = {}
         """When what was left to somebody else is tried once more, by the clock of the loop."""
-        self._texts: tuple[Egress | None, dict[bool, tuple[str, str]]] = (None, {})
         self.queue: KeyQueue[Name] = KeyQueue()
 
     def begin(self) -> None:
@@ -210,9 +207,9 @@ class EgressController:
             self._settle(key)
             return Outcome()
         try:
-            text, digest = self._text(bundle_only=bundle_only, own=own)
+            text, digest = self._texts.of(own.trust, bundle_only=bundle_only)
         except OSError as error:
-            _log.error("the system's CAs cannot be read", file=self._system_ca_file, error=error.strerror)  # said in full
+            _log.error("the system's CAs cannot be read", file=self._texts.system_ca_file, error=error.strerror)  # said in full
             return Outcome(failed=True)
         if holder is None or (holder.sha256 == digest and holder.ours):
             return Outcome()
@@ -261,17 +258,6 @@ class EgressController:
         if labels.get(OPENSHIFT_LABEL) == "true" and not self._watched.openshift_proxy:
             return False
         return None
-
-    def _text(self, *, bundle_only: bool, own: Egress) -> tuple[str, str]:
-        """What a ConfigMap gets, and its SHA-256; made once for all of them."""
-        if self._texts[0] is not own:
-            self._texts = (own, {})
-        made = self._texts[1]
-        if bundle_only not in made:
-            system = "" if bundle_only else Path(self._system_ca_file).read_text()
-            text = trust_text(own.trust, system)
-            made[bundle_only] = text, hashlib.sha256(text.encode()).hexdigest()
-        return made[bundle_only]
 
     async def _apply(self, key: Name, uid: str | None, text: str | None, term: Term) -> None:
         """Apply our key, or, without a text, nothing: the server then takes the key out, and leaves the others."""

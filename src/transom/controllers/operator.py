@@ -21,6 +21,7 @@ from transom.controllers.fleet import FleetController
 from transom.controllers.instances import InstancesController
 from transom.controllers.nodes import NodesController
 from transom.controllers.options import Options
+from transom.controllers.pods import PodsController
 from transom.controllers.propagation import PropagationController
 from transom.controllers.reports import Reports
 from transom.controllers.settings import CurrentSettings
@@ -53,6 +54,7 @@ CONTROLLERS: Final[Mapping[str, Maker]] = {
     "userdata": lambda on: UserDataController(on.watched, on.settings, openssh_msi=on.options.openssh_msi),
     "certificates": lambda on: CertificatesController(on.watched, on.members),
     "nodes": NodesController,
+    "pods": lambda on: PodsController(on.watched, on.settings, on.reports),
 }
 """The controllers by name. What each may do in a cluster is in `transom.manifests.roles`, by the same names."""
 DRAIN: Final = GRACE - 10.0

@@ -1,6 +1,7 @@
 """One replica of the admission server: what it has to know, followed; the server; and its part in keeping the registration."""
 
 import asyncio
+import base64
 import resource
 import secrets
 import socket
@@ -11,18 +12,18 @@ from typing import Final
 import msgspec
 import structlog
 
+from transom.controllers.namespaces import NAMESPACES, Namespace
 from transom.controllers.settings import CurrentSettings
 from transom.controllers.watched import WatchedSettings
 from transom.kube.client import Client
 from transom.kube.events import EventRecorder, Regarding
 from transom.kube.lease import TERMS, Terms
-from transom.kube.objects import Projected, Whole
+from transom.kube.objects import ObjectMeta, Projected, Whole
 from transom.kube.reflector import PACE, Pace
-from transom.kube.resources import NAMESPACES as WHOLE_NAMESPACES
 from transom.kube.resources import Resource
 from transom.kube.store import Name
 from transom.pods.decision import INJECT_CA
-from transom.pods.environment import SECRET, PodEgress, of
+from transom.pods.environment import LEDGER, NOTED, SECRET, PodEgress, of
 from transom.pods.patch import secret_missing
 from transom.pods.registration import NAME, PATH_WITH_CA, Called, FailurePolicy
 from transom.webhook import review
@@ -33,23 +34,7 @@ from transom.webhook.metrics import Metrics
 from transom.webhook.server import AdmissionServer
 
 _log: Final = structlog.get_logger("transom.webhook")
-LEDGER: Final = "transom-pods"
-"""The ConfigMap in Transom's namespace in which `transom run` notes the namespaces that have the Secret."""
 _NO_LABELS: Final[dict[str, str]] = {}
-
-
-class _NamespaceMeta(Projected, frozen=True):
-    name: str = ""
-    namespace: str | None = None
-    uid: str | None = None
-    resource_version: str | None = None
-    labels: dict[str, str] | None = None
-
-
-class Namespace(Projected, frozen=True):
-    """A Namespace: name and labels."""
-
-    metadata: _NamespaceMeta = _NamespaceMeta()
 
 
 class _ServiceSpec(Projected, frozen=True):
@@ -57,11 +42,10 @@ class _ServiceSpec(Projected, frozen=True):
 
 
 class _Service(Projected, frozen=True):
-    metadata: _NamespaceMeta = _NamespaceMeta()
+    metadata: ObjectMeta = ObjectMeta()
     spec: _ServiceSpec | None = None
 
 
-NAMESPACES: Final = Resource("", "v1", WHOLE_NAMESPACES.kind, WHOLE_NAMESPACES.plural, False, Namespace)
 SERVICES: Final = Resource("", "v1", "Service", "services", True, _Service)
 
 
@@ -121,7 +105,6 @@ class Webhook:
         self.metrics.follow(lambda: self._egress is not None)
         registrations.subscribe(lambda _, __, ___: self.keeper.wake())
         self._watched.secrets.subscribe(self._secret_changed)
-        self._watched.config_maps.subscribe(self._config_map_changed)
         namespaces.subscribe(self._namespace_changed)
         services.subscribe(self._service_changed)
         self.settings.on_update(self._compute)
@@ -133,6 +116,11 @@ class Webhook:
     def egress(self) -> PodEgress | None:
         """What pods get now; None while it is not known."""
         return self._egress
+
+    @property
+    def certificate(self) -> str | None:
+        """What is shown, as PEM; None before there is one."""
+        return self._held.certificate if self._held else None
 
     @property
     def ready(self) -> bool:
@@ -212,6 +200,8 @@ class Webhook:
     # --- what it has to know
 
     def _secret_changed(self, name: Name, before: Whole | None, after: Whole | None) -> None:
+        if name == (self._options.namespace, LEDGER):
+            self._ledger_changed(after)
         if name != (self._options.namespace, WEBHOOK):
             return
         self.keeper.wake()
@@ -228,15 +218,16 @@ class Webhook:
         self._certified.set()
         self._compute()
 
-    def _config_map_changed(self, name: Name, before: Whole | None, after: Whole | None) -> None:
-        if name == (self._options.namespace, LEDGER):
-            self._has_secret = frozenset((after.value.get("data") or {}) if after else ())
+    def _ledger_changed(self, after: Whole | None) -> None:
+        noted = base64.b64encode(NOTED).decode()
+        data = (after.value.get("data") or {}) if after else {}
+        self._has_secret = frozenset(namespace for namespace, entry in data.items() if entry != noted)
 
     def _namespace_changed(self, name: Name, before: Namespace | None, after: Namespace | None) -> None:
         if after is None:
             self._namespaces.pop(name[1], None)
         else:
-            self._namespaces[name[1]] = after.metadata.labels or _NO_LABELS
+            self._namespaces[name[1]] = after.labels or _NO_LABELS
 
     def _service_changed(self, name: Name, before: _Service | None, after: _Service | None) -> None:
         self._kubernetes = after.spec.cluster_ip if after and after.spec else None

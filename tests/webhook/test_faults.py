@@ -1,0 +1,273 @@
+"""Rotation, replicas that go, an install that goes: what becomes of pods meanwhile."""
+
+import asyncio
+import base64
+import datetime
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+import pytest
+from cryptography import x509
+from tests.pods.table import OWN, PASSWORD
+from tests.webhook.clusters import PROBED, Admission, free_port, plain_pod, until
+
+from transom.kube.errors import NotFound
+from transom.kube.objects import Metadata
+from transom.kube.resources import EGRESS_PROXIES, SECRETS, Resource
+from transom.manifests.admission import admission_roles
+from transom.manifests.definitions import definitions
+from transom.webhook.certificates import Lives
+from transom.webhook.webhook import Webhook
+
+pytestmark = pytest.mark.lab
+CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False, Metadata)
+
+
+async def serving(admission: Admission, webhook: Webhook, name: str = "plain") -> None:
+    """Until pods get the settings."""
+    await admission.settings(name)
+    await until(lambda: webhook.egress is not None and bool(webhook.egress.pairs or webhook.egress.withheld))
+
+    async def heard() -> bool:
+        assert webhook.egress is not None
+        return await admission.probe(webhook.egress)
+
+    await until(heard)
+
+
+def environment(pod: dict[str, Any]) -> list[str]:
+    return [one["name"] for one in pod["spec"]["containers"][0].get("env", [])]
+
+
+async def bundle(admission: Admission) -> list[str]:
+    """The authorities of the Secret, as subjects."""
+    held = (await admission.client.get(SECRETS, "transom-webhook", OWN)).value["data"]
+    return [one.subject.rfc4514_string() for one in x509.load_pem_x509_certificates(base64.b64decode(held["ca.crt"]))]
+
+
+async def test_rotations_under_load_fail_nobody(admission: Admission) -> None:
+    """Authority and serving certificate are made anew again and again; with Fail, a pod that is not answered for is refused."""
+    second = datetime.timedelta(seconds=1)
+    lives = Lives(authority=8 * second, serving=5 * second, renew=0.6, overlap=second)
+    async with admission.replica(failure_policy="Fail", lives=lives) as webhook:
+        await serving(admission, webhook)
+        shown: set[str] = set()
+        authorities: set[str] = set()
+        failed: list[tuple[int, Any]] = []
+
+        async def one() -> None:
+            code, answered, _ = await admission.post(plain_pod("load"), PROBED, dry_run=True)
+            if code != 201 or "HTTP_PROXY" not in environment(answered):
+                failed.append((code, answered.get("message")))
+
+        loop = asyncio.get_running_loop()
+        began, sent, tasks = loop.time(), 0, []
+        while len(authorities) < 4 or sent < 500:
+            tasks.append(asyncio.create_task(one()))
+            sent += 1
+            await asyncio.sleep(max(0.0, began + sent / 50 - loop.time()))
+            if sent % 10 == 0:
+                authorities |= set(await bundle(admission))
+                assert webhook.certificate is not None
+                shown.add(webhook.certificate)
+        await asyncio.gather(*tasks)
+        assert failed == []
+        assert len(shown) > 3
+
+
+class Replica:
+    """`transom webhook` as a process of its own."""
+
+    def __init__(self, admission: Admission, number: int, **options: str) -> None:
+        self.port = free_port()
+        plane = admission.control_plane
+        token = plane.service_account_token(OWN, "transom-webhook")
+        self.log = plane.directory / f"webhook-{number}.log"
+        flags = {
+            "kubeconfig": str(plane.user_kubeconfig(f"replica-{number}", token)),
+            "bind-address": f"127.0.0.1:{self.port}",
+            "metrics-bind-address": f"127.0.0.1:{free_port()}",
+            "url": f"https://127.0.0.1:{self.port}",
+            "log-level": "debug",
+            **options,
+        }
+        self._command = [sys.executable, "-m", "transom", "webhook", *(f"--{flag}={value}" for flag, value in flags.items())]
+        self._home = str(plane.directory)
+        self.process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> "Replica":
+        with self.log.open("wb") as log:
+            environ = {"PATH": os.defpath, "HOME": self._home}
+            self.process = await asyncio.create_subprocess_exec(*self._command, stdout=log, stderr=log, env=environ)
+        await until(lambda: '"serving"' in self.log.read_text())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.end(signal.SIGKILL)
+
+    async def end(self, number: signal.Signals) -> int:
+        assert self.process is not None
+        if self.process.returncode is None:
+            self.process.send_signal(number)
+        return await self.process.wait()
+
+
+async def until_asked(admission: Admission) -> None:
+    async def asked() -> bool:
+        code, answered, _ = await admission.post(plain_pod("probe"), PROBED, dry_run=True)
+        return code == 201 and "HTTP_PROXY" in environment(answered)
+
+    await until(asked)
+
+
+@pytest.mark.parametrize("policy", ["Ignore", "Fail"])
+async def test_both_replicas_are_killed(admission: Admission, policy: str) -> None:
+    await admission.settings("credentials")
+    await admission.has_secret(PROBED)
+    options = {"failure-policy": policy}
+    async with Replica(admission, 1, **options) as one, Replica(admission, 2, **options) as other:
+        await until_asked(admission)
+        await asyncio.gather(one.end(signal.SIGKILL), other.end(signal.SIGKILL))
+        code, answered, _ = await admission.post(plain_pod("after"), PROBED)
+        if policy == "Ignore":
+            assert code == 201
+            assert environment(answered) == []
+        else:
+            assert code == 500
+            assert "failed calling webhook" in answered["message"]
+        # what the cluster itself needs is not asked about
+        for namespace in ("kube-system", OWN):
+            code, _, _ = await admission.post(plain_pod(f"own-{policy.lower()}"), namespace)
+            assert code == 201
+            await admission.remove(f"own-{policy.lower()}", namespace)
+        for replica in (one, other):
+            text = replica.log.read_text()
+            assert "hunter2" not in text
+            assert PASSWORD not in text
+            assert all(json.loads(line) for line in text.splitlines())
+
+
+async def test_the_other_replica_takes_over_and_sigterm_ends_in_order(admission: Admission) -> None:
+    await admission.settings("plain")
+    async with Replica(admission, 1) as one, Replica(admission, 2) as other:
+        await until_asked(admission)
+        held = await admission.registration()
+        assert held is not None
+        first, second = (one, other) if str(one.port) in held["webhooks"][0]["clientConfig"]["url"] else (other, one)
+        authorities = await bundle(admission)
+        assert await first.end(signal.SIGTERM) == 0
+
+        async def moved() -> bool:
+            now = await admission.registration()
+            return now is not None and str(second.port) in now["webhooks"][0]["clientConfig"]["url"]
+
+        await until(moved)
+        await until_asked(admission)
+        assert await bundle(admission) == authorities
+
+
+async def test_the_install_is_deleted(admission: Admission) -> None:
+    """The registration goes with ClusterRole/transom-webhook, and nobody makes it again: pods start, also with Fail."""
+    await admission.settings("plain")
+    try:
+        async with Replica(admission, 1, **{"failure-policy": "Fail"}) as one:
+            await until_asked(admission)
+            await admission.client.delete(CLUSTER_ROLES, "transom-webhook")
+
+            async def gone() -> bool:
+                return await admission.registration() is None
+
+            await until(gone)
+            await admission.delete(EGRESS_PROXIES, "cluster")
+            await admission.settings("plain")
+            await one.end(signal.SIGKILL)
+            assert await gone()
+
+            async def started() -> bool:
+                code, answered, _ = await admission.post(plain_pod("free"), PROBED, dry_run=True)
+                return code == 201 and environment(answered) == []
+
+            await until(started)
+    finally:
+        await asyncio.to_thread(admission.control_plane.apply, list(admission_roles(OWN)))
+
+
+async def test_what_somebody_else_changes_is_put_right(admission: Admission) -> None:
+    async with admission.replica() as webhook:
+        await serving(admission, webhook)
+        path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/transom"
+        kind = "application/merge-patch+json"
+        await admission.client.request("PATCH", path, None, {"webhooks": []}, content_type=kind)
+        await until_asked(admission)
+        before = await bundle(admission)
+        await admission.delete(SECRETS, "transom-webhook", OWN)
+
+        async def back() -> bool:
+            try:
+                return await bundle(admission) == before
+            except NotFound:
+                return False
+
+        await until(back)
+        await until_asked(admission)
+
+
+async def test_invalid_settings_change_nothing_also_after_a_restart(admission: Admission) -> None:
+    spec = {"noProxy": "*.example.com", "httpProxy": "http://other.corp.example:1"}
+    value = {"apiVersion": "transom.dev/v1alpha1", "kind": "EgressProxy", "metadata": {"name": "cluster"}, "spec": spec}
+    async with admission.replica() as webhook:
+        await serving(admission, webhook)
+        valid = webhook.egress
+        await admission.apply(EGRESS_PROXIES, value)
+        await until(lambda: not webhook.settings.valid)
+        await until_asked(admission)
+        assert webhook.egress == valid
+    async with admission.replica() as webhook:
+        await until(lambda: webhook.ready)
+        assert not webhook.settings.valid
+        assert webhook.egress == valid
+        await until_asked(admission)
+
+
+async def test_a_secret_that_is_missing(admission: Admission) -> None:
+    async with admission.replica() as webhook:
+        await serving(admission, webhook, "credentials")
+        code, answered, warnings = await admission.post(plain_pod("waits"), PROBED)
+        assert code == 201
+        assert answered["spec"]["containers"][0]["env"][0]["valueFrom"]["secretKeyRef"]["optional"] is False
+        assert any("Secret transom-egress is not in namespace team-a yet" in one for one in warnings)
+
+        async def told() -> bool:
+            listed = await asyncio.to_thread(admission.control_plane.kubectl, "get", "events", "-n", PROBED, "-o", "json")
+            return any(one["reason"] == "SecretMissing" for one in json.loads(listed)["items"])
+
+        await until(told)
+        await admission.has_secret(PROBED)
+
+        async def quiet() -> bool:
+            return not (await admission.post(plain_pod("waits-not"), PROBED, dry_run=True))[2]
+
+        await until(quiet)
+
+
+async def test_it_is_not_ready_before_it_knows_the_settings(admission: Admission) -> None:
+    plane = admission.control_plane
+    await asyncio.to_thread(plane.kubectl, "delete", "crd", "egressproxies.transom.dev")
+    try:
+        async with admission.replica() as webhook:
+            await until(lambda: webhook.port is not None)
+            await until(webhook.settings.begun.is_set)
+            assert not webhook.ready
+            await _define(admission)
+            await until(lambda: webhook.ready)
+    finally:
+        await _define(admission)
+
+
+async def _define(admission: Admission) -> None:
+    await asyncio.to_thread(admission.control_plane.apply, definitions())
+    ready = ("wait", "--for=condition=Established", "--timeout=20s", "crd/egressproxies.transom.dev")
+    await asyncio.to_thread(admission.control_plane.kubectl, *ready)
