@@ -1,7 +1,6 @@
 """The commands before and after the join on a Windows machine: afterwards it is as a host that was configured over SSH."""
 
 import asyncio
-import base64
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -10,12 +9,10 @@ from pathlib import Path
 import pytest
 from lab.machine import Machine
 from tests.apply.windows import ENCODED, SETTINGS, Desk, Wine, values
+from tests.capi.first_boot import boot
 from tests.windows.authorities import authorities, der, sha1
 
-from lab import cloudbase
-from transom.capi import user_data
-from transom.capi.inputs import InputFile, WorkerInputs
-from transom.capi.worker import make
+from transom.capi.inputs import InputFile
 from transom.proxy.settings import Egress
 from transom.sources.directory import load
 from transom.sources.examination import examine
@@ -69,29 +66,6 @@ def egress(desk: Desk) -> Egress:
     return settings
 
 
-def boot(machine: Machine, settings: Egress) -> None:
-    """What cloudbase-init does on the machine with the user data of a worker."""
-    inputs = WorkerInputs(
-        cluster="prod",
-        provider="aws",
-        files=(InputFile("C:/k/recreate.cmd", RECREATE),),
-        post_kubeadm_commands=(r"cmd.exe /d /c C:\k\recreate.cmd",),
-    )
-    worker = make(inputs, settings)
-    secrets = [item for item in worker.objects if item["kind"] == "Secret"]
-    held = [(item["metadata"]["name"], key, text) for item in secrets for key, text in item["data"].items()]
-    texts = {(name, key): base64.b64decode(text).decode() for name, key, text in held}
-    template = next(item for item in worker.objects if item["kind"] == "KubeadmConfigTemplate")
-    found = cloudbase.read(user_data.of_spec(template["spec"]["template"]["spec"], texts))
-    for file in found.files:
-        path = machine.drive / file.path.replace("C:\\", "").lstrip("\\").replace("\\", "/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(file.content)
-    (script,) = found.scripts
-    (machine.drive / "runcmd.cmd").write_bytes(script.content.replace(b"\n", b"\r\n"))
-    machine.run("cmd", "/d", "/c", r"C:\runcmd.cmd")
-
-
 async def seen(host: Wine) -> Registry:
     stores = [rf"{certificates.store('ROOT')}\{sha1(root)}" for root in (root_1, root_2)]
     stores.append(rf"{certificates.store('CA')}\{sha1(issuing)}")
@@ -121,7 +95,13 @@ def _unsalted(text: str) -> object:
 async def test_the_commands_leave_the_state_of_a_host_configured_over_ssh(machine: Machine, desk: Desk) -> None:
     host = Wine(machine)
     await host.edit([SetValue(HELD, "Blob", BLOB)])
-    await asyncio.to_thread(boot, machine, egress(desk))
+    await asyncio.to_thread(
+        boot,
+        machine,
+        egress(desk),
+        files=(InputFile("C:/k/recreate.cmd", RECREATE),),
+        post_kubeadm_commands=(r"cmd.exe /d /c C:\k\recreate.cmd",),
+    )
     first = await seen(host)
     assert first.value(HELD, "Blob") == BLOB
     log = (machine.drive / "k" / "proxy.log").read_text().splitlines()

@@ -4,6 +4,11 @@ import pytest
 from lab.egress import Egress
 from lab.machine import Machine
 from lab.trust import trusted, untrusted
+from tests.capi.first_boot import boot
+
+from transom.proxy import settings
+from transom.proxy.secret import Secret
+from transom.proxy.trust import parse_bundle
 
 pytestmark = pytest.mark.lab
 NO_NAME, NO_PASSWORD, NO_CA = "no such host", "Proxy Authentication Required", "certificate signed by unknown authority"
@@ -57,3 +62,13 @@ def test_a_proxy_with_a_password_of_special_characters(containerd_machine: Machi
     assert pull(machine, image) == ""
     users = {request.user for request in closed_egress.requests() if request.status.endswith("/200")}
     assert users == {"alice"}
+
+
+def test_a_worker_of_cluster_api_pulls_its_first_image(containerd_machine: Machine, closed_egress: Egress) -> None:
+    """Nothing but the commands of its user data has been run on the machine."""
+    machine, image, url = containerd_machine, closed_egress.image("none"), Secret(closed_egress.url_with_credentials)
+    assert NO_NAME in pull(machine, image)
+    trust = parse_bundle(closed_egress.certificate).certificates
+    boot(machine, settings.Egress(http_proxy=url, https_proxy=url, no_proxy="localhost", trust=trust))
+    machine.wait_for("containerd", "RUNNING")
+    assert pull(machine, image) == ""
