@@ -154,6 +154,8 @@ async def test_three_hosts_behind_a_proxy(
         await joined(installed, instances)
         for name, host in zip(instances, NAMES, strict=True):
             right(await node(installed, host.lower()), name)
+            # its serving certificate was approved, too: the API server reaches it on port 10250
+            assert await installed.kubectl("get", "--raw", f"/api/v1/nodes/{host.lower()}/proxy/healthz") == "ok"
         told = await installed.describe("windowsinstance", "by-hand")
         for reason in ("Sending", "Changing", "CertificateApproved", "Applied", "KubeletReady"):
             assert reason in told
@@ -169,6 +171,7 @@ async def test_three_hosts_behind_a_proxy(
         await pulled(installed, egress, "worker-b")
         said = await installed.kubectl("get", "windowsinstances,events", "-A", "-o", "yaml") + program.log()
         assert "hunter2" not in said
+        assert "forbidden" not in program.log()
 
 
 async def test_the_same_without_a_proxy_and_what_somebody_else_joined(

@@ -1,0 +1,29 @@
+"""WinHTTP's proxy on a host: set where it is asked for, kept, and put back with the proxy's end."""
+
+from tests.apply.windows import SETTINGS, Desk, Windows
+
+from transom.windows.gathering import LEDGER
+from transom.windows.registry import SetValue, binary
+from transom.windows.winhttp import KEY, VALUE
+
+DIRECT = binary(bytes.fromhex("1800000000000000010000000000000000000000"))
+
+
+async def test_set_and_put_back(windows: Windows, desk: Desk) -> None:
+    await windows.edit([SetValue(KEY, VALUE, DIRECT)])
+    desk.write({**SETTINGS, "windows": {"winHTTP": True}})
+    (host,) = (await desk.apply()).hosts
+    assert (host["result"], host["error"], host["warnings"]) == ("changed", None, [])
+    assert host["channels"] <= 4
+    assert any(step["target"] == "WinHTTP proxy" for step in host["changes"])
+    value = (await windows.registry(KEY)).value(KEY, VALUE)
+    assert value is not None
+    assert b"proxy.corp.example:3128" in value.data
+    assert b"hunter2" not in value.data
+    (again,) = (await desk.apply()).hosts
+    assert again["result"] == "unchanged"
+    desk.write({})
+    (host,) = (await desk.apply()).hosts
+    assert host["error"] is None
+    assert (await windows.registry(KEY)).value(KEY, VALUE) == DIRECT
+    assert (await windows.registry(LEDGER)).key(LEDGER) is None
