@@ -62,7 +62,8 @@ async def simulated() -> AsyncIterator[Simulated]:
 
 def staged(artifact: Artifact) -> str:
     """Where kubelet.exe lies while it is being sent."""
-    return rf"C:\ProgramData\Transom\{Place(KUBELET, artifact.sha256, artifact.size).staged}.part"
+    place = Place(KUBELET, artifact.sha256, artifact.size, recorded="")
+    return rf"C:\ProgramData\Transom\{place.staged}.part"
 
 
 class Operator:

@@ -170,8 +170,8 @@ class _Configuration:
         for path, there in zip(files, found, strict=False):
             own = held.file(path)
             if there is not None:
-                same = own is not None and (there.size, there.modified) == (own.size, stamp(own.sha256))
-                hashes[path] = own.sha256 if own is not None and same else CHANGED
+                same = own is not None and (there.size, there.modified) == (own.size, stamp(own.digest))
+                hashes[path] = own.digest if own is not None and same else CHANGED
         present = tuple(path for path, there in zip(directories, found[len(files) :], strict=True) if there and there.directory)
         return msgspec.structs.replace(state, files=hashes, directories=present)
 

@@ -47,7 +47,7 @@ class Delivery:
         wanted = {place.staged: place for place in places}
         names = await self._directory.transport.names(remote())
         await self._sweep(names, set(wanted))
-        missing = [place for name, place in wanted.items() if name not in names]
+        missing = [place for name, place in wanted.items() if name not in names or not await self._whole(place)]
         self._total = sum(place.size for place in missing)
         small = [place for place in missing if place.size <= _SMALL]
         gate = asyncio.Semaphore(_SIDE_BY_SIDE)
@@ -67,6 +67,14 @@ class Delivery:
             if place.size > _SMALL:
                 await self._send(place)
 
+    async def _whole(self, place: Place) -> bool:
+        """Whether what an earlier pass staged is as this one would send it; else it is removed."""
+        found = await self._directory.transport.look(remote(place.staged))
+        if found is not None and (found.size, found.modified) == (place.size, stamp(place.recorded)):
+            return True
+        await self._directory.transport.remove(remote(place.staged))
+        return False
+
     async def _sweep(self, names: Sequence[str], wanted: set[str]) -> None:
         """Remove what an earlier payload left half-sent."""
         old = [n for n in names if n.startswith("s-") and n.removesuffix(".part") not in wanted]
@@ -79,11 +87,11 @@ class Delivery:
         offset = found.size if found is not None and found.size <= place.size else 0
         self._done += offset
         try:
-            await transport.send(part, self._chunks(place, offset), offset, stamp(place.sha256))
+            await transport.send(part, self._chunks(place, offset), offset, stamp(place.recorded))
         except FileRefused as refused:
             raise FileRefused(f"{place.path} could not be sent: {refused}; {place.size} bytes are needed on drive C") from None
         held = await transport.look(part)
-        if held is None or held.size != place.size or held.modified != stamp(place.sha256):
+        if held is None or held.size != place.size or held.modified != stamp(place.recorded):
             await transport.remove(part)
             raise FileRefused(f"{place.path} is not whole on the host after it was sent (is the disk full?)")
         await self._directory.rename(f"{place.staged}.part", place.staged)

@@ -13,7 +13,7 @@ import msgspec
 
 from transom.windows import service
 from transom.windows.gathering import SERVICES
-from transom.windows.ledger import Installed, Output, OwnFile, OwnService
+from transom.windows.ledger import Installed, Output, OwnFile, OwnService, digest
 from transom.windows.registry import DeleteKey, Edit, Registry
 from transom.windows.service import Configuration
 from transom.windows.state import CHANGED, HostState, Preparation, Service, ServiceState
@@ -21,11 +21,15 @@ from transom.windows.steps import Step
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A file to be put at `path`; `aside`: what was there at first is somebody else's and is kept beside it, once."""
+    """A file to be put at `path`. `recorded` is the digest that the ledger holds for it, from which its time follows.
+
+    `aside`: what was there at first is somebody else's and is kept beside it, once.
+    """
 
     path: str
     sha256: str
     size: int
+    recorded: str
     aside: bool = False
 
     @property
@@ -80,8 +84,12 @@ class Decision(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-def decide(desired: HostState, actual: HostState, held: Installed) -> Decision:
-    """What to do about services, files and directories; nothing where the wish does not speak of a payload."""
+def decide(desired: HostState, actual: HostState, held: Installed, salt: bytes) -> Decision:
+    """What to do about services, files and directories; nothing where the wish does not speak of a payload.
+
+    `desired.files` has SHA-256; `actual.files` and the ledger have their digests under the host's salt, since a file may hold
+    a password. A wish that is just what is there leaves a file as it is.
+    """
     if desired.payload is None:
         return Decision(Install(), held, held, actual)
     preparation = desired.preparation
@@ -90,12 +98,12 @@ def decide(desired: HostState, actual: HostState, held: Installed) -> Decision:
         return Decision(Install(), held, held, actual, (step,), prepare=preparation)
     if held.prepared is not None and held.prepared.boot is not None and held.prepared.boot == actual.boot:
         return Decision(Install(), held, held, actual, boot_pending=True)
-    return _Decider(desired, actual, held).decide()
+    return _Decider(desired, actual, held, salt).decide()
 
 
 class _Decider:
-    def __init__(self, desired: HostState, actual: HostState, held: Installed) -> None:
-        self.desired, self.actual, self.held = desired, actual, held
+    def __init__(self, desired: HostState, actual: HostState, held: Installed, salt: bytes) -> None:
+        self.desired, self.actual, self.held, self.salt = desired, actual, held, salt
         self.services = dict(held.services)
         self.files = dict(held.files)
         self.steps: list[Step] = []
@@ -151,13 +159,14 @@ class _Decider:
         found = []
         for path, sha256 in self.desired.files.items():
             there, own = _get(self.actual.files, path), self.held.file(path)
-            if there == sha256:
+            recorded = digest(self.salt, "File", sha256)
+            if there in (recorded, sha256):
                 continue
             aside = own.aside if own else there is not None
             size = self.desired.sizes.get(path, 0)
-            found.append(Place(path, sha256, size, aside=aside))
-            self.files = _without(self.files, [path]) | {path: OwnFile(sha256, size, aside)}
-            self.steps.append(Step("file", path, "replace" if there else "add", _file_reason(own, there, sha256)))
+            found.append(Place(path, sha256, size, recorded, aside=aside))
+            self.files = _without(self.files, [path]) | {path: OwnFile(recorded, size, aside)}
+            self.steps.append(Step("file", path, "replace" if there else "add", _file_reason(own, there, recorded)))
             for name in self.desired.readers.get(path, ()):
                 self.restarts.setdefault(name, f"{path} changes")
         return tuple(found)
@@ -169,7 +178,7 @@ class _Decider:
                 continue
             there = _get(self.actual.files, path)
             self.gone_files.append(path)
-            if there == own.sha256:
+            if there == own.digest:
                 found.append(Removal(path, own.aside))
                 self.steps.append(Step("file", path, "remove", "no longer in the payload"))
             elif there is not None:
@@ -261,7 +270,7 @@ def after(actual: HostState, install: Install) -> HostState:
         if removal.back:
             files[removal.path] = CHANGED
     for placed in install.place:
-        files = _without(files, [placed.path]) | {placed.path: placed.sha256}
+        files = _without(files, [placed.path]) | {placed.path: placed.recorded}
     made = (*install.create, *install.configure)
     registry: Registry = actual.registry.apply(edit for one in made for edit in one.edits())
     registry = registry.apply(DeleteKey(rf"{SERVICES}\{name}") for name in install.delete).apply(install.edits)
@@ -278,12 +287,12 @@ def speaks_of(edit: Edit, install: Install) -> bool:
     return any(edit.path.casefold() == key or edit.path.casefold().startswith(key + "\\") for key in keys)
 
 
-def _file_reason(own: OwnFile | None, there: str | None, sha256: str) -> str:
+def _file_reason(own: OwnFile | None, there: str | None, recorded: str) -> str:
     if own is None:
         return "in the place of a file that was there before; it is kept beside" if there else "part of the payload"
     if there is None:
         return "it is gone"
-    return "drift: somebody else changed it" if own.sha256 == sha256 or there == CHANGED else "the payload changed"
+    return "drift: somebody else changed it" if own.digest == recorded or there == CHANGED else "the payload changed"
 
 
 def _get(files: Mapping[str, str], path: str) -> str | None:

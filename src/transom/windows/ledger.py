@@ -145,9 +145,12 @@ class OwnService(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class OwnFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file that was sent: its hash and size; `aside`: a file of somebody else's was there, and lies beside it."""
+    """A file that was sent: the keyed digest of its SHA-256, and its size.
 
-    sha256: str
+    `aside`: a file of somebody else's was there, and lies beside it.
+    """
+
+    digest: str
     size: int
     aside: bool = False
 

@@ -184,7 +184,7 @@ def _variables(payload: Payload, place: Place) -> Iterator[Finding]:
             yield place.error((*at, "name"), "is a fact of the cluster, or stands twice: choose another name")
         seen.add(variable.name)
         if variable.node and variable.script:
-            yield place.error(at, "must have at most one of `node` (a JSONPath into the Node) and `script` (a file of the payload)")
+            yield place.error(at, "must have at most one of `node` (a JSONPath) and `script` (a file of the payload)")
         if variable.node:
             try:
                 json_path(variable.node)

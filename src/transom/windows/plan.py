@@ -82,7 +82,7 @@ class _Planner:
     def __init__(self, desired: HostState, actual: HostState, salt: bytes, when: When) -> None:
         self.desired, self.when = desired, when
         self.old = ledger.read(actual.registry)
-        self.decision = installation.decide(desired, actual, self.old.installed)
+        self.decision = installation.decide(desired, actual, self.old.installed, self.old.salt or salt)
         self.found, self.actual = actual, self.decision.actual
         self.ledger = msgspec.structs.replace(
             self.old,

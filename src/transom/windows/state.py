@@ -32,12 +32,12 @@ STAMP = 1_577_836_800
 """The earliest time that a file is given: 2020-01-01, in seconds since 1970."""
 
 
-def stamp(sha256: str) -> int:
-    """The time that a file of this content is given when it is sent: part of how an unchanged one is known again.
+def stamp(digest: str) -> int:
+    """The time that a file of this digest is given when it is sent: part of how an unchanged one is known again.
 
     With the size it stands for the content, so that nothing has to be hashed on the host in a pass that finds all as it was.
     """
-    return STAMP + int(sha256[:6], 16)
+    return STAMP + int(digest[:6], 16)
 
 
 class Preparation(msgspec.Struct, frozen=True):
@@ -60,8 +60,8 @@ class HostState(msgspec.Struct, frozen=True):
     `boot` is BootId of the prefetcher, which Windows counts up at every boot; None where it was not read.
     `dependencies` maps every service of the host to the services that it depends on (DependOnService), where that was read.
     `computer_name` and `os_version` (`10.0.20348.2485`) are for people.
-    `files` maps paths (`C:\\…`) of files that are of interest to their SHA-256, or to CHANGED; `sizes` those that are wanted
-    to their size in bytes, and `readers` to the services that read them.
+    `files` maps paths (`C:\\…`) of files that are of interest: in a wish to their SHA-256, else to the ledger's digest of it,
+    or to CHANGED; `sizes` those that are wanted to their size in bytes, and `readers` to the services that read them.
     `directories` are those of interest that are there. `outputs` are what scripts of the payload printed.
     `payload` is the version of what is installed; as a wish, None leaves services, files and directories as they are.
     `preparation` is what was done to Windows itself.
