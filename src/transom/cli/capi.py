@@ -115,13 +115,13 @@ def worker(
     flags = {field: given[field] for field in _FLAGS if given[field] is not None}
     if cluster_namespace is not None:
         flags["namespace"] = cluster_namespace
-    wanted = _inputs(inputs, flags)
+    wanted, said = _inputs(inputs, flags)
     egress, identity = _egress(filename, context, namespace, wanted)
     made = make(wanted, egress, identity, inputs or "")
     print_findings(made.findings, sys.stderr)
     if any(finding.severity == "error" for finding in made.findings):
         raise SystemExit(ExitCode.INVALID)
-    for note in (*_unsaid(wanted, flags, inputs, settings=bool(filename or context)), *made.notes):
+    for note in (*_unsaid(wanted, said, settings=bool(filename or context)), *made.notes):
         sys.stderr.write(f"note: {note}\n")
     objects = made.objects if part == "machines" else made.daemons
     held = [*_objects(previous or ()), *(_objects([output_dir]) if output_dir and Path(output_dir).is_dir() else ())]
@@ -142,7 +142,8 @@ def worker(
         sys.stdout.write(yaml_stream(objects))
 
 
-def _inputs(path: str | None, flags: Mapping[str, Any]) -> "WorkerInputs":
+def _inputs(path: str | None, flags: Mapping[str, Any]) -> "tuple[WorkerInputs, set[str]]":
+    """The inputs, and the names of those that were given."""
     import msgspec
 
     from transom.capi.inputs import WorkerInputs
@@ -159,7 +160,7 @@ def _inputs(path: str | None, flags: Mapping[str, Any]) -> "WorkerInputs":
     if values["provider"] not in PROVIDERS:
         fail(f"provider {values['provider']!r} is not known: one of {', '.join(PROVIDERS)}")
     try:
-        return msgspec.convert(values, WorkerInputs)
+        return msgspec.convert(values, WorkerInputs), set(values)
     except msgspec.ValidationError as error:
         said, _, place = str(error).partition(" - at `$.")
         fail(f"{path or 'the flags'}: {place.rstrip('`') + ': ' if place else ''}{said}; --schema prints what there is")
@@ -214,9 +215,9 @@ def _egress(
     return egress, identity
 
 
-def _unsaid(inputs: "WorkerInputs", flags: Mapping[str, Any], path: str | None, *, settings: bool) -> Iterator[str]:
+def _unsaid(inputs: "WorkerInputs", said: set[str], *, settings: bool) -> Iterator[str]:
     """Defaults that somebody should know of."""
-    if "kubernetes_version" not in flags and path is None:
+    if "kubernetesVersion" not in said:
         yield f"Kubernetes {inputs.kubernetes_version}, since --kubernetes-version is not given: it must be the cluster's"
     if not settings:
         yield "no egress proxy and no CAs, since there is no -f and no --context"
