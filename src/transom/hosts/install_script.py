@@ -77,7 +77,7 @@ def _steps(install: Install) -> Iterator[str]:
         yield f"call :place {place.staged} {_path(place.path)} {'aside' if place.aside else '-'}"
     numbered = list(enumerate((*install.create, *install.configure)))
     for number, configuration in numbered:
-        step = "create" if number < len(install.create) else "configure"
+        step = "service" if number < len(install.create) else "configure"
         yield f"call :{step} {number} {_arguments(configuration)}"
         if configuration.restart_seconds is not None:
             yield f'call :failure "{configuration.name}" {configuration.restart_seconds * 1000}'

@@ -66,11 +66,11 @@ set "UNWELL=1"
 exit /b 0
 
 rem %1 number, %2 name, %3 auto or demand, %4 what it depends on (a/b), or /
-:create
+:service
 set "TRIES=0"
 set "DEPEND=depend= %~4"
 if "%~4"=="/" set "DEPEND="
-:creating
+:serving
 for /f "usebackq delims=" %%a in ("%HERE%\image-%1.txt") do "%SC%" create "%~2" binPath= "%%a" start= %3 %DEPEND% >nul 2>nul
 "%SC%" query "%~2" >nul 2>nul
 if not errorlevel 1 exit /b 0
@@ -78,7 +78,7 @@ rem One of that name that was deleted goes when nobody looks at it any more.
 set /a TRIES+=1
 if %TRIES% GTR 20 goto uncreated
 "%PING%" -n 2 127.0.0.1 >nul
-goto creating
+goto serving
 :uncreated
 >>"%RESULT%" echo uncreated %~2
 set "UNWELL=1"
@@ -90,13 +90,13 @@ rem %1 name, %2 milliseconds before each restart
 "%SC%" failureflag "%~1" 1 >nul 2>nul
 exit /b 0
 
-rem As :create; a service that cannot be reconfigured is made anew, with all that its key held.
+rem As :service; a service that cannot be reconfigured is made anew, with all that its key held.
 :configure
 for /f "usebackq delims=" %%a in ("%HERE%\image-%1.txt") do "%SC%" config "%~2" binPath= "%%a" start= %3 depend= %4 >nul 2>nul
 if not errorlevel 1 exit /b 0
 "%REG%" export "@SERVICES@\%~2" "%HERE%\kept.reg" /y /reg:64 >nul 2>nul
 call :delete %2
-call :create %1 %2 %3 %4
+call :service %1 %2 %3 %4
 "%REG%" import "%HERE%\kept.reg" /reg:64 >nul 2>nul
 del "%HERE%\kept.reg" 2>nul
 exit /b 0
