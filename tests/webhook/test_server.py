@@ -1,0 +1,199 @@
+"""What bad input gets: its HTTP status, while everybody else is answered as ever."""
+
+import asyncio
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from lab.authority import Authority
+from tests.pods.table import CASES, pod_egress
+
+from transom.webhook import review, server
+from transom.webhook.server import MAX_BODY, AdmissionServer
+
+EGRESS = pod_egress("plain")
+
+
+def respond(body: bytes, path: str) -> bytes:
+    request = review.read(body)
+    if request.namespace == "broken":
+        raise RuntimeError("hunter2")
+    return review.answer(request, review.decide(request, {}, EGRESS))
+
+
+def reviewed(**request: Any) -> dict[str, Any]:
+    kind = {"group": "", "version": "v1", "kind": "Pod"}
+    pod = CASES[0].pod
+    made = {"uid": "u1", "kind": kind, "namespace": "shop", "operation": "CREATE", "object": pod, "oldObject": None, **request}
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": made}
+
+
+class Caller:
+    """A client of a server that answers with the settings `plain`."""
+
+    def __init__(self, directory: Path, port: int, session: aiohttp.ClientSession, context: ssl.SSLContext) -> None:
+        self.directory, self.port, self.session, self.context = directory, port, session, context
+
+    async def post(self, body: bytes, path: str = "/pods", **more: Any) -> tuple[int, Any]:
+        async with self.session.post(f"https://127.0.0.1:{self.port}{path}", data=body, **more) as response:
+            return response.status, json.loads(await response.read())
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port, ssl=self.context)
+
+    async def works(self) -> None:
+        code, answered = await self.post(json.dumps(reviewed()).encode())
+        assert code == 200
+        assert answered["response"]["allowed"] is True
+        assert answered["response"]["patchType"] == "JSONPatch"
+
+
+@pytest.fixture
+async def caller(tmp_path: Path) -> AsyncIterator[Caller]:
+    authority = Authority(tmp_path)
+    authority.issue("server", "transom-webhook", addresses=("127.0.0.1",))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+    trusting = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
+    connector = aiohttp.TCPConnector(ssl=trusting)
+    async with (
+        AdmissionServer(respond).serving(("127.0.0.1", 0), context) as port,
+        aiohttp.ClientSession(connector=connector, trust_env=False) as session,
+    ):
+        yield Caller(tmp_path, port, session, trusting)
+
+
+def of(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+BAD: list[tuple[str, bytes]] = [
+    ("empty", b""),
+    ("no JSON", b"{"),
+    ("no UTF-8", b'{"kind": "\xff\xfe"}'),
+    ("a list", b"[]"),
+    ("null", b"null"),
+    ("another kind", of({"apiVersion": "v1", "kind": "Pod"})),
+    ("beta", of({**reviewed(), "apiVersion": "admission.k8s.io/v1beta1"})),
+    ("no request", of({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"})),
+    ("no uid", of(reviewed(uid=""))),
+    ("uid is a number", of(reviewed(uid=1))),
+    ("no object", of(reviewed(object=None))),
+    ("the object is a text", of(reviewed(object="x"))),
+    ("containers are none", of(reviewed(object={"spec": {"containers": {"a": 1}}}))),
+    ("no old object", of(reviewed(operation="UPDATE", subResource="ephemeralcontainers"))),
+    ("deep", b"[" * 100_000),
+]
+
+
+@pytest.mark.parametrize("body", [body for _, body in BAD], ids=[name for name, _ in BAD])
+async def test_what_is_no_review_is_a_bad_request(caller: Caller, body: bytes) -> None:
+    code, status = await caller.post(body)
+    assert (code, status["kind"], status["apiVersion"], status["code"], status["reason"]) == (
+        400,
+        "Status",
+        "v1",
+        400,
+        "BadRequest",
+    )
+    assert status["message"]
+    await caller.works()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"kind": {"group": "", "version": "v1", "kind": "ConfigMap"}, "object": {"spec": "x"}},
+        {"kind": {"group": "x", "version": "v1", "kind": "Pod"}, "object": {"spec": "x"}},
+        {"operation": "DELETE", "object": None},
+        {"operation": "UPDATE"},
+        {"subResource": "binding", "object": {"spec": "x"}},
+    ],
+    ids=["another kind", "another group", "deleted", "updated", "a subresource"],
+)
+async def test_what_is_no_new_pod_is_allowed_as_it_is(caller: Caller, request_: dict[str, Any]) -> None:
+    code, answered = await caller.post(of(reviewed(**request_)))
+    assert (code, answered["response"]) == (200, {"uid": "u1", "allowed": True})
+
+
+async def test_large_bodies(caller: Caller) -> None:
+    padding = "x" * (MAX_BODY - len(of(reviewed())) - 100)
+    code, _ = await caller.post(of(reviewed(options=padding)))
+    assert code == 200
+    code, status = await caller.post(b" " * MAX_BODY)
+    assert (code, status["reason"]) == (413, "RequestEntityTooLarge")
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            yield b" " * (1 << 20)
+
+    with contextlib.suppress(aiohttp.ClientConnectionError):
+        code, status = await caller.post(chunks())  # type: ignore[arg-type]
+        assert code == 413
+    await caller.works()
+
+
+async def test_another_path_and_another_method(caller: Caller) -> None:
+    assert (await caller.post(b"{}", "/other"))[0] == 404
+    async with caller.session.get(f"https://127.0.0.1:{caller.port}/pods") as response:
+        assert response.status == 405
+    await caller.works()
+
+
+async def test_half_a_body(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "BODY_SECONDS", 0.2)
+    reader, writer = await caller.connect()
+    writer.write(b"POST /pods HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+    assert (await reader.readline()).split()[1] == b"408"
+    writer.close()
+    # and one that is cut
+    _, writer = await caller.connect()
+    writer.write(b"POST /pods HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+    await writer.drain()
+    writer.transport.abort()
+    # and what is no HTTP
+    reader, writer = await caller.connect()
+    writer.write(b"hello\r\n\r\n")
+    assert (await reader.readline()).split()[1] == b"400"
+    writer.close()
+    await caller.works()
+
+
+async def test_a_thousand_connections_that_say_nothing(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SILENCE_SECONDS", 3.0)
+    silent = [await asyncio.open_connection("127.0.0.1", caller.port) for _ in range(900)]
+    encrypted = [await caller.connect() for _ in range(100)]
+    await caller.works()
+    for reader, writer in encrypted:
+        assert (await reader.readline()).split()[1] == b"408"
+        writer.close()
+    for _, writer in silent:
+        writer.close()
+    await caller.works()
+
+
+async def test_a_client_certificate_that_expired_is_not_asked_for(caller: Caller) -> None:
+    """The API server may show one (AdmissionConfiguration); what it is allowed to do does not depend on it here."""
+    from tests.settings.bundles import certificate, key
+
+    file = caller.directory / "expired.pem"
+    from cryptography.hazmat.primitives import serialization
+
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    file.write_bytes(key().private_bytes(*form) + certificate("client", ends="2021-01-01").encode())
+    context = ssl.create_default_context(cafile=str(caller.directory / "ca.crt"))
+    context.load_cert_chain(file)
+    code, _ = await caller.post(of(reviewed()), ssl=context)
+    assert code == 200
+
+
+async def test_a_fault_of_our_own_costs_one_request(caller: Caller) -> None:
+    code, status = await caller.post(of(reviewed(namespace="broken")))
+    assert (code, status["reason"]) == (500, "InternalError")
+    assert "hunter2" not in json.dumps(status)
+    await caller.works()
