@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from transom.capi.injection import LABEL
 from transom.kube.objects import NodeAddress, ObjectMeta, Projected
 from transom.kube.resources import NODES as WHOLE_NODES
 from transom.kube.resources import WINDOWS_INSTANCES as WHOLE_INSTANCES
@@ -54,10 +55,17 @@ class NodeState(Projected, frozen=True):
     node_info: NodeSystem | None = None
 
 
+class NodeSpec(Projected, frozen=True):
+    """`spec` of a Node."""
+
+    unschedulable: bool | None = None
+
+
 class HostNode(Projected, frozen=True):
     """A Node, as far as it concerns the host that it is."""
 
     metadata: NodeMeta = NodeMeta()
+    spec: NodeSpec | None = None
     status: NodeState | None = None
 
     @property
@@ -71,6 +79,11 @@ class HostNode(Projected, frozen=True):
         """Names and IPs, in lower case."""
         listed = (self.status.addresses if self.status else None) or ()
         return tuple(one.address.casefold() for one in listed if one.address)
+
+    @property
+    def cordoned(self) -> bool:
+        """Whether no pods come to it."""
+        return self.spec is not None and self.spec.unschedulable is True
 
     @property
     def windows(self) -> bool:
@@ -126,6 +139,7 @@ class ClusterAnnotations(msgspec.Struct, frozen=True):
     """The annotations of a Cluster that somebody reads; others are not kept."""
 
     paused: str | None = msgspec.field(default=None, name="cluster.x-k8s.io/paused")
+    inject: str | None = msgspec.field(default=None, name=LABEL)
 
 
 class ClusterMeta(Projected, frozen=True):
@@ -185,6 +199,12 @@ class HeldCluster(Projected, frozen=True):
         """Whether Cluster API leaves it alone for now, by its spec or by annotation."""
         noted = self.metadata.annotations is not None and self.metadata.annotations.paused is not None
         return noted or (self.spec is not None and self.spec.paused is True)
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks for our entries in its machines, for templates that nobody labels by hand."""
+        noted = self.metadata.annotations is not None and self.metadata.annotations.inject == "true"
+        return noted or (self.metadata.labels or {}).get(LABEL) == "true"
 
     @property
     def from_class(self) -> bool:

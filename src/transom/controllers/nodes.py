@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
+import msgspec
 import structlog
 
 from transom.controllers.cluster_facts import ClusterFacts
@@ -109,8 +110,13 @@ class NodesController(WindowsController):
         if self._path is None:
             return await super()._carry_out(case, target, host_keys, made, check, term)
         directory = await self._payload(self._path)
-        facts = await self._facts(case, term)
         key = (case.held.metadata.namespace, case.held.metadata.name)
+        if self._busy(case, directory.payload.version):
+            services = tuple(service.name for service in directory.payload.services if service.egress)
+            windows = msgspec.structs.replace(target.egress.windows, services=services)
+            egress = msgspec.structs.replace(target.egress, windows=windows)
+            return await super()._carry_out(case, msgspec.structs.replace(target, egress=egress), host_keys, made, check, term)
+        facts = await self._facts(case, term)
 
         def known(actual: HostState) -> Facts:
             check(actual)
@@ -134,6 +140,11 @@ class NodesController(WindowsController):
             with contextlib.suppress(asyncio.CancelledError):
                 await telling
         return found
+
+    def _busy(self, case: Case, version: str) -> bool:
+        """Whether another payload would be put under pods that run: the node has to be drained first."""
+        installed = case.held.live.get("payloadVersion")
+        return bool(installed) and installed != version and _is_ready(case.node) and not _is_cordoned(case.node)
 
     async def _facts(self, case: Case, term: Term) -> Facts:
         """What is known of the host's node and its cluster. Makes a bootstrap token where the host has to join."""
@@ -169,8 +180,9 @@ class NodesController(WindowsController):
         return (await self._members.tokens.ensure(held, term)).text
 
     def _may_boot(self, found: Configured) -> bool:
-        """A host without a Node disturbs nobody when it boots."""
-        return not found.node_name or self._watched.nodes.snapshot().get(found.node_name) is None
+        """A host without a Node disturbs nobody when it boots, nor does one that a person has cordoned."""
+        node = self._watched.nodes.snapshot().get(found.node_name) if found.node_name else None
+        return node is None or _is_cordoned(node)
 
     async def _boot(
         self, found: Configured, target: Target, host_keys: HostKeys, made: Settings, term: Term, held: HeldInstance
@@ -193,6 +205,13 @@ class NodesController(WindowsController):
     ) -> Outcome:
         done = await super()._conclude(case, node, found, verdicts, fields, term)
         if found.error is not None:
+            return done
+        if self._directory is not None and not isinstance(found, Configured):
+            message = (
+                f"payload {case.held.live.get('payloadVersion')} is installed, and {self._directory.payload.version} is to be: "
+                f"drain Node {node.metadata.name if node else ''} (kubectl drain). Proxy and trust are as the settings ask for"
+            )
+            verdicts["Configured"] = Verdict("False", "UpgradePending", message)
             return done
         if not isinstance(found, Configured) or self._directory is None:
             message = (
@@ -262,6 +281,10 @@ class NodesController(WindowsController):
 
 def _is_ready(node: HostNode | None) -> bool:
     return node is not None and node.ready is not None and node.ready.status == "True"
+
+
+def _is_cordoned(node: HostNode | None) -> bool:
+    return node is not None and node.cordoned
 
 
 def _has(there: Mapping[str, str] | None, wanted: Mapping[str, str]) -> bool:

@@ -37,7 +37,7 @@ from transom.windows.instance import Lifecycle, WindowsInstance
 from transom.windows.state import HostState
 
 _log: Final = structlog.get_logger("transom.windows")
-_EXPECTED: Final = ("Waiting", "RebootRequired")
+_EXPECTED: Final = ("Waiting", "RebootRequired", "UpgradePending")
 """Reasons why a host is not configured yet, and nothing is wrong."""
 _FINGERPRINT: Final = "hostKeyFingerprint"
 Observe = Callable[[PassResult], None]
@@ -425,7 +425,7 @@ def _of_key(finding: Finding) -> bool:
 
 def _concern(node: HostNode | None) -> tuple[Any, ...] | None:
     """What of a Node concerns its instance; a heartbeat changes nothing of it."""
-    return (node.ready, node.managed_by_other, node.addresses) if node is not None else None
+    return (node.ready, node.managed_by_other, node.addresses, node.cordoned) if node is not None else None
 
 
 def managed_message(node: HostNode) -> str:
