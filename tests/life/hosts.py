@@ -41,7 +41,7 @@ services:
 - name: containerd
   order: 1
   command: C:\k\containerd.exe containerd "C:\k\logs\containerd.jsonl"
-  environment: {CONTAINERD_X: "1"}
+  environment: {CONTAINERD_X: "VERSION"}
   egress: true
 """
 SERVICES = ("containerd", "kubelet", "kube-proxy")

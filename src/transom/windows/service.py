@@ -30,6 +30,10 @@ class Configuration(msgspec.Struct, frozen=True):
     restart_seconds: int | None = None
     environment: tuple[str, ...] | None = None
 
+    def __repr__(self) -> str:
+        # an item of the environment may be a credential
+        return f"Configuration({self.name!r})"
+
     @property
     def path(self) -> str:
         """Its key."""
