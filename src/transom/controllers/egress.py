@@ -64,6 +64,7 @@ class EgressController:
     def begin(self) -> None:
         """Follow the stores, which have been filled."""
         self._settings.on_update(self._settings_updated)
+        self._watched.egress_proxies.subscribe(self._status_changed)
         self._settings.subscribe(self._settings_changed)
         for store in self._watched.bundle_holders:
             store.subscribe(self._holder_changed)
@@ -76,6 +77,11 @@ class EgressController:
     def _settings_updated(self) -> None:
         for held in self._watched.egress_proxies.snapshot():
             self.queue.add((None, held.metadata.name))
+
+    def _status_changed(self, name: Name, before: Whole | None, after: Whole | None) -> None:
+        # somebody else's word in a status of ours is put right; a changed spec comes with the settings
+        if before is not None and after is not None and before.metadata.generation == after.metadata.generation:
+            self.queue.add(name)
 
     def _settings_changed(self, clusters: frozenset[Cluster]) -> None:
         if None in clusters:

@@ -117,8 +117,19 @@ class WatchedSettings:
 
     def on_settings(self, changed: Callable[[], None]) -> None:
         """Call `changed` after each change of an object that settings are made of."""
+
+        def object_changed(_: Name, before: Whole | None, after: Whole | None) -> None:
+            # our own word in the status of an EgressProxy is no setting
+            if (
+                before is None
+                or after is None
+                or _spec_version(before) is None
+                or _spec_version(before) != _spec_version(after)
+            ):
+                changed()
+
         for _, store in self._settings:
-            store.subscribe(lambda _, __, ___: changed())
+            store.subscribe(object_changed)
 
     def objects(self) -> Objects:
         """What the settings are made of, as it is now; without instances."""
@@ -191,6 +202,12 @@ def read_instance(held: HeldInstance, namespace: str) -> Objects:
     reader = ObjectReader(namespace)
     reader.add(held.value, "", _nowhere)
     return reader.objects()
+
+
+def _spec_version(held: Whole) -> tuple[str | None, int] | None:
+    """What stands for all but the status of an object; None where the server does not count its generations."""
+    ours = held.value.get("apiVersion") == EGRESS_PROXIES.api_version
+    return (held.metadata.uid, held.metadata.generation) if ours and held.metadata.generation is not None else None
 
 
 def _complete(resource: Resource[Any], value: dict[str, Any]) -> dict[str, Any]:
