@@ -117,9 +117,13 @@ async def test_control_plane_that_stands_is_not_edited_without_automatic_rollout
     ("label", "who"), [("topology.cluster.x-k8s.io/owned", "ClusterClass"), ("kustomize.toolkit.fluxcd.io/name", "Flux")]
 )
 async def test_what_a_source_of_its_own_writes_is_shown_and_not_edited(management: Management, label: str, who: str) -> None:
-    owned = machines.INJECT | {label: "fleet"}
+    owned = {label: "fleet"}
     await management.cluster()
-    if who == "ClusterClass":
+    if who == "Flux":
+        owned |= machines.INJECT
+    else:
+        # what a class makes is labelled by nobody: its Cluster asks
+        await management.merge("Cluster", "mycluster", {"metadata": {"labels": machines.INJECT}}, management.org)
         topology = {"topology": {"classRef": {"name": "prod"}, "version": "v1.36.3"}}
         await management.merge("Cluster", "mycluster", {"spec": topology}, management.org)
     await put(management, machines.template(labels=owned), machines.control_plane(labels=owned))

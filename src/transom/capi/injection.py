@@ -15,6 +15,7 @@ TEMPLATE_SPEC: Final = ("spec", "template", "spec")
 """Where a KubeadmConfigTemplate has its KubeadmConfigSpec."""
 CONTROL_PLANE_SPEC: Final = ("spec", "kubeadmConfigSpec")
 """Where a KubeadmControlPlane has it."""
+CLUSTER_CLASS: Final = "ClusterClass"
 TOPOLOGY_OWNED: Final = "topology.cluster.x-k8s.io/owned"
 _GITOPS: Final = (
     "kustomize.toolkit.fluxcd.io/name",
@@ -23,7 +24,12 @@ _GITOPS: Final = (
     "argocd.argoproj.io/tracking-id",
 )
 """What Flux's kustomize- and helm-controller and Argo CD put on each object, as a label or an annotation."""
-_APPLIERS: Final = {"argocd-controller": "Argo CD", "kustomize-controller": "Flux", "helm-controller": "Flux"}
+_APPLIERS: Final = {
+    "argocd-controller": "Argo CD",
+    "argocd-application-controller": "Argo CD",
+    "kustomize-controller": "Flux",
+    "helm-controller": "Flux",
+}
 """Their field managers: Argo CD's default label is one that Helm charts set, too."""
 _FROM_SECRETS: Final = frozenset((*DROP_INS, ENV_FILE, windows_proxy.PROXY_REG))
 
@@ -47,7 +53,7 @@ def keeper(metadata: Mapping[str, Any]) -> str | None:
     """Who else writes this object from a source of its own, so that an edit would not last; None for nobody."""
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     if TOPOLOGY_OWNED in labels:
-        return "ClusterClass"
+        return CLUSTER_CLASS
     for name in _GITOPS:
         if name in labels or name in annotations:
             return "Argo CD" if name.startswith("argocd") else "Flux"

@@ -86,7 +86,11 @@ class ClusterMachinesController:
     # --- which object concerns which key
 
     def _cluster_changed(self, name: Name, before: HeldCluster | None, after: HeldCluster | None) -> None:
-        if before is None or after is None or before.paused != after.paused or before.value != after.value:
+        if (
+            before is None
+            or after is None
+            or (before.paused, before.asks, before.value) != (after.paused, after.asks, after.value)
+        ):
             self.queue.add(name)
 
     def _objects_written(self, _: Name, before: OwnedConfigMap | None, after: OwnedConfigMap | None) -> None:
@@ -129,10 +133,10 @@ class ClusterMachinesController:
         except InvalidIdentity:
             self._note(key, None)
             return Outcome()
-        examined = self._examined(namespace, key[1], egress, identity)
+        examined = self._examined(cluster, egress, identity)
         secrets = await self._secrets(term, namespace, identity) if any(one.affected for one in examined) else []
         self._editor.remember(next(filter(None, (_noted(one) for one in secrets)), None))
-        examined = self._examined(namespace, key[1], egress, identity)
+        examined = self._examined(cluster, egress, identity)
         retry, refused = False, []
         for one in examined if not cluster.paused else ():
             if not one.to_edit or not self._may_edit(one):
@@ -148,12 +152,13 @@ class ClusterMachinesController:
         self._note(key, self._machines(cluster, egress, identity, examined, changed, tuple(refused)))
         return Outcome(failed=retry or bool(refused))
 
-    def _examined(self, namespace: str, cluster: str, egress: Egress, identity: str) -> list[Examined]:
+    def _examined(self, cluster: HeldCluster, egress: Egress, identity: str) -> list[Examined]:
+        place = cluster.metadata.namespace or "", cluster.metadata.name
         held: list[HeldTemplate | HeldControlPlane] = [
-            *self.templates.control_planes_of(namespace, cluster),
-            *self.templates.templates_of(namespace, cluster),
+            *self.templates.control_planes_of(*place),
+            *self.templates.templates_of(*place),
         ]
-        return [self._editor.examine(one, egress, identity) for one in held]
+        return [self._editor.examine(one, egress, identity, asked=cluster.asks) for one in held]
 
     def _may_edit(self, examined: Examined) -> bool:
         """Whether an edit changes what new machines boot with, and nothing else."""

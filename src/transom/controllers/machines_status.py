@@ -7,7 +7,7 @@ import msgspec
 
 from transom.capi.commit import LINUX_CLASSES, WINDOWS_CLASSES, class_patch, entries_as_objects
 from transom.capi.identity import systemd_name
-from transom.capi.injection import on_windows
+from transom.capi.injection import CLUSTER_CLASS, on_windows
 from transom.capi.kubeadm import Entries, File
 from transom.capi.machine_files import linux_entries
 from transom.capi.objects import key_of
@@ -140,7 +140,7 @@ def _commit(to_commit: Sequence[tuple[ClusterMachines, Examined]]) -> str:
 def _class_patch(found: ClusterMachines) -> dict[str, Any]:
     secret = systemd_name(found.identity)
     control_plane = _without_certificates(linux_entries(secret, found.egress, control_plane=True))
-    templates = [one for one in found.examined if one.kept == "ClusterClass" and not isinstance(one.held, HeldControlPlane)]
+    templates = [one for one in found.examined if one.kept == CLUSTER_CLASS and not isinstance(one.held, HeldControlPlane)]
     by_system = {on_windows(one.held.configuration or {}): _short(one) for one in templates}
     workers: dict[tuple[str, ...], Entries]
     if len(by_system) == 1:

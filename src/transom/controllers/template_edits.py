@@ -9,7 +9,17 @@ import structlog
 
 from transom.capi import windows_proxy
 from transom.capi.identity import systemd_name
-from transom.capi.injection import CONTROL_PLANE_SPEC, TEMPLATE_SPEC, Edit, asks, edit, keeper, on_windows, secrets_named
+from transom.capi.injection import (
+    CLUSTER_CLASS,
+    CONTROL_PLANE_SPEC,
+    TEMPLATE_SPEC,
+    Edit,
+    asks,
+    edit,
+    keeper,
+    on_windows,
+    secrets_named,
+)
 from transom.capi.kubeadm import Entries
 from transom.capi.machine_files import CA_STEM, linux_entries
 from transom.controllers.machine_kinds import CONTROL_PLANES, TEMPLATES, HeldControlPlane, HeldDeployment, HeldTemplate
@@ -81,15 +91,19 @@ class TemplateEditor:
         noted = {uid: self._edited[uid] for uid in uids if uid in self._edited}
         return msgspec.json.encode(noted).decode() if noted else None
 
-    def examine(self, held: Held, egress: Egress, identity: str) -> Examined:
-        """What the settings ask of an object of the cluster with that id."""
+    def examine(self, held: Held, egress: Egress, identity: str, *, asked: bool = False) -> Examined:
+        """What the settings ask of an object of the cluster with that id.
+
+        `asked`: the Cluster itself asks, for what its class makes.
+        """
         control_plane = isinstance(held, HeldControlPlane)
         spec = held.configuration
         secrets = frozenset((systemd_name(identity), windows_proxy.secret_name(identity)))
         meta = held.metadata
         metadata = msgspec.to_builtins(meta)
+        kept = keeper(metadata)
         wanted: Entries | None
-        if asks(metadata):
+        if asks(metadata) or (asked and kept == CLUSTER_CLASS):
             wanted = entries_for(spec or {}, egress, identity, control_plane=control_plane)
         else:
             # its label was taken away: so are our entries, if they are ours
