@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from lab.control_plane import ControlPlane
 from tests.operator.clusters import Cluster
 from tests.operator.foreign import definition
 from tests.operator.limited import limited
@@ -123,6 +124,35 @@ async def test_an_emptied_config_map_waits_for_a_person(cluster: Cluster) -> Non
         )
         await cluster.put(CONFIG_MAPS, "windows-instances", data={"10.3.0.1": "username=joe"})
         await until_names(cluster, {"10.3.0.1"})
+
+
+async def test_machines_of_cluster_api(cluster: Cluster, control_plane: ControlPlane) -> None:
+    """Opened to SSH by a label, with a Windows Node: proxy and trust alone, with the settings of its cluster."""
+    kinds = [
+        definition("cluster.x-k8s.io", "v1beta1", kind, f"{kind.lower()}s", "Namespaced") for kind in ("Machine", "Cluster")
+    ]
+    await asyncio.to_thread(control_plane.apply, kinds)
+    crds = [f"crd/{one['metadata']['name']}" for one in kinds]
+    await asyncio.to_thread(control_plane.kubectl, "wait", "--for=condition=Established", "--timeout=20s", *crds)
+    resource = Resource("cluster.x-k8s.io", "v1beta1", "Machine", "machines", True, Whole)
+    value = {
+        "metadata": {"name": "md-0", "namespace": cluster.namespace, "labels": {"transom.dev/ssh": "true"}},
+        "spec": {"clusterName": "prod"},
+        "status": {
+            "nodeRef": {"name": "md-0"},
+            "nodeInfo": {"operatingSystem": "windows"},
+            "addresses": [{"type": "InternalIP", "address": "10.5.0.7"}],
+        },
+    }
+    await cluster.put(resource, "md-0", **value)
+    async with limited(cluster, *ONLY) as client, cluster.operator(client, controllers=ONLY):
+        await until_names(cluster, {f"md-0.{cluster.namespace}"})
+        held = await cluster.client.get(WINDOWS_INSTANCES, f"md-0.{cluster.namespace}", cluster.namespace)
+        assert held.value["spec"]["lifecycle"] == "Egress"
+        assert held.value["spec"]["clusterRef"] == {"name": "prod", "namespace": cluster.namespace}
+        await cluster.put(resource, "md-0", **value | {"metadata": {"name": "md-0", "namespace": cluster.namespace}})
+        await until_names(cluster, set())
+    await asyncio.to_thread(control_plane.kubectl, "delete", *crds)
 
 
 async def test_machines_and_their_replacement(cluster: Cluster, machine_api: None) -> None:
