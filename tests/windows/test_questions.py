@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pytest
 from tests.windows.authorities import authorities, der, sha1
 
+from transom.hosts.passes import beyond
 from transom.windows import certificates
 from transom.windows.gathering import ENVIRONMENT, SERVICES, STORES, Questions
 from transom.windows.plan import after, plan
-from transom.windows.questions import first, more
+from transom.windows.questions import PROCESSES, again, combined, first, more
 from transom.windows.registry import CreateKey, Edit, Registry, SetValue, multi_sz, sz
 from transom.windows.state import HostState, Service, ServiceState
 
@@ -19,9 +20,9 @@ root, _, issuing = authorities()
 
 def wanted(*, scope: str = "Services", trust: bool = True) -> HostState:
     edits: list[Edit] = [CreateKey(rf"{SERVICES}\containerd")]
-    if scope == "Services":
+    if scope in ("Services", "Both"):
         edits = [SetValue(rf"{SERVICES}\containerd", "Environment", multi_sz(["HTTP_PROXY=http://p.x"]))]
-    elif scope == "Machine":
+    if scope in ("Machine", "Both"):
         edits.append(SetValue(ENVIRONMENT, "HTTP_PROXY", sz("http://p.x")))
     for store, c in ((ROOT, root), (CA, issuing)) if trust else ():
         edits.append(SetValue(rf"{store}\{sha1(c)}", "Blob", certificates.blob(der(c), sha1(c))))
@@ -92,6 +93,28 @@ def test_what_the_answers_ask_for(
     asked = asked_more(desired, actual)
     assert asked is not None
     assert part(asked) == value
+
+
+@pytest.mark.parametrize("expected", [False, True])
+@pytest.mark.parametrize("trust", [False, True])
+@pytest.mark.parametrize("scope", ["", "Services", "Machine", "Both"])
+def test_no_gather_starts_more_than_four_processes_beside_those_for_services(scope: str, trust: bool, expected: bool) -> None:
+    desired = wanted(scope=scope, trust=trust)
+    actual = host(STORES, ROOT, CA)
+    asked = first(desired, change_expected=expected)
+    assert asked.processes <= PROCESSES
+    assert asked.walk == (trust and scope in ("Machine", "Both"))
+    rest = more(desired, asked, actual, plan(desired, actual, SALT))
+    everything = combined(asked, rest) if rest else asked
+    assert beyond(everything, asked).processes <= PROCESSES
+    assert again(everything, actual).processes <= PROCESSES
+
+
+def test_stores_are_walked_where_they_lie_below_one_key() -> None:
+    both = Questions(stores=(ROOT, CA, rf"{STORES}\CA", certificates.policy_store("ROOT")), walk=True)
+    assert both.walks == {STORES: (ROOT, CA)}
+    assert both.processes == 1 + 1 + 2
+    assert not Questions(stores=(ROOT, CA)).walks
 
 
 def test_removal_asks_for_what_the_ledger_speaks_of() -> None:

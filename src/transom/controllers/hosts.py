@@ -149,5 +149,5 @@ def report_of(target: Target, found: passes.PassResult, *, dry_run: bool = False
         channels=found.channels,
         seconds=round(found.seconds, 3),
         error=told,
-        warnings=(*paused, *(found.plan.warnings if found.plan else ())),
+        warnings=(*paused, *(found.plan.warnings if found.plan is not None else ())),
     )

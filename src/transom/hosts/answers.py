@@ -1,6 +1,7 @@
 """What a gather script wrote, as a HostState."""
 
 import re
+from collections.abc import Sequence
 from typing import Self
 
 import msgspec
@@ -59,7 +60,15 @@ class Answers(msgspec.Struct, frozen=True):
             if environment is None:
                 raise Unreadable(f"{ENVIRONMENT} cannot be read")
             registry = registry.merged(environment)
+        walked = set[str]()
+        for number, (place, stores) in enumerate(questions.walks.items()):
+            text = self.parts.get(f"walk-{number}.txt")
+            if text is not None:
+                registry = registry.merged(_walked(text, place, stores))
+                walked.update(stores)
         for number, path in enumerate(questions.stores):
+            if path in walked:
+                continue
             registry = registry.merged(_listed(self.text(f"store-{number}", path), path))
         for number, path in enumerate(questions.keys):
             registry = registry.merged(self.export(f"key-{number}", path) or Registry())
@@ -131,6 +140,17 @@ def _listed(text: bytes | None, path: str) -> Registry:
     if text is None:
         return Registry()
     return Registry([Key(path, None), *(Key(rf"{path}\{name}", None) for name in query.subkeys(text, path))])
+
+
+def _walked(text: bytes, place: str, stores: Sequence[str]) -> Registry:
+    """`store\\name` on each line; of other stores than those that were asked for nothing is kept."""
+    found: dict[str, list[Key]] = {store.casefold(): [Key(store, None)] for store in stores}
+    for line in text.decode("ascii", "replace").split():
+        name, _, sha1 = line.partition("\\")
+        keys = found.get(rf"{place}\{name}\Certificates".casefold())
+        if keys is not None and sha1:
+            keys.append(Key(rf"{keys[0].path}\{sha1}", None))
+    return Registry(key for keys in found.values() if len(keys) > 1 for key in keys)
 
 
 def _service_state(answers: Answers, part: str, name: str) -> ServiceState | None:

@@ -24,7 +24,7 @@ from transom.windows.fetch import Fetched
 from transom.windows.gathering import LEDGER, Questions
 from transom.windows.ledger import LedgerError
 from transom.windows.plan import Plan
-from transom.windows.questions import combined
+from transom.windows.questions import again, combined
 from transom.windows.state import HostState
 
 Planner = Callable[[HostState], Plan]
@@ -188,7 +188,7 @@ class _Pass:
             directory,
             plan,
             state,
-            asked,
+            again(asked, state),
             patience=self._settings.patience,
             fetches=self._fetches,
             permit=self._settings.permit,
@@ -204,7 +204,7 @@ class _Pass:
 
 def beyond(wider: Questions, asked: Questions) -> Questions:
     """Those of `wider` that are not in `asked`."""
-    return Questions(
+    rest = Questions(
         services=_others(wider.services, asked.services),
         environment=wider.environment and not asked.environment,
         boot=wider.boot and not asked.boot,
@@ -212,6 +212,7 @@ def beyond(wider: Questions, asked: Questions) -> Questions:
         keys=_others(wider.keys, asked.keys),
         dependants=wider.dependants and not asked.dependants,
     )
+    return combined(rest)
 
 
 def _others(names: tuple[str, ...], without: tuple[str, ...]) -> tuple[str, ...]:

@@ -88,8 +88,17 @@ def _calls(questions: Questions) -> Iterator[str]:
         yield f'call :value boot "{BOOT}" BootId'
     if questions.dependants:
         yield f'call :everywhere dependants "{SERVICES}" DependOnService'
+    walked: set[str] = set()
+    for number, (place, stores) in enumerate(questions.walks.items()):
+        # the names of stores and certificates come after the key's own parts
+        part = place.count("\\") + 2
+        yield f'call :walk walk-{number} "{_key(place)}" "{part},{part + 1},{part + 2}"'
+        walked.update(stores)
+        for path in stores:
+            yield f'if not defined WALKED call :query store-{questions.stores.index(path)} "{_key(path)}"'
     for number, path in enumerate(questions.stores):
-        yield f'call :query store-{number} "{_key(path)}"'
+        if path not in walked:
+            yield f'call :query store-{number} "{_key(path)}"'
     for number, path in enumerate(questions.keys):
         yield f'call :export key-{number} "{_key(path)}"'
     for number, name in enumerate(questions.services):

@@ -10,7 +10,7 @@ from transom.windows.state import HostState
 _TRUST = (certificates.ROOT, certificates.CA)
 
 
-_PROCESSES = 4
+PROCESSES = 4
 """What a gather may start beside those for the services (contract, "Order of work")."""
 
 
@@ -21,22 +21,28 @@ def first(desired: HostState, *, change_expected: bool = False, boot: bool = Fal
     more processes than a gather may start. `boot` asks for BootId where restarts are put off until then.
     """
     machine = desired.registry.key(ENVIRONMENT) is not None
+    # where services have an environment of their own as well, no boot is waited for
+    alone = machine and not any(key.get("Environment") for key in desired.registry.below(SERVICES))
     trust = tuple(certificates.store(name) for name in _TRUST if desired.registry.below(certificates.store(name)))
     stores = (*trust, certificates.store(certificates.DISALLOWED)) if trust else ()
-    ledger_and_machine = 3 if machine else 1
-    return Questions(
+    asked = Questions(
         services=desired.registry.children(SERVICES),
         environment=machine,
-        boot=machine or boot,
+        boot=boot or alone or (machine and change_expected),
         stores=stores,
         keys=(winhttp.KEY,) if desired.registry.key(winhttp.KEY) is not None else (),
-        dependants=change_expected and ledger_and_machine + len(stores) < _PROCESSES,
     )
+    # `walk` costs more bytes on the host than it spares: it is for where there is more to ask than four questions
+    return _within(msgspec.structs.replace(asked, dependants=change_expected and asked.processes < PROCESSES))
+
+
+def _within(asked: Questions) -> Questions:
+    return msgspec.structs.replace(asked, walk=asked.processes > PROCESSES) if not asked.walk else asked
 
 
 def everything(services: tuple[str, ...]) -> Questions:
     """What `facts` shows of a host."""
-    return Questions(services=services, environment=True, boot=True, stores=tuple(map(certificates.store, _TRUST)))
+    return _within(Questions(services=services, environment=True, boot=True, stores=tuple(map(certificates.store, _TRUST))))
 
 
 def more(desired: HostState, asked: Questions, actual: HostState, planned: Plan) -> Questions | None:
@@ -47,7 +53,9 @@ def more(desired: HostState, asked: Questions, actual: HostState, planned: Plan)
     held = ledger.read(actual.registry)
     masked = any(entry.mask is not None for service in held.services.values() for entry in service.variables.values())
     machine = bool(held.machine) or masked
-    boot = machine or bool(held.deferred)
+    undone = machine and desired.registry.key(ENVIRONMENT) is None
+    touched = any(edit.path.casefold() == ENVIRONMENT.casefold() for edit in planned.edits)
+    boot = masked or undone or touched or bool(held.deferred)
     stores = [certificates.store(name) for name, entries in held.certificates.items() if entries]
     keys = [winhttp.KEY] if held.win_http is not None else []
     for name in _TRUST:
@@ -71,7 +79,14 @@ def more(desired: HostState, asked: Questions, actual: HostState, planned: Plan)
         keys=_union(asked.keys, tuple(keys)),
         dependants=asked.dependants or bool(planned.stop),
     )
-    return None if wider == asked else wider
+    return None if wider == msgspec.structs.replace(asked, walk=False) else wider
+
+
+def again(asked: Questions, actual: HostState) -> Questions:
+    """What is read once more after a change: who depends on whom, and policies that hold nothing, are as they were."""
+    gone = [store for store in map(certificates.policy_store, _TRUST) if not actual.registry.below(store)]
+    stores = tuple(store for store in asked.stores if store not in gone)
+    return _within(msgspec.structs.replace(asked, stores=stores, dependants=False, walk=False))
 
 
 def _union(held: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
@@ -92,4 +107,4 @@ def combined(*questions: Questions) -> Questions:
             keys=_union(total.keys, asked.keys),
             dependants=total.dependants or asked.dependants,
         )
-    return total
+    return _within(total)

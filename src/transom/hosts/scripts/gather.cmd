@@ -31,7 +31,7 @@ call :part computer.txt
 >>index.txt echo end
 copy /y /b %PARTS% gathered >nul
 if not exist gathered exit /b 1
-del /q "%BASE%\%NAME%\*.reg" "%BASE%\%NAME%\*.txt" "%BASE%\%NAME%\*.err"
+del /q "%BASE%\%NAME%\*.reg" "%BASE%\%NAME%\*.txt" "%BASE%\%NAME%\*.err" "%BASE%\%NAME%\*.all"
 for /d %%d in (%BASE%\g-* %BASE%\p-* %BASE%\t-* %BASE%\v-*) do echo transom-left: %%~nxd
 for %%f in (gathered) do echo transom-gather: %NAME% %%~zf
 exit /b 0
@@ -54,6 +54,18 @@ exit /b 0
 :query
 "%REG%" query "%~2" /reg:64 >%1.txt 2>%1.err
 if errorlevel 1 goto missing
+call :part %1.txt
+exit /b 0
+
+rem %1 name, %2 key, %3 places of store, "Certificates" and name among the parts of a path. Long lines, which hold the
+rem certificates themselves, are not looked at beyond their second word. Where reg complains, each store is asked for.
+:walk
+set "WALKED="
+"%REG%" query "%~2" /s /v Blob /reg:64 >%1.all 2>%1.err
+for %%f in (%1.err) do if %%~zf GTR 0 exit /b 0
+type nul >%1.txt
+for /f "usebackq tokens=1,%~3 delims=\ " %%a in (%1.all) do if "%%a"=="HKEY_LOCAL_MACHINE" if "%%c"=="Certificates" >>%1.txt echo %%b\%%d
+set "WALKED=1"
 call :part %1.txt
 exit /b 0
 
