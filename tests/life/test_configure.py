@@ -31,8 +31,9 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.simulator import Simulator
 from transom.windows import ledger
+from transom.windows.gathering import SERVICES as SERVICE_KEYS
 from transom.windows.installation import Place
-from transom.windows.registry import sz
+from transom.windows.registry import SetValue, sz
 from transom.windows.worker import Artifact, Facts, Waiting
 
 URL = "http://alice:hunter2%25%5E@proxy.x:3128"
@@ -359,10 +360,10 @@ class TestFaults:
         host = simulated.host
         host.add_service("containerd")
         await host.services.start("containerd")
-        before = host.registry.value(r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Services\containerd", "ImagePath")
+        before = host.registry.value(rf"{SERVICE_KEYS}\containerd", "ImagePath")
         operator = Operator(simulated, tmp_path)
         await operator.reached()
-        key = host.registry.key(r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Services\containerd")
+        key = host.registry.key(rf"{SERVICE_KEYS}\containerd")
         assert key is not None and key.get("ImagePath") == before and key.get("Description") is None
         assert simulated.content(r"C:\k\containerd.exe") is None, "its files are not sent"
         assert simulated.environments("containerd")[-1]["HTTPS_PROXY"] == URL
@@ -380,9 +381,12 @@ class TestFaults:
         await operator.reached()
         image = simulated.host.services.get("kube-proxy").image
         assert "10.9.9.9" in image and VIP not in image
-        assert simulated.host.registry.value(
-            r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Services\kube-proxy", "Description"
-        ) == sz("kube-proxy, made by Transom")
+        assert simulated.host.registry.value(rf"{SERVICE_KEYS}\kube-proxy", "Description") == sz("kube-proxy, made by Transom")
+
+    async def test_a_long_name_of_the_host_is_the_node_s(self, simulated: Simulated, tmp_path: Path) -> None:
+        name = "Windows-Worker-In-Rack-17"
+        simulated.host.edit([SetValue(rf"{SERVICE_KEYS}\Tcpip\Parameters", "Hostname", sz(name))])
+        assert (await Operator(simulated, tmp_path).reached()).node_name == name.lower()
 
     async def test_nothing_unknown_was_asked_of_the_host(self, simulated: Simulated, tmp_path: Path) -> None:
         operator = Operator(simulated, tmp_path)

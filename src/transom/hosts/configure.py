@@ -23,11 +23,13 @@ from transom.hosts.transport import Transport, ssh
 from transom.proxy.settings import Egress
 from transom.windows import ledger, node, questions
 from transom.windows.environment import RegistryTypeError
-from transom.windows.gathering import LEDGER, Questions
+from transom.windows.gathering import LEDGER, SERVICES, Questions
 from transom.windows.plan import Plan, plan
 from transom.windows.state import CHANGED, HostState, stamp
 from transom.windows.worker import Desired, Facts, Waiting, desired, node_name, probed_paths, scripts
 
+_NETWORK = rf"{SERVICES}\Tcpip\Parameters"
+"""Where `Hostname` is the name that the host has since its boot (Microsoft: "TCP/IP and NBT configuration parameters")."""
 _ROUNDS = 3
 """Preparing Windows, installing, and one to spare for what the first reading could not know."""
 
@@ -135,7 +137,7 @@ class _Configuration:
                 return
 
     async def _read(self, directory: Directory) -> HostState:
-        state = await gather(directory, self._asked)
+        state = _named(await gather(directory, self._asked))
         held = ledger.read(state.registry).installed
         unasked = questions.combined(self._asked, Questions(services=tuple(held.services)))
         state = await self._widened(directory, state, unasked)
@@ -156,7 +158,7 @@ class _Configuration:
     async def _widened(self, directory: Directory, state: HostState, asked: Questions) -> HostState:
         if asked == self._asked:
             return state
-        found = merged(state, await gather(directory, beyond(asked, self._asked)))
+        found = _named(merged(state, await gather(directory, beyond(asked, self._asked))))
         self._asked = asked
         return msgspec.structs.replace(found, files=state.files, directories=state.directories, outputs=state.outputs)
 
@@ -200,7 +202,7 @@ class _Configuration:
         done = await carry_out(
             directory, planned, state, self._asked, patience=self._settings.patience, permit=self._settings.permit
         )
-        after = await self._probed(directory, msgspec.structs.replace(done.after, outputs=state.outputs))
+        after = await self._probed(directory, _named(msgspec.structs.replace(done.after, outputs=state.outputs)))
         self._note(after=after, restarted=(*self.result.restarted, *done.restarted), error=done.error)
         if done.error is not None:
             return after, False
@@ -223,7 +225,14 @@ def _first(worker: Worker) -> Questions:
     windows = msgspec.structs.replace(worker.egress.windows, services=tuple(s.name for s in services if s.egress))
     state = node.desired(msgspec.structs.replace(worker.egress, windows=windows))
     asked = questions.first(state)
-    return questions.combined(asked, Questions(services=tuple(service.name for service in services), boot=True))
+    names = tuple(service.name for service in services)
+    return questions.combined(asked, Questions(services=names, boot=True, keys=(_NETWORK,)))
+
+
+def _named(state: HostState) -> HostState:
+    """The state with the host's whole name: the other one ends after 15 letters (Microsoft: "NetBIOS names")."""
+    value = state.registry.value(_NETWORK, "Hostname")
+    return msgspec.structs.replace(state, computer_name=value.text()) if value and value.text() else state
 
 
 def _joined(first: Plan | None, second: Plan) -> Plan:
