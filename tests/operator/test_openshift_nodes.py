@@ -16,6 +16,7 @@ from tests.operator.test_nodes import QUICK, bare, node_of
 from tests.windows.test_node_certificates import CLIENT_USAGES, pem
 
 from transom.controllers.bootstrap_tokens import Token
+from transom.controllers.cluster_facts import MIRROR_SETS
 from transom.kube.objects import Whole
 from transom.kube.resources import (
     CONFIG_MAPS,
@@ -34,6 +35,7 @@ KINDS = [
     definition("config.openshift.io", "v1", "Network", "networks"),
     definition("config.openshift.io", "v1", "Infrastructure", "infrastructures"),
     definition("operator.openshift.io", "v1", "Network", "networks"),
+    definition("config.openshift.io", "v1", "ImageDigestMirrorSet", "imagedigestmirrorsets"),
 ]
 SERVER = "https://api-int.ocp.corp.example:6443"
 
@@ -52,6 +54,8 @@ async def openshift(cluster: Cluster) -> AsyncIterator[Cluster]:
     await cluster.put(OPERATOR_NETWORKS, "cluster", spec={"defaultNetwork": {"type": "OVNKubernetes"}})
     status = {"apiServerInternalURI": SERVER, "platformStatus": {"type": "None"}}
     await cluster.put(OPENSHIFT_INFRASTRUCTURES, "cluster", status=status)
+    mirrors = [{"source": "quay.io", "mirrors": ["mirror.corp.example/quay"]}]
+    await cluster.put(MIRROR_SETS[0], "corp", spec={"imageDigestMirrors": mirrors})
     await cluster.put(CONFIG_MAPS, "kube-root-ca.crt", data={"ca.crt": plane.authority_file.read_text()})
     yield cluster
     await asyncio.to_thread(plane.kubectl, "delete", *crds)
@@ -95,6 +99,8 @@ async def test_a_host_joins_openshift(openshift: Cluster, tmp_path: Path) -> Non
             ovn = {"type": "OVNKubernetes", "ovnKubernetesConfig": {"hybridOverlayConfig": hybrid}}
             await cluster.put(OPERATOR_NETWORKS, "cluster", spec={"defaultNetwork": ovn})
             await cluster.until("win-1", NodeReady="False/Registering")
+            toml = host.files.read(r"C:\k\containerd\certs.d\quay.io\hosts.toml").decode()
+            assert '[host."https://mirror.corp.example/v2/quay"]' in toml
             config = yaml.safe_load(host.files.read(r"C:\k\bootstrap.kubeconfig"))
             assert config["clusters"][0]["cluster"]["server"] == SERVER
             assert config["users"][0]["user"]["token"] == token

@@ -14,11 +14,19 @@ from transom.controllers.kept import HostNode
 from transom.controllers.settings import CurrentSettings
 from transom.controllers.watched import Watched
 from transom.kube.client import Client
+from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
-from transom.kube.resources import CONFIG_MAPS, OPENSHIFT_INFRASTRUCTURES, OPENSHIFT_NETWORKS, Resource
+from transom.kube.resources import CONFIG_MAPS, OPENSHIFT_INFRASTRUCTURES, OPENSHIFT_NETWORKS, SECRETS, Resource
 from transom.proxy.secret import Secret
+from transom.windows.mirror_sets import Mirrors, mirrors
 
 OPERATOR_NETWORKS: Final = Resource("operator.openshift.io", "v1", "Network", "networks", False, Whole)
+MIRROR_SETS: Final = tuple(
+    Resource("config.openshift.io", "v1", kind, f"{kind.lower()}s", False, Whole)
+    for kind in ("ImageDigestMirrorSet", "ImageTagMirrorSet")
+)
+_PULL_SECRET: Final = "pull-secret"  # noqa: S105  # a name
+_OPENSHIFT_CONFIG: Final = "openshift-config"
 _CLIENT_CA: Final = "extension-apiserver-authentication"
 _ROOT_CA: Final = "kube-root-ca.crt"
 VARIABLES: Final = "windows-worker"
@@ -42,12 +50,13 @@ class ClusterFacts:
         self._networks = watched.watch(OPENSHIFT_NETWORKS)
         self._infrastructures = watched.watch(OPENSHIFT_INFRASTRUCTURES)
         self._operator_networks = watched.watch(OPERATOR_NETWORKS)
+        self._mirror_sets = [watched.watch(kind) for kind in MIRROR_SETS]
         self._version: tuple[float, str] | None = None
         self._asking = asyncio.Lock()
 
     def subscribe(self, changed: Any) -> None:
         """Call `changed` when what a host has to know may be different."""
-        for store in (self._info, self._authentication, self._operator_networks):
+        for store in (self._info, self._authentication, self._operator_networks, *self._mirror_sets):
             store.subscribe(lambda *_: changed())
         self._watched.config_maps.subscribe(lambda name, *_: changed() if name[1] == VARIABLES else None)
 
@@ -58,6 +67,18 @@ class ClusterFacts:
                 answer = await client.get_json("/version")
                 self._version = (time.monotonic(), str(answer.get("gitVersion", "")))
             return self._version[1]
+
+    async def mirrors(self, client: Client) -> Mirrors:
+        """The registry mirrors that OpenShift's objects ask for, with the logins of its pull secret. Raises ApiError."""
+        sets = [held.value for store in self._mirror_sets for held in store.snapshot()]
+        if not sets:
+            return Mirrors()
+        try:
+            held = (await client.get(SECRETS, _PULL_SECRET, _OPENSHIFT_CONFIG)).value
+        except NotFound:
+            return mirrors(sets)
+        encoded = _at(held, "data", ".dockerconfigjson")
+        return mirrors(sets, Secret(base64.b64decode(encoded).decode()) if isinstance(encoded, str) else None)
 
     def linux_versions(self) -> set[str]:
         """The versions of the kubelets of the Linux nodes."""

@@ -158,6 +158,9 @@ class NodesController(WindowsController):
             provided[_BOOTSTRAP] = None
         else:
             provided[_BOOTSTRAP] = self._cluster.kubeconfig(await self._token(case.held, term))
+        mirrored = await self._cluster.mirrors(term.client)
+        for problem in mirrored.problems:
+            term.recorder.warning(regarding_of(case.held), "MirrorNotSet", problem)
         whole = None
         if node is not None:
             with contextlib.suppress(NotFound):
@@ -170,6 +173,7 @@ class NodesController(WindowsController):
             variables=self._cluster.variables(),
             node=whole,
             provided=provided,
+            mirrors=mirrored.mirrors,
         )
 
     async def _token(self, held: HeldInstance, term: Term) -> Secret:

@@ -124,6 +124,7 @@ _GRANTS: Final[Mapping[str, Grants]] = {
         everywhere=(
             rule("machine.openshift.io", ["machines"], FOLLOW),
             rule("operator.openshift.io", ["networks"], FOLLOW),
+            rule("config.openshift.io", ["imagedigestmirrorsets", "imagetagmirrorsets"], FOLLOW),
             rule("", ["secrets"], FOLLOW, ["node-bootstrapper-token"]),
             # the Node as a payload's variables see it; its annotations and the worker's role
             rule("", ["nodes"], ["get", "patch"]),
@@ -136,6 +137,8 @@ _GRANTS: Final[Mapping[str, Grants]] = {
         ),
         # bootstrap tokens
         system=(rule("", ["secrets"], ["create"]),),
+        # what registry mirrors want
+        openshift={"openshift-config": (rule("", ["secrets"], ["get"], ["pull-secret"]),)},
     ),
     "pods": Grants(
         everywhere=(
