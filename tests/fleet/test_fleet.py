@@ -269,6 +269,26 @@ async def test_apps_that_ask_get_references_and_keep_their_values_objects(manage
         assert await config("half") == {"configMap": own}
 
 
+async def test_an_app_that_names_no_cluster_belongs_to_the_one_its_name_begins_with(management: Management) -> None:
+    for name in ("prod", "prod-two"):
+        await management.cluster(name)
+    labels = {"transom.dev/inject": "true"}
+    for name in ("prod-cert-manager", "prod-two-cert-manager", "elsewhere"):
+        metadata = {"name": name, "namespace": management.org, "labels": labels}
+        await management.put({"kind": "App", "metadata": metadata, "spec": {"catalog": "default"}})
+    await management.settings()
+
+    async def values() -> list[str | None]:
+        found = [await management.get("App", name) for name in ("prod-cert-manager", "prod-two-cert-manager", "elsewhere")]
+        configs = [one["spec"].get("config") if one else None for one in found]
+        return [config["secret"]["name"] if config else None for config in configs]
+
+    async with management.operator() as operator:
+        await management.until_condition("ClustersApplied", "Applied")
+        await management.settled(operator)
+        assert await values() == ["prod-cluster-values", "prod-two-cluster-values", None]
+
+
 async def test_a_cluster_on_its_way_out_is_left_alone(management: Management) -> None:
     await management.cluster(finalizers=["test.transom.dev/hold"])
     await management.settings()

@@ -1,6 +1,7 @@
 """What an App or a HelmRelease needs in its spec to read a cluster's values objects."""
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from transom.capi.identity import InvalidIdentity, cluster_id, values_name
@@ -15,18 +16,20 @@ def cluster_of(app: AppReference, clusters: Iterable[Cluster]) -> Cluster | None
 
     Of several the longest id; where none fits, the one cluster that there is; else None.
     """
-    near = [cluster for cluster in clusters if cluster.metadata.namespace == app.namespace]
-    named: list[tuple[int, Cluster]] = []
-    for cluster in near:
-        try:
-            identity = cluster_id(cluster)
-        except InvalidIdentity:
-            continue
-        if app.name.startswith(f"{identity}-"):
-            named.append((len(identity), cluster))
+    near: dict[str, Cluster] = {}
+    for cluster in clusters:
+        if cluster.metadata.namespace == app.namespace:
+            with contextlib.suppress(InvalidIdentity):
+                near[cluster_id(cluster)] = cluster
+    return near.get(identity_for(app.name, near) or "")
+
+
+def identity_for(name: str, identities: Collection[str]) -> str | None:
+    """Of the ids of a namespace that to which an App of that name belongs: see `cluster_of`."""
+    named = [identity for identity in identities if name.startswith(f"{identity}-")]
     if named:
-        return max(named, key=lambda found: found[0])[1]
-    return near[0] if len(near) == 1 else None
+        return max(named, key=len)
+    return next(iter(identities)) if len(identities) == 1 else None
 
 
 def references(app: AppReference, cluster: Cluster) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Final
 
 import structlog
 
+from transom.capi.apps import identity_for
 from transom.capi.identity import ID_LABEL, InvalidIdentity, identity_of, systemd_name, values_name
 from transom.capi.objects import FleetObject, wanted
 from transom.capi.windows_proxy import secret_name as windows_name
@@ -32,6 +33,8 @@ from transom.sources.objects import ObjectReader
 _log: Final = structlog.get_logger("transom.fleet")
 VERIFY: Final = 600.0
 """Seconds between two readings of a cluster's Secrets."""
+VERIFY_NOTHING: Final = 3600.0
+"""The same where there is to be none: one may be left from a time when nothing told of it."""
 VERIFY_AGAIN: Final = 30.0
 """The least of them while machines are made and templates change."""
 CONFLICT_CHECK: Final = 60.0
@@ -50,9 +53,9 @@ class FleetController:
     def __init__(self, surroundings: Surroundings) -> None:
         self._watched, self._settings = surroundings.watched, surroundings.settings
         self._reports = surroundings.reports
-        self._clusters = self._watched.watch(CLUSTERS, indexes={"identity": _places})
+        self._clusters = self._watched.watch(CLUSTERS, indexes={"identity": _places, "namespace": _namespace})
         self._config_maps = self._watched.watch(CONFIG_MAPS, labels=SELECTOR)
-        indexes = {"cluster": fleet_apps.by_cluster, "values": fleet_apps.by_values}
+        indexes = {"cluster": fleet_apps.by_cluster, "loose": fleet_apps.without_cluster, "values": fleet_apps.by_values}
         self._apps = self._watched.watch(APPS, indexes=indexes)
         self._templates = MachineTemplates(self._watched)
         self._keeper = Keeper(self._config_maps)
@@ -95,6 +98,9 @@ class FleetController:
         for app in (before, after):
             for place in fleet_apps.by_cluster(app) if app is not None else ():
                 self.queue.add(_key_of(place))
+            for namespace in fleet_apps.without_cluster(app) if app is not None else ():
+                if app is not None and (owner := identity_for(app.metadata.name, self._identities(namespace))):
+                    self.queue.add((namespace, owner))
             for place in fleet_apps.by_values(app) if app is not None else ():
                 namespace, name = _key_of(place)
                 if name == values_name(identity := name.removesuffix(values_name(""))):
@@ -148,7 +154,8 @@ class FleetController:
             return Outcome()
         time = asyncio.get_running_loop().time()
         # after a start the clusters are spread over the time between two readings
-        due = self._verify_at.setdefault(key, time + VERIFY * (0.1 + 0.9 * random.random()))  # noqa: S311
+        interval = VERIFY if desired else VERIFY_NOTHING
+        due = self._verify_at.setdefault(key, time + interval * (0.1 + 0.9 * random.random()))  # noqa: S311
         verify = time >= due
         kept = await self._keeper.keep(term.client, self._key, key, desired, verify=verify)
         conflicts = tuple(f"{one.kind} {one.namespace}/{one.name}" for one in kept if one.result == "foreign")
@@ -157,7 +164,7 @@ class FleetController:
                 _log.debug(result, objects=objects)
         if verify:
             self._verified[key] = time
-            self._verify_at[key] = due = time + VERIFY
+            self._verify_at[key] = due = time + interval
         done = await self._inject(key, desired, term)
         if cluster is None:
             self._verify_at.pop(key, None)
@@ -165,7 +172,7 @@ class FleetController:
             self._note(key, None)
             return Outcome()
         self._note(key, ClusterReport(conflicts))
-        return Outcome(again=min(due - time, VERIFY if done and not conflicts else CONFLICT_CHECK))
+        return Outcome(again=due - time if done and not conflicts else min(due - time, CONFLICT_CHECK))
 
     def _holder(self, key: Name) -> HeldCluster | None:
         """The oldest of the Clusters that have this id."""
@@ -195,11 +202,19 @@ class FleetController:
         return wanted(reader.objects().clusters[0], egress, windows=windows, named=named)
 
     async def _inject(self, key: Name, desired: tuple[FleetObject, ...], term: Term) -> bool:
-        apps = self._apps.snapshot().by("cluster", fleet_apps.place_of(*key))
+        snapshot = self._apps.snapshot()
+        apps = snapshot.by("cluster", fleet_apps.place_of(*key))
+        if loose := snapshot.by("loose", key[0] or ""):
+            identities = self._identities(key[0] or "")
+            apps += [app for app in loose if identity_for(app.metadata.name, identities) == key[1]]
         if not apps:
             return True
         values = any((made.kind, made.name) == ("Secret", values_name(key[1])) for made in desired)
         return await fleet_apps.inject(term.client, key, apps, values=values)
+
+    def _identities(self, namespace: str) -> set[str]:
+        clusters = self._clusters.snapshot().by("namespace", namespace)
+        return {_key_of(place)[1] for held in clusters for place in _places(held)}
 
     # --- the status
 
@@ -245,6 +260,10 @@ def _places(held: HeldCluster) -> Iterator[str]:
         # its settings' status says so
         return
     yield fleet_apps.place_of(held.metadata.namespace, identity)
+
+
+def _namespace(held: HeldCluster) -> Iterator[str]:
+    yield held.metadata.namespace or ""
 
 
 def _key_of(place: str) -> tuple[str, str]:

@@ -23,6 +23,12 @@ def by_cluster(app: HeldApp) -> Iterator[str]:
         yield place_of(app.metadata.namespace, identity)
 
 
+def without_cluster(app: HeldApp) -> Iterator[str]:
+    """The namespace of an App that asks, or was given something, and names no cluster: its name tells."""
+    if (app.asks or app.applied) and not (app.metadata.labels or {}).get(ID_LABEL):
+        yield app.metadata.namespace or ""
+
+
 def by_values(app: HeldApp) -> Iterator[str]:
     """The ConfigMaps and Secrets that an App reads."""
     for held in (app.config.config_map, app.config.secret):
