@@ -4,8 +4,9 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.windows.authorities import authority
 
-from transom.windows import ledger
+from transom.windows import certificates, ledger
 from transom.windows.gathering import LEDGER, SERVICES
 from transom.windows.plan import after, plan
 from transom.windows.registry import Edit, Registry, SetValue, expand_sz, multi_sz
@@ -162,6 +163,18 @@ def test_a_file_that_services_read_restarts_them_and_no_others() -> None:
     found = reached(wish(KUBELET, CONTAINERD, files={EXE: A, CONF: A}), host())
     assert plan(wish(KUBELET, CONTAINERD, files={EXE: A, CONF: B}), found, SALT).stop == ()
     assert plan(wish(KUBELET, CONTAINERD, files={EXE: B, CONF: A}), found, SALT).stop == ("kubelet",)
+
+
+def test_a_certificate_restarts_the_services_that_take_trust_and_no_others() -> None:
+    root = authority("Corp Root 1")
+    path = rf"{certificates.store(certificates.ROOT)}\{root.sha1}"
+    blob = SetValue(path, "Blob", certificates.blob(root.der, root.sha1))
+    desired = wish(KUBELET, CONTAINERD)
+    found = msgspec.structs.replace(reached(desired, host()), dependencies={"kubelet": ("containerd",)})
+    trusting = msgspec.structs.replace(desired, registry=desired.registry.apply([blob]), trusting=("containerd",))
+    assert plan(trusting, found, SALT).stop == ("kubelet", "containerd"), "the kubelet depends on containerd"
+    trusting = msgspec.structs.replace(trusting, trusting=("kubelet",))
+    assert plan(trusting, found, SALT).stop == ("kubelet",)
 
 
 def test_windows_is_prepared_first_and_a_pending_boot_is_waited_for() -> None:

@@ -24,7 +24,7 @@ from transom.proxy.settings import Egress
 from transom.windows import ledger, node, questions
 from transom.windows.environment import RegistryTypeError
 from transom.windows.gathering import LEDGER, SERVICES, Questions
-from transom.windows.plan import Plan, plan
+from transom.windows.plan import Plan, When, plan
 from transom.windows.state import CHANGED, HostState, stamp
 from transom.windows.worker import Desired, Facts, Waiting, desired, node_name, probed_paths, scripts
 
@@ -40,6 +40,8 @@ class Worker(msgspec.Struct, frozen=True):
     directory: PayloadDirectory
     facts: Facts | Callable[[HostState], Facts]
     egress: Egress = Egress()
+    restarts: When = "now"
+    """When services that run are restarted; what does not run yet is started at once."""
 
 
 class Configured(PassResult, frozen=True):
@@ -181,13 +183,16 @@ class _Configuration:
         payload = self._worker.directory
         return desired(payload.payload, payload.artifacts, self._facts, self._worker.egress, state)
 
+    def _planned(self, wanted: Desired, state: HostState) -> Plan:
+        return plan(wanted.state, state, self._salt, self._worker.restarts)
+
     async def _plan(self, directory: Directory, state: HostState) -> tuple[Desired, Plan, HostState]:
         wanted = self._desired(state)
-        planned = plan(wanted.state, state, self._salt)
+        planned = self._planned(wanted, state)
         if wider := questions.more(wanted.state, self._asked, state, planned):
             state = await self._widened(directory, state, wider)
             wanted = self._desired(state)
-            planned = plan(wanted.state, state, self._salt)
+            planned = self._planned(wanted, state)
         self._note(waits=wanted.waiting, plan=_joined(self.result.plan, planned))
         return wanted, planned, state
 
@@ -211,7 +216,7 @@ class _Configuration:
             return after, False
         if planned.prepare is not None:
             return after, True
-        if rest := plan(self._desired(after).state, after, self._salt):
+        if rest := self._planned(self._desired(after), after):
             self._note(error=_unfinished(rest))
         return after, False
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Final, Literal
 
 import msgspec
-from cryptography import x509
 
 from transom.windows import certificates, installation, ledger, reg, winhttp
 from transom.windows.environment import NAMES, UNMASKED, Change, Wish, merge_machine, merge_service
@@ -237,6 +236,9 @@ class _Planner:
         path = rf"{certificates.store(store)}\{sha1}"
         held, entry = self.actual.registry.key(path), entries.get(sha1)
         der = certificates.certificate(blob) or b""
+        # not for those who only know the names of this module: it takes 10 MB
+        from cryptography import x509
+
         subject = entry.subject if entry else x509.load_der_x509_certificate(der).subject.rfc4514_string()
         target = f"{store}: {sha1} {subject}"
         if self.actual.registry.key(rf"{certificates.store(certificates.DISALLOWED)}\{sha1}"):
@@ -303,7 +305,8 @@ class _Planner:
                 after = after.apply([DeleteKey(path)])
 
     def _trust_changed(self) -> None:
-        for service in self.desired.registry.children(SERVICES):
+        trusting = self.desired.trusting
+        for service in self.desired.registry.children(SERVICES) if trusting is None else trusting:
             self.restarts.setdefault(service, "the trusted certificates changed")
 
     def _restarts(self) -> tuple[tuple[str, ...], dict[str, Note]]:

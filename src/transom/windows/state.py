@@ -62,6 +62,7 @@ class HostState(msgspec.Struct, frozen=True):
     `computer_name` and `os_version` (`10.0.20348.2485`) are for people.
     `files` maps paths (`C:\\…`) of files that are of interest: in a wish to their SHA-256, else to the ledger's digest of it,
     or to CHANGED; `sizes` those that are wanted to their size in bytes, and `readers` to the services that read them.
+    `trusting` are the services that are restarted with the trust store, None: all that are managed.
     `directories` are those of interest that are there. `outputs` are what scripts of the payload printed.
     `payload` is the version of what is installed; as a wish, None leaves services, files and directories as they are.
     `preparation` is what was done to Windows itself.
@@ -74,6 +75,7 @@ class HostState(msgspec.Struct, frozen=True):
     files: dict[str, str] = {}
     sizes: dict[str, int] = {}
     readers: dict[str, tuple[str, ...]] = {}
+    trusting: tuple[str, ...] | None = None
     directories: tuple[str, ...] = ()
     outputs: dict[str, str] = {}
     payload: str | None = None

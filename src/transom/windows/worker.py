@@ -128,6 +128,7 @@ class _Worker:
             files=self.files,
             sizes=self.sizes,
             readers=self.readers,
+            trusting=egress_services,
             directories=self._directories(),
             payload=self.payload.version,
             preparation=self._preparation(),
