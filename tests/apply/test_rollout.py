@@ -19,6 +19,7 @@ from transom.proxy.settings import Egress
 from transom.simulator import Simulator
 from transom.simulator.processes import Invocation
 from transom.windows.gathering import LEDGER
+from transom.windows.gathering import SERVICES as SERVICES_KEY
 from transom.windows.instance import WindowsInstance
 from transom.windows.plan import Plan
 from transom.windows.rollout import Stage
@@ -135,6 +136,10 @@ def breaks_tls(_: Invocation) -> int:
     return 60
 
 
+def works(_: Invocation) -> int:
+    return 0
+
+
 async def test_a_proxy_that_breaks_tls_reaches_two_hosts_and_says_so(hosts: list[Simulated], tmp_path: Path) -> None:
     desk = Desk(tmp_path / "desk", *hosts)
     for host in hosts:
@@ -149,7 +154,41 @@ async def test_a_proxy_that_breaks_tls_reaches_two_hosts_and_says_so(hosts: list
     for host in hosts[2:]:
         assert not len(await host.registry(LEDGER))
 
+    back = await desk.transom("rollback", "-f", str(desk.manifests), "-o", "json")
+    assert [host["result"] for host in back.hosts[:2]] == ["changed", "changed"]
+    assert {host["error"] for host in back.hosts[2:]} == {
+        "not changed: nothing is known here of other settings that this host was well with"
+    }
+    for host in hosts:
+        assert not len(await host.registry(LEDGER))
+
     desk.write({**SETTINGS, **checks, "readinessPolicy": "Gate", "httpsProxy": "http://127.0.0.1:9"})
     answer = await desk.apply()
     assert {host["error"].partition(":")[0] for host in answer.hosts} == {"not changed"}
     assert "spec.readinessEndpoints[0]" in answer.hosts[4]["error"]
+
+
+async def test_a_rollback_brings_back_what_the_hosts_were_well_with(hosts: list[Simulated], tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "desk", *hosts)
+    checks = {"readinessEndpoints": ["https://registry.corp.example/v2/"], "readinessPolicy": "Report"}
+    for host in hosts:
+        host.host.fetch = works
+    desk.write({**SETTINGS, **checks})
+    assert (await desk.apply()).code == 0
+    before = [await host.registry(SERVICES_KEY) for host in hosts]
+    for host in hosts:
+        host.host.fetch = breaks_tls
+    desk.write({**SETTINGS, **checks, "noProxy": "wrong.example"})
+    assert (await desk.apply()).code == 1
+    changed = [number for number, host in enumerate(hosts) if await host.registry(SERVICES_KEY) != before[number]]
+    assert len(changed) == 2
+    for host in hosts:
+        host.host.fetch = works
+    back = await desk.transom("rollback", "-f", str(desk.manifests), "-o", "json")
+    assert back.code == 0
+    assert [number for number, host in enumerate(back.hosts) if host["result"] == "changed"] == changed
+    assert [await host.registry(SERVICES_KEY) for host in hosts] == before
+    assert "hunter2" not in back.out + back.err
+    kept = list((desk.directory / "state" / "transom" / "passed").iterdir())
+    assert len(kept) == len(hosts)
+    assert {file.stat().st_mode & 0o777 for file in kept} == {0o600}

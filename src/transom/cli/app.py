@@ -15,6 +15,7 @@ from transom.cli.no_proxy import no_proxy
 from transom.cli.payload import payload
 from transom.cli.pods import pods
 from transom.cli.render import render
+from transom.cli.rollback import rollback
 from transom.cli.run import run as run_operator
 from transom.cli.trust import trust
 from transom.cli.userdata import userdata
@@ -49,6 +50,7 @@ def main(
 app.command()(demo)
 app.command()(apply)
 app.command()(diff)
+app.command()(rollback)
 app.command()(adopt)
 app.command()(facts)
 app.command()(validate)

@@ -1,17 +1,19 @@
 """Hosts brought to their settings as `apply` does it: the readiness endpoints first, then a canary, a tenth, and all."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 import msgspec
 
+from transom.cli.passed import PassedSettings
 from transom.cli.progress import Progress
-from transom.cli.state import host_keys, settings
+from transom.cli.state import directory, host_keys, settings
 from transom.controllers.egress_status import readiness
-from transom.controllers.hosts import Target, converging, passing
+from transom.controllers.hosts import Target, Work, converging, passing
 from transom.controllers.report import HostReport, Report
 from transom.controllers.rollout import change_of, roll_out
 from transom.hosts.fleet import side_by_side
+from transom.hosts.passes import PassResult
 from transom.readiness import failures, probe
 from transom.windows.rollout import Stage
 
@@ -34,8 +36,9 @@ async def carry_out(targets: list[Target], *, workers: int, all_at_once: bool) -
             if stage in _SAID and len(free) > 1 and not all_at_once:
                 progress.say(_SAID[stage])
 
-        work = passing(host_keys(), settings())
-        async for target, report in roll_out(free, work, at_once=workers, all_at_once=all_at_once, told=told):
+        async for target, report in roll_out(
+            free, _remembering(passing(host_keys(), settings())), at_once=workers, all_at_once=all_at_once, told=told
+        ):
             found[target.instance.place.object] = report
             progress.done(report)
         async for target, compared in side_by_side(held, converging(host_keys(), settings(), dry_run=True), workers):
@@ -45,6 +48,18 @@ async def carry_out(targets: list[Target], *, workers: int, all_at_once: bool) -
             found[target.instance.place.object] = report
             progress.done(report)
     return Report(tuple(found[target.instance.place.object] for target in targets))
+
+
+def _remembering(work: Work) -> Work:
+    """The same passes; what hosts are well with is kept for `transom rollback`."""
+    passed = PassedSettings(directory())
+
+    async def remembered(target: Target, admit: Callable[[], bool]) -> PassResult:
+        found = await work(target, admit)
+        passed.note(target, found)
+        return found
+
+    return remembered
 
 
 async def compare(targets: list[Target], *, workers: int) -> Report:

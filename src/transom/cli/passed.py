@@ -1,0 +1,87 @@
+"""The settings that hosts were well with, kept for `transom rollback`: below the state directory, readable by its owner."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from transom.controllers.hosts import Target
+from transom.controllers.rollout import change_of, verdict
+from transom.hosts.passes import PassResult
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.proxy.trust import parse_bundle, pem
+from transom.windows.gathering import LEDGER
+
+_KEPT: Final = 2
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """Settings in a file: the certificates as PEM, credentials as they are."""
+
+    settings: Egress
+    trust: str = ""
+
+    def egress(self) -> Egress:
+        """The settings themselves."""
+        return msgspec.structs.replace(self.settings, trust=parse_bundle(self.trust).certificates if self.trust else ())
+
+
+class PassedSettings:
+    """For each host the last two settings that it was well with, the newest first; "nothing" is one of them."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory / "passed"
+
+    def of(self, target: Target) -> list[Egress]:
+        """Those of a host; none where it was never worked on from here. Raises OSError, and ValueError for a damaged file."""
+        try:
+            data = self._file(target).read_bytes()
+        except FileNotFoundError:
+            return []
+        return [kept.egress() for kept in msgspec.json.decode(data, type=list[_Kept], dec_hook=_decoded)]
+
+    def note(self, target: Target, found: PassResult) -> None:
+        """Keep what a pass has proved: that the host is well with its settings, or that it had none before. Raises OSError."""
+        held = self.of(target)
+        known = list(held)
+        if not known and found.before is not None and found.before.registry.key(LEDGER) is None:
+            known = [Egress(windows=target.egress.windows)]
+        settled = found.plan is not None and not found.plan and found.error is None
+        if settled or verdict(target.egress, found) == "passed":
+            same = change_of(target.egress)
+            known = [target.egress, *(one for one in known if change_of(one) != same)][:_KEPT]
+        if list(map(change_of, known)) != list(map(change_of, held)):
+            self._write(target, known)
+
+    def before(self, target: Target) -> Egress | None:
+        """The newest that are not those which the host should have now."""
+        return next((one for one in self.of(target) if change_of(one) != change_of(target.egress)), None)
+
+    def _file(self, target: Target) -> Path:
+        spec = target.instance.spec
+        name = hashlib.sha256(f"{spec.address.casefold()} {spec.port}".encode()).hexdigest()[:16]
+        return self._directory / f"{name}.json"
+
+    def _write(self, target: Target, known: list[Egress]) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        kept = [_Kept(msgspec.structs.replace(one, trust=()), pem(one.trust) if one.trust else "") for one in known]
+        file = self._file(target)
+        part = file.with_suffix(f".{os.getpid()}")
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+            out.write(msgspec.json.encode(kept, enc_hook=_encoded))
+        part.replace(file)
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return value.reveal()
+    raise NotImplementedError(type(value))
+
+
+def _decoded(type_: type, value: Any) -> Any:
+    if type_ is Secret and isinstance(value, str):
+        return Secret(value)
+    raise NotImplementedError(type_)

@@ -1,0 +1,80 @@
+"""`transom rollback`: hosts put back to the settings that they were last well with."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from transom.cli.apply import Output, Workers
+from transom.cli.findings import NAMESPACE, Files, Namespace, examine_or_fail
+from transom.cli.output import ExitCode, Format, print_data
+
+if TYPE_CHECKING:
+    from transom.controllers.hosts import Target
+    from transom.controllers.report import Report
+
+
+def rollback(filename: Files, output: Output = Format.TEXT, namespace: Namespace = NAMESPACE, workers: Workers = 32) -> None:
+    """Put hosts back to the settings that they were last well with.
+
+    Of the hosts that the manifests name, each gets the newest settings that `apply` of this user on this machine has seen it
+    well with, and that are not those of the manifests: none, where it had none. Mend the manifests before the next `apply`.
+    Where an operator works, edit the EgressProxy instead.
+    """
+    import asyncio
+
+    from transom.controllers.hosts import Target
+    from transom.proxy.settings import Egress
+    from transom.windows.instance import private_key
+
+    objects, examined = examine_or_fail(filename, namespace, None)
+    targets = [
+        Target(instance, examined.settings.of(instance) or Egress(), private_key(instance, objects))
+        for instance in objects.windows_instances
+    ]
+    try:
+        report = asyncio.run(_roll_back(targets, workers))
+    except KeyboardInterrupt:
+        sys.stderr.write("transom: stopped; what was begun on a host was finished, or nothing was changed there\n")
+        raise SystemExit(130) from None
+    if output is Format.TEXT:
+        from transom.cli.tables import print_report
+
+        print_report(report, planned=False)
+    else:
+        print_data(report, output)
+    if any(host.result == "failed" for host in report.hosts):
+        raise SystemExit(ExitCode.NOT_DONE)
+
+
+async def _roll_back(targets: "list[Target]", workers: int) -> "Report":
+    import msgspec
+
+    from transom.cli.passed import PassedSettings
+    from transom.cli.progress import Progress
+    from transom.cli.state import directory, host_keys, settings
+    from transom.controllers.hosts import passing, report_of
+    from transom.controllers.report import Report
+    from transom.controllers.rollout import roll_out
+    from transom.hosts.passes import PassResult
+
+    passed = PassedSettings(directory())
+    known = {target.instance.place.object: passed.before(target) for target in targets}
+    found = {
+        target.instance.place.object: msgspec.structs.replace(
+            report_of(target, PassResult()),
+            result="failed",
+            error="not changed: nothing is known here of other settings that this host was well with",
+        )
+        for target in targets
+        if known[target.instance.place.object] is None
+    }
+    goals = [
+        msgspec.structs.replace(target, egress=egress)
+        for target in targets
+        if (egress := known[target.instance.place.object]) is not None
+    ]
+    with Progress(len(goals), "put back") as progress:
+        # those that are not well must not wait for each other
+        async for target, report in roll_out(goals, passing(host_keys(), settings()), at_once=workers, all_at_once=True):
+            found[target.instance.place.object] = report
+            progress.done(report)
+    return Report(tuple(found[target.instance.place.object] for target in targets))
