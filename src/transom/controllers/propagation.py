@@ -32,7 +32,7 @@ from transom.proxy.settings import Egress
 _log: Final = structlog.get_logger("transom.propagation")
 CHECK: Final = 600.0
 """Seconds between two looks into a cluster in which everything is as it should be."""
-BACKOFF: Final = Backoff(5.0, 600.0)
+BACKOFF: Final = Backoff(5.0, 120.0)
 SECONDS: Final = 10.0
 """Of one request to another cluster."""
 _ALL: Final[Name] = (None, "")
@@ -79,7 +79,8 @@ class PropagationController:
 
     def _settings_changed(self, clusters: frozenset[Cluster]) -> None:
         for cluster in clusters:
-            if cluster is not None:
+            # one that cannot be reached is tried again anyway: each change would only make it wait longer
+            if cluster is not None and not self.queue.failures(cluster):
                 self.queue.add(cluster)
 
     def _say_soon(self) -> None:
