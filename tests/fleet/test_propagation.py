@@ -242,3 +242,30 @@ def test_way_to_a_cluster_is_as_no_proxy_says(server: str, no_proxy: str, direct
     assert way_to(server, Egress(Secret(proxy), Secret(proxy), no_proxy)) == (None if direct else proxy)
     assert way_to(server, Egress()) is None
     assert way_to(server, None) is None
+
+
+async def test_server_is_reached_through_the_proxy_with_its_credentials(workload_plane: ControlPlane) -> None:
+    heads: list[bytes] = []
+
+    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while chunk := await reader.read(65536):
+            writer.write(chunk)
+        writer.close()
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", workload_plane.port)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            await asyncio.gather(pipe(reader, far_writer), pipe(far_reader, writer))
+
+    async with await asyncio.start_server(tunnel, "127.0.0.1", 0) as listener:
+        proxy = f"http://me:hunter2%25%26@127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        connection = connect_remote(kubeconfig(workload_plane).encode(), "here", proxy)
+        try:
+            assert (await Client(connection).get(NAMESPACES, "kube-system")).metadata.uid
+        finally:
+            await connection.close()
+    (head,) = heads
+    assert head.startswith(f"CONNECT 127.0.0.1:{workload_plane.port} ".encode())
+    assert b"Basic " + base64.b64encode(b"me:hunter2%&") in head
