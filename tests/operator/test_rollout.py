@@ -2,9 +2,11 @@
 
 import asyncio
 
+import pytest
 from tests.operator.clusters import PROXY, Cluster
 
-from transom.kube.resources import EGRESS_PROXIES
+from transom.controllers import rollouts
+from transom.kube.resources import EGRESS_PROXIES, NODES, WINDOWS_INSTANCES
 from transom.simulator.processes import Invocation
 
 ENDPOINT = "https://registry.corp.example/v2/"
@@ -55,3 +57,32 @@ async def test_a_proxy_that_breaks_tls_reaches_two_hosts_and_an_edit_goes_on(clu
             await cluster.until(f"win-{number}", Configured="True", EgressWorks="True/Fetched")
         assert [host for host in hosts if len(host.starts("kubelet")) < 2] == []
         await halted(cluster, "False")
+
+
+async def test_a_kubelet_that_is_not_heard_of_again_counts_as_a_failure(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollouts, "HEARTBEAT", 1.0)
+    hosts = [await cluster.simulator.add_host() for _ in range(3)]
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    beat = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
+    for number, host in enumerate(hosts):
+        name = f"{cluster.namespace}-{number}"
+        await cluster.put(NODES, name)
+        await cluster.merge(NODES, name, {"status": {"conditions": [beat]}}, "status")
+        await cluster.instance(f"win-{number}", host, nodeName=name)
+    async with cluster.operator():
+        assert "2 hosts failed" in await halted(cluster, "True")
+        assert sorted(len(host.starts("kubelet")) for host in hosts) == [1, 2, 2]
+
+
+async def test_restarts_wait_for_an_annotation(cluster: Cluster) -> None:
+    host = await cluster.simulator.add_host()
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, windows={"restart": "Manual"})
+    await cluster.instance("win-1", host)
+    async with cluster.operator():
+        await cluster.until("win-1", Configured="True", ProxyApplied="False/PendingRestart")
+        assert len(host.starts("kubelet")) == 1
+        await cluster.merge(WINDOWS_INSTANCES, "win-1", {"metadata": {"annotations": {"transom.dev/restart": "yes"}}})
+        await cluster.until("win-1", Configured="True", ProxyApplied="True/Applied")
+        assert len(host.starts("kubelet")) == 2
