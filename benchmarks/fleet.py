@@ -26,13 +26,14 @@ from transom.kube.connection import connect
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, SECRETS, Resource
 from transom.manifests.definitions import definitions
-from transom.manifests.roles import CONTROLLERS, roles
+from transom.manifests.roles import roles
 
 NAMESPACE = "transom-system"
 ORGANIZATIONS = 20
 CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", True, Whole)
 SELECTOR = "app.kubernetes.io/managed-by=transom,giantswarm.io/cluster"
 AT_ONCE = 16
+CONTROLLERS = ("egress", "fleet")
 
 
 def cluster(number: int) -> dict[str, Any]:
@@ -103,6 +104,7 @@ async def main(count: int) -> None:
         client = Client(connection)
         await prepare(client, plane, count)
         (port,) = free_ports(1, "127.0.0.1")
+        os.environ["TRANSOM_CONTROLLERS"] = ",".join(CONTROLLERS)
         operator = Operator(plane, port)
         began = time.monotonic()
         operator.start("30m")
