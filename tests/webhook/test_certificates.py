@@ -8,14 +8,8 @@ import pytest
 from cryptography import x509
 
 from transom.proxy.secret import Secret
-from transom.webhook.certificates import (
-    LIVES,
-    Holdings,
-    expiry,
-    holdings,
-    next_holdings,
-    seconds_to_next,
-)
+from transom.webhook.certificates import expiry, holdings, next_holdings, seconds_to_next
+from transom.webhook.holdings import LIVES, Holdings
 
 NOW = datetime.datetime(2026, 6, 1, tzinfo=UTC)
 HOSTS = ("transom-webhook.transom-system.svc", "10.0.0.1")

@@ -19,7 +19,7 @@ from transom.kube.objects import Metadata
 from transom.kube.resources import EGRESS_PROXIES, SECRETS, Resource
 from transom.manifests.admission import admission_roles
 from transom.manifests.definitions import definitions
-from transom.webhook.certificates import Lives
+from transom.webhook.holdings import Lives
 from transom.webhook.webhook import Webhook
 
 pytestmark = pytest.mark.lab

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transom.cli.findings import NAMESPACE, Files, Namespace, examine_or_fail
+from transom.cli.findings import NAMESPACE, Context, Files, FilesOrCluster, Namespace, examine_or_fail
 from transom.cli.output import ExitCode, Format, fail, print_data
 
 if TYPE_CHECKING:
     from transom.pods.environment import PodEgress
     from transom.pods.patch import Patch
+    from transom.pods.pod import Pod
     from transom.sources.examination import Examined
     from transom.sources.objects import Objects
     from transom.sources.workloads import Workload
@@ -40,7 +41,7 @@ def explain(
     objects, examined = examine_or_fail(filename, namespace)
     if not objects.workloads:
         fail("there is no pod in these manifests, and nothing that makes pods", ExitCode.INVALID)
-    egress = _egress(objects, examined)
+    egress = _egress(objects, examined, _address(objects))
     labels = {one.metadata.name: one.metadata.labels for one in objects.namespaces}
     found = []
     for one in objects.workloads:
@@ -52,20 +53,81 @@ def explain(
         print_data([_plain(one, made) for one, made in found], output)
 
 
-def _egress(objects: "Objects", examined: "Examined") -> "PodEgress":
+@pods.command()
+def outdated(
+    filename: FilesOrCluster = None,
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.TEXT,
+    namespace: Namespace = NAMESPACE,
+    context: Context = None,
+) -> None:
+    """Count the pods that are older than the settings, by what made them, with the command that replaces them.
+
+    They keep the environment that they were created with. Transom does not restart them.
+    """
+    from transom.pods.outdated import outdated
+
+    objects, examined = examine_or_fail(filename, namespace, context)
+    if filename:
+        running = [one.pod for one in objects.workloads if one.kind == "Pod"]
+        labels = {one.metadata.name: one.metadata.labels for one in objects.namespaces}
+        address = _address(objects)
+    else:
+        running, labels, address = _read(context)
+    egress = _egress(objects, examined, address)
+    if egress.digest == _HIDDEN:
+        fail(f"Secret {namespace}/transom-webhook cannot be read: without its key pods of these settings cannot be told apart")
+    found = outdated(running, labels, egress)
+    if output is not Format.TEXT:
+        print_data(found, output)
+        return
+    for one in found:
+        owner = f"{one.kind}/{one.namespace}/{one.name}"
+        sys.stdout.write(f"{owner}: {one.outdated} of {one.pods} pods; {one.restart or 'replace them'}\n")
+    if not found:
+        sys.stdout.write("no pod is older than the settings\n")
+
+
+def _read(context: str | None) -> "tuple[list[Pod], dict[str, dict[str, str]], str | None]":
+    """The pods of the cluster, its namespaces' labels, and the address of the Service default/kubernetes."""
+    import asyncio
+
+    from transom.controllers.namespaces import NAMESPACES
+    from transom.kube.client import Client
+    from transom.kube.connection import connect
+    from transom.kube.errors import ApiError
+    from transom.kube.resources import Resource
+    from transom.pods.pod import Pod
+
+    async def read() -> "tuple[list[Pod], dict[str, dict[str, str]], str | None]":
+        connection = connect(context=context)
+        client = Client(connection)
+        try:
+            running = await client.list_objects(Resource("", "v1", "Pod", "pods", True, Pod))
+            named = await client.list_objects(NAMESPACES)
+            service = await client.get_json("/api/v1/namespaces/default/services/kubernetes")
+        finally:
+            await connection.close()
+        return running.items, {one.metadata.name: one.labels for one in named.items}, service["spec"].get("clusterIP")
+
+    try:
+        return asyncio.run(read())
+    except ApiError as error:
+        fail(str(error), ExitCode.NOT_DONE)
+
+
+def _address(objects: "Objects") -> str | None:
+    services = {(one.metadata.namespace, one.metadata.name): one.cluster_ip for one in objects.services}
+    return services.get(("default", "kubernetes"))
+
+
+def _egress(objects: "Objects", examined: "Examined", address: str | None) -> "PodEgress":
     import msgspec
 
     from transom.pods.environment import HASH_KEY, of
 
     held = objects.secret(objects.namespace, "transom-webhook")
     key = held.data.get(HASH_KEY) if held else None
-    services = {(one.metadata.namespace, one.metadata.name): one.cluster_ip for one in objects.services}
-    made = of(
-        examined.settings.own,
-        objects.namespace,
-        services.get(("default", "kubernetes")),
-        key.reveal().encode() if key else b"",
-    )
+    made = of(examined.settings.own, objects.namespace, address, key.reveal().encode() if key else b"")
     # without the webhook's key the digest would give credentials away to whoever guesses
     return msgspec.structs.replace(made, digest=_HIDDEN) if made.in_secret and key is None else made
 

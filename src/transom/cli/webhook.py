@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 from transom.cli.output import ExitCode, fail
@@ -36,6 +37,9 @@ def webhook(
 
     Runs until SIGTERM or Ctrl-C; requests are taken for some seconds more then. Each option can be given in the environment.
     """
+    # structlog loads it where it is there, for tracebacks that no server prints: 3 MB of the 60 that a replica may take
+    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+
     from transom.kube.connection import connect
     from transom.kube.errors import ConfigurationError
     from transom.operations import logs

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.capi.injection import on_windows
 from transom.proxy.finding import Finding, Place
 from transom.proxy.objects import Cluster, Meta
 from transom.sources.core_objects import at, text, texts
@@ -50,6 +49,9 @@ def cluster(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, f
 def template(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Template:
     """A KubeadmConfigTemplate; of what it configures nothing is examined: that is Cluster API's."""
     spec = at(value, ("spec", "template", "spec"))
+    # not for those who read no templates: it knows of hosts and payloads
+    from transom.capi.injection import on_windows
+
     return Template(meta, place, meta.labels.get(CLUSTER_NAME), isinstance(spec, dict) and on_windows(spec))
 
 

@@ -26,56 +26,18 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from transom.pods.environment import HASH_KEY
 from transom.proxy.secret import Secret
+from transom.webhook.holdings import LIVES, Holdings, Lives, held_in
 
-AUTHORITY: Final = "ca.crt"
-"""The authorities that are trusted, the newest first: `caBundle` of the registration."""
-AUTHORITY_KEY: Final = "ca.key"
-CERTIFICATE: Final = "tls.crt"
-KEY: Final = "tls.key"
 BACKDATED: Final = timedelta(hours=1)
 """How much earlier than it was made a certificate is valid from: clocks differ."""
 
 
-class Lives(msgspec.Struct, frozen=True):
-    """How long things live. A certificate is made anew when less than `renew` of its life is left."""
-
-    authority: timedelta = timedelta(days=3650)
-    serving: timedelta = timedelta(days=365)
-    renew: float = 0.25
-    overlap: timedelta = timedelta(minutes=10)
-    """Between two steps of a rotation: longer than any replica or API server takes to notice a change."""
-
-
-LIVES: Final = Lives()
-
-
-class Holdings(msgspec.Struct, frozen=True):
-    """What the Secret holds. Texts are PEM."""
-
-    authorities: str
-    authority_key: Secret
-    certificate: str
-    key: Secret
-    hash_key: Secret
-
-    def data(self) -> dict[str, Secret]:
-        """As the data of a Secret."""
-        return {
-            AUTHORITY: Secret(self.authorities),
-            AUTHORITY_KEY: self.authority_key,
-            CERTIFICATE: Secret(self.certificate),
-            KEY: self.key,
-            HASH_KEY: self.hash_key,
-        }
-
-
 def holdings(data: Mapping[str, Secret]) -> Holdings | None:
     """What a Secret's data say; None where a part is missing or does not fit the others."""
-    if not all(data.get(name) for name in (AUTHORITY, AUTHORITY_KEY, CERTIFICATE, KEY, HASH_KEY)):
+    found = held_in(data)
+    if found is None:
         return None
-    found = Holdings(data[AUTHORITY].reveal(), data[AUTHORITY_KEY], data[CERTIFICATE].reveal(), data[KEY], data[HASH_KEY])
     try:
         authorities, serving = _read(found)
         fits = _matches(found.key, serving) and _matches(found.authority_key, authorities[0])

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from transom.webhook.certificates import Holdings
+from transom.webhook.holdings import Holdings
 
 _CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
@@ -26,7 +26,7 @@ class ServingContext:
         return self._shown is not None
 
     def show(self, held: Holdings) -> bool:
-        """Show this certificate from now on; whether it is another one."""
+        """Show this certificate from now on; whether it is another one. Raises ssl.SSLError where it does not fit its key."""
         if self._shown is not None and self._shown.certificate == held.certificate:
             return False
         # Python's ssl reads certificates from files alone

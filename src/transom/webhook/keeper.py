@@ -19,7 +19,8 @@ from transom.kube.resources import SECRETS, Resource
 from transom.pods.environment import PodEgress
 from transom.pods.registration import NAME, Called, FailurePolicy, registration
 from transom.proxy.secret import Secret
-from transom.webhook.certificates import LIVES, Holdings, Lives, holdings, next_holdings, seconds_to_next
+from transom.webhook.holdings import EXPIRES, LIVES, Holdings, Lives, held_in
+from transom.webhook.renewal import RenewalFailed, Renewed, renew
 
 _log: Final = structlog.get_logger("transom.webhook")
 WEBHOOK: Final = "transom-webhook"
@@ -79,6 +80,7 @@ class Keeper:
         self._lives = lives
         self._now = now
         self._held: Holdings | None = None
+        self._renewed: tuple[object, float, Renewed] | None = None
         self._wake = asyncio.Event()
         self.election = LeaseElection(client, namespace, identity, name=WEBHOOK, terms=terms, now=now)
         self.registered = False
@@ -98,7 +100,7 @@ class Keeper:
             self._wake.clear()
             try:
                 seconds = await self._keep(client)
-            except ApiError as error:
+            except (ApiError, RenewalFailed) as error:
                 _log.warning("not kept", error=str(error) or type(error).__name__)
                 self.registered = False
                 seconds = _AGAIN
@@ -113,19 +115,29 @@ class Keeper:
         registered = await _found(client, REGISTRATIONS, NAME)
         secret = await _found(client, SECRETS, WEBHOOK, self._namespace)
         data = shared_data(secret.value) if secret else {}
-        held = holdings(data) or self._held
-        made = next_holdings(held, self._hosts(), self._now(), _trusted(registered), self._lives)
         egress = self._egress()
-        await self._share(client, data, made, egress)
-        if held is not made:
-            _log.info("certificates renewed" if held else "certificates made")
-        self._held = made
+        renewed = await self._certificates(data, _trusted(registered))
+        await self._share(client, data, renewed, egress)
         if egress is not None:
-            await self._register(client, made, egress, registered)
-        return seconds_to_next(made, self._now(), self._lives)
+            await self._register(client, renewed.held, egress, registered)
+        return renewed.seconds
 
-    async def _share(self, client: Client, data: Mapping[str, Secret], made: Holdings, egress: PodEgress | None) -> None:
-        wanted = made.data()
+    async def _certificates(self, data: Mapping[str, Secret], trusted: str | None) -> Renewed:
+        """What has to be in the Secret; nothing is computed while the last answer holds. Raises RenewalFailed."""
+        now = asyncio.get_running_loop().time()
+        if self._renewed is not None:
+            asked, until, renewed = self._renewed
+            if asked == (held_in(data), trusted) and now < until:
+                return msgspec.structs.replace(renewed, seconds=until - now)
+        renewed = await renew(data, self._held, tuple(self._hosts()), self._now(), trusted, self._lives)
+        if held_in(data) != renewed.held:
+            _log.info("certificates made", expires=renewed.expires.isoformat())
+        self._held = renewed.held
+        self._renewed = ((renewed.held, trusted), now + renewed.seconds, renewed)
+        return renewed
+
+    async def _share(self, client: Client, data: Mapping[str, Secret], renewed: Renewed, egress: PodEgress | None) -> None:
+        wanted = {**renewed.held.data(), EXPIRES: Secret(renewed.expires.isoformat())}
         if egress is not None:
             wanted[EGRESS] = Secret(msgspec.json.encode(egress).decode())
         elif EGRESS in data:

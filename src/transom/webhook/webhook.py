@@ -5,7 +5,8 @@ import base64
 import resource
 import secrets
 import socket
-from collections.abc import Callable
+import ssl
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -14,7 +15,7 @@ import structlog
 
 from transom.controllers.namespaces import NAMESPACES, Namespace
 from transom.controllers.settings import CurrentSettings
-from transom.controllers.watched import WatchedSettings
+from transom.controllers.watched_settings import WatchedSettings
 from transom.kube.client import Client
 from transom.kube.events import EventRecorder, Regarding
 from transom.kube.lease import TERMS, Terms
@@ -26,9 +27,10 @@ from transom.pods.decision import INJECT_CA
 from transom.pods.environment import LEDGER, NOTED, SECRET, PodEgress, of
 from transom.pods.patch import secret_missing
 from transom.pods.registration import NAME, PATH_WITH_CA, Called, FailurePolicy
+from transom.proxy.secret import Secret
 from transom.webhook import review
-from transom.webhook.certificates import LIVES, Holdings, Lives, expiry, holdings
 from transom.webhook.context import ServingContext
+from transom.webhook.holdings import EXPIRES, LIVES, Holdings, Lives, held_in
 from transom.webhook.keeper import REGISTRATIONS, WEBHOOK, Keeper, shared_data, shared_egress
 from transom.webhook.metrics import Metrics
 from transom.webhook.server import AdmissionServer
@@ -206,17 +208,27 @@ class Webhook:
             return
         self.keeper.wake()
         data = shared_data(after.value) if after else {}
-        held = holdings(data)
-        if held is None:
-            # whoever holds the lease mends it; what is shown stays
+        held = held_in(data)
+        # what is damaged is mended by whoever holds the lease; what is shown stays
+        if held is None or not self._show(held, data):
             return
         self._held = held
         self._remembered = shared_egress(data) or self._remembered
-        if self._context.show(held):
-            self.metrics.expires(expiry(held))
-            _log.info("certificate shown", expires=expiry(held).isoformat())
         self._certified.set()
         self._compute()
+
+    def _show(self, held: Holdings, data: Mapping[str, Secret]) -> bool:
+        """Whether the certificate is one that can be shown."""
+        try:
+            another = self._context.show(held)
+        except ssl.SSLError as error:
+            _log.warning("the certificate of the Secret cannot be shown", error=error.reason)
+            return False
+        if another and EXPIRES in data:
+            expires = data[EXPIRES].reveal()
+            self.metrics.expires(datetime.fromisoformat(expires))
+            _log.info("certificate shown", expires=expires)
+        return True
 
     def _ledger_changed(self, after: Whole | None) -> None:
         noted = base64.b64encode(NOTED).decode()

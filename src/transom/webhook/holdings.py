@@ -1,0 +1,58 @@
+"""The Secret that the replicas share. What is in it is looked into by `transom.webhook.certificates` alone."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from transom.pods.environment import HASH_KEY
+from transom.proxy.secret import Secret
+
+AUTHORITY: Final = "ca.crt"
+"""The authorities that are trusted, the newest first: `caBundle` of the registration."""
+AUTHORITY_KEY: Final = "ca.key"
+CERTIFICATE: Final = "tls.crt"
+KEY: Final = "tls.key"
+EXPIRES: Final = "expires"
+"""When the serving certificate ends, RFC 3339."""
+
+
+class Lives(msgspec.Struct, frozen=True):
+    """How long things live. A certificate is made anew when less than `renew` of its life is left."""
+
+    authority: timedelta = timedelta(days=3650)
+    serving: timedelta = timedelta(days=365)
+    renew: float = 0.25
+    overlap: timedelta = timedelta(minutes=10)
+    """Between two steps of a rotation: longer than any replica or API server takes to notice a change."""
+
+
+LIVES: Final = Lives()
+
+
+class Holdings(msgspec.Struct, frozen=True):
+    """What the Secret holds. Texts are PEM."""
+
+    authorities: str
+    authority_key: Secret
+    certificate: str
+    key: Secret
+    hash_key: Secret
+
+    def data(self) -> dict[str, Secret]:
+        """As the data of a Secret."""
+        return {
+            AUTHORITY: Secret(self.authorities),
+            AUTHORITY_KEY: self.authority_key,
+            CERTIFICATE: Secret(self.certificate),
+            KEY: self.key,
+            HASH_KEY: self.hash_key,
+        }
+
+
+def held_in(data: Mapping[str, Secret]) -> Holdings | None:
+    """What a Secret's data hold; None where a part is missing."""
+    if not all(data.get(name) for name in (AUTHORITY, AUTHORITY_KEY, CERTIFICATE, KEY, HASH_KEY)):
+        return None
+    return Holdings(data[AUTHORITY].reveal(), data[AUTHORITY_KEY], data[CERTIFICATE].reveal(), data[KEY], data[HASH_KEY])

@@ -1,0 +1,90 @@
+"""Certificates made in a process of its own: the library takes 10 MB, which a server would keep and not use for a year.
+
+`python -m transom.webhook.renewal` reads an Order from its standard input and writes an Outcome. Keys go through the two pipes.
+"""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from transom.proxy.secret import Secret
+from transom.webhook.holdings import Holdings, Lives, held_in
+
+
+class RenewalFailed(Exception):
+    """The process ended without an answer. Its text holds no key."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What `next_holdings` is asked: the Secret's data, or what was last known where they are damaged."""
+
+    data: dict[str, str]
+    known: dict[str, str]
+    hosts: tuple[str, ...]
+    now: datetime
+    trusted: str | None
+    lives: Lives
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What the Secret has to hold now, and for how long that is so."""
+
+    data: dict[str, str]
+    expires: datetime
+    seconds: float
+
+
+class Renewed(msgspec.Struct, frozen=True):
+    """An outcome, read."""
+
+    held: Holdings
+    expires: datetime
+    seconds: float
+
+
+async def renew(
+    data: Mapping[str, Secret], known: Holdings | None, hosts: tuple[str, ...], now: datetime, trusted: str | None, lives: Lives
+) -> Renewed:
+    """What the Secret has to hold now. Raises RenewalFailed."""
+    order = Order(_revealed(data), _revealed(known.data()) if known else {}, hosts, now, trusted, lives)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", __name__, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        answer, _ = await process.communicate(msgspec.json.encode(order))
+    finally:
+        if process.returncode is None:
+            process.kill()
+    try:
+        outcome = msgspec.json.decode(answer, type=Outcome)
+    except msgspec.DecodeError:
+        raise RenewalFailed(f"the process that makes certificates ended with {process.returncode}") from None
+    held = held_in({name: Secret(text) for name, text in outcome.data.items()})
+    if held is None:
+        raise RenewalFailed("the process that makes certificates made too few")
+    return Renewed(held, outcome.expires, outcome.seconds)
+
+
+def _revealed(data: Mapping[str, Secret]) -> dict[str, str]:
+    return {name: one.reveal() for name, one in data.items()}
+
+
+def carry_out(order: Order) -> Outcome:
+    """The work of the process."""
+    from transom.webhook.certificates import expiry, holdings, next_holdings, seconds_to_next
+
+    held = next((found for data in (order.data, order.known) if (found := holdings(_secrets(data)))), None)
+    made = next_holdings(held, order.hosts, order.now, order.trusted, order.lives)
+    return Outcome(_revealed(made.data()), expiry(made), seconds_to_next(made, order.now, order.lives))
+
+
+def _secrets(data: Mapping[str, str]) -> dict[str, Secret]:
+    return {name: Secret(text) for name, text in data.items()}
+
+
+if __name__ == "__main__":
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
+    sys.stdout.buffer.write(msgspec.json.encode(carry_out(order)))
