@@ -1,6 +1,7 @@
 """From a bare host to services that run, and what bad input and faults get: simulated hosts, and Wine."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -147,8 +148,25 @@ async def test_from_a_bare_host_to_services_that_run_and_to_the_next_version(hos
     host.put(r"C:\k\kubelet.yaml", b"nodeIP: elsewhere")
     await operator.reached()
     assert not [name for name in host.names(r"C:\k") if "transom-old" in name]
+    if isinstance(host, OnWine):
+        _called_rightly(host.machine.calls())
     assert not [line for line in host.asked().splitlines() if "hunter2" in line]
     assert "hunter2" not in repr(result)
+
+
+def _called_rightly(calls: list[str]) -> None:
+    """What Wine cannot do was asked for as Windows wants it, each thing once: ports, then the feature, then the directories."""
+    tools = [re.sub(r'^"[^"]*\\(\w+)\.exe"', r"\1", call).strip() for call in calls]
+    rule = 'netsh advfirewall firewall add rule name="Transom TCP 10250" dir=in action=allow protocol=TCP localport=10250'
+    feature = "dism /online /enable-feature /featurename:Containers /all /norestart"
+    closed = r'icacls "C:\k" /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F'
+    places = [tools.index(call) for call in (rule, feature, closed, r'icacls "C:\k" /setowner *S-1-5-32-544')]
+    assert places == sorted(places)
+    assert all(tools.count(call) == 1 for call in (rule, feature, closed))
+    (asked,) = [call for call in tools if call.startswith("powershell")]
+    assert re.search(
+        r'-NonInteractive -ExecutionPolicy Bypass -File "C:\\ProgramData\\Transom\\p-[0-9a-f-]+\\SOURCE_VIP\.ps1"', asked
+    )
 
 
 @pytest.mark.server

@@ -115,6 +115,9 @@ def test_files_are_copied_and_checked(built: Path, tmp_path: Path) -> None:
     assert incomplete.exit_code == 2
     assert f"{target}/payload.yaml: files[0].source: {target}/bin/containerd.exe cannot be read" in incomplete.stderr
     assert "3 services, 6 files" in shipped("build", str(target), "--from", str(built))
+    told = json.loads(shipped("check", str(target), "-o", "json"))
+    assert (told["version"], told["services"]) == ("1.36.3-1", ["kubelet", "containerd", "kube-proxy"])
+    assert {k: v for k, v in told["files"][1].items() if k != "sha256"} == {"source": "bin/kubelet.exe", "bytes": 3000}
     assert PayloadDirectory.open(target).artifacts["bin/kubelet.exe"].size == 3000
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transom.cli.output import ExitCode, fail
+from transom.cli.output import ExitCode, Format, fail, print_data
 
 if TYPE_CHECKING:
     from transom.sources.payload import PayloadError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 payload = typer.Typer(
     help="The payload of Windows workers: a directory that `transom run --payload` reads.", no_args_is_help=True
 )
+Output = Annotated[Format, typer.Option("--output", "-o", help="How to write it.")]
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The payload's directory.")]
 
 
@@ -53,6 +54,7 @@ def build(
     files: Annotated[
         Path | None, typer.Option("--from", metavar="DIR", help="Where the files lie that payload.yaml names with `source`.")
     ] = None,
+    output: Output = Format.TEXT,
 ) -> None:
     """Complete a directory that has a payload.yaml: copy its files, fetch its URLs, and check every hash.
 
@@ -66,7 +68,7 @@ def build(
         if files is not None:
             _copy(found, files, directory)
         asyncio.run(_fetch(found, directory))
-        _check(directory)
+        _check(directory, output)
     except PayloadError as error:
         _show(error)
         raise typer.Exit(ExitCode.INVALID) from None
@@ -75,12 +77,12 @@ def build(
 
 
 @payload.command()
-def check(directory: Directory) -> None:
+def check(directory: Directory, output: Output = Format.TEXT) -> None:
     """Read a payload as the operator does: payload.yaml, every file, every hash."""
     from transom.sources.payload import PayloadError
 
     try:
-        _check(directory)
+        _check(directory, output)
     except PayloadError as error:
         _show(error)
         raise typer.Exit(ExitCode.INVALID) from None
@@ -107,12 +109,18 @@ async def _fetch(found: "Payload", directory: Path) -> None:
             await download(session, url, sha256, downloaded(directory, sha256))
 
 
-def _check(directory: Path) -> None:
+def _check(directory: Path, output: Format) -> None:
     from transom.hosts.payload_directory import PayloadDirectory
 
     opened = PayloadDirectory.open(directory)
     size = sum(artifact.size for artifact in opened.artifacts.values())
     found = opened.payload
+    if output is not Format.TEXT:
+        files = [{"source": name, "sha256": a.sha256, "bytes": a.size} for name, a in opened.artifacts.items()]
+        services = [service.name for service in found.services]
+        summary = {"version": found.version, "kubernetes": found.kubernetes, "services": services, "files": files}
+        print_data(summary, output)
+        return
     sys.stdout.write(
         f"payload {found.version}, Kubernetes {found.kubernetes}: {len(found.services)} services, {len(found.files)} files, "
         f"{size / 1e6:.1f} MB\n"
