@@ -80,6 +80,13 @@ def test_stuck_cluster_stops_all_others_and_says_why() -> None:
     assert begun(standing("a", deployment(**NEW)), standing("b", deployment()), now=late) == [("b", "workers")]
 
 
+def test_patience_begins_when_it_was_asked_for() -> None:
+    late = START + timedelta(seconds=PATIENCE + 1)
+    asked = standing("a", deployment(requested=CHANGED, asked=timestamp(late)), standing("b", deployment()).groups[0])
+    assert asked.in_progress
+    assert decide([asked], late).halted == ""
+
+
 def test_new_machine_is_progress() -> None:
     late = START + timedelta(seconds=PATIENCE + 1)
     slow = standing("a", deployment(requested=NOW, outdated=1, newest=timestamp(late)), deployment("y", outdated=0))
@@ -177,3 +184,8 @@ def test_both_versions_of_cluster_api_say_the_same(
     assert (
         msgspec.json.decode(msgspec.json.encode({"spec": given}), type=HeldDeployment).rollout_after == "2026-11-21T11:00:00Z"
     )
+
+
+@pytest.mark.parametrize("spec", [{"strategy": {"type": "OnDelete"}}, {"rollout": {"strategy": {"type": "OnDelete"}}}])
+def test_machines_that_a_person_replaces(spec: dict[str, object]) -> None:
+    assert msgspec.json.decode(msgspec.json.encode({"spec": spec}), type=HeldDeployment).on_delete

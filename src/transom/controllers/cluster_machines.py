@@ -20,6 +20,7 @@ from transom.controllers.kept import HeldCluster
 from transom.controllers.machine_kinds import (
     CONTROL_PLANES,
     DEPLOYMENTS,
+    ROLLOUT_MANAGER,
     HeldControlPlane,
     HeldDeployment,
     HeldTemplate,
@@ -267,7 +268,6 @@ class ClusterMachinesController:
             held,
             [one.metadata.creation_timestamp or "" for one in machines],
             _latest(found.changed, edited),
-            _latest(held.rollout_after, edited),
             to_edit=missing and not examined.taken_back,
             all_old=missing,
             kept=examined.kept,
@@ -282,11 +282,10 @@ class ClusterMachinesController:
             held,
             [one.metadata.creation_timestamp or "" for one in machines],
             _latest(found.changed, template.held.metadata.edited),
-            held.rollout_after,
             to_edit=False,
             all_old=missing,
             # without the entries new machines would be no better
-            kept=keeper_of(held) or (template.kept or "its template" if missing else None),
+            kept=keeper_of(held) or ("OnDelete" if held.on_delete else template.kept or "its template" if missing else None),
         )
 
     async def _roll(self, step: Step, term: Term) -> None:
@@ -303,11 +302,11 @@ class ClusterMachinesController:
         )
         if resource is None:
             return
-        # a clock behind the server's would ask for what was before the change
-        after = max(timestamp(self._now().astimezone(UTC)), step.group.changed or "")
+        # machines made since then boot with the change already, whatever our clock says
+        after = step.group.changed or timestamp(self._now().astimezone(UTC))
         spec = {"rolloutAfter": after} if resource.version == "v1beta1" else {"rollout": {"after": after}}
         try:
-            await term.client.patch(resource, {"spec": spec}, step.group.name, namespace)
+            await term.client.patch(resource, {"spec": spec}, step.group.name, namespace, ROLLOUT_MANAGER)
         except NotFound:
             return
         _log.info("rollout begun", cluster=f"{namespace}/{name}", kind=step.group.kind, name=step.group.name)
@@ -318,7 +317,6 @@ def _group(
     held: HeldControlPlane | HeldDeployment,
     born: list[str],
     changed: str | None,
-    requested: str | None,
     *,
     to_edit: bool,
     all_old: bool,
@@ -333,7 +331,8 @@ def _group(
         held.spec.replicas if held.spec.replicas is not None else 1,
         (status.ready_replicas or 0) if status else 0,
         changed,
-        requested,
+        held.rollout_after,
+        held.metadata.rolled,
         max(born, default=None),
         to_edit,
         kept,

@@ -15,6 +15,8 @@ from transom.kube.versions import PREFERRED
 CLUSTER_NAME: Final = "cluster.x-k8s.io/cluster-name"
 DEPLOYMENT_NAME: Final = "cluster.x-k8s.io/deployment-name"
 CONTROL_PLANE: Final = "cluster.x-k8s.io/control-plane"
+ROLLOUT_MANAGER: Final = f"{FIELD_MANAGER}-rollout"
+"""The field manager of `rollout.after`: the time of an edit and that of a rollout are told apart by it."""
 _CORE: Final = "cluster.x-k8s.io"
 
 
@@ -33,8 +35,16 @@ class WrittenMeta(ObjectMeta, frozen=True):
 
     @property
     def edited(self) -> str | None:
-        """When Transom last changed the object by a patch (RFC 3339); None where nothing of that is left in it."""
-        times = [one.time for one in self.managed_fields or () if one.manager == FIELD_MANAGER and one.operation == "Update"]
+        """When Transom last edited the object's entries (RFC 3339); None where nothing of that is left in it."""
+        return self._written_by(FIELD_MANAGER)
+
+    @property
+    def rolled(self) -> str | None:
+        """When Transom last asked for a rollout of it."""
+        return self._written_by(ROLLOUT_MANAGER)
+
+    def _written_by(self, manager: str) -> str | None:
+        times = [one.time for one in self.managed_fields or () if one.manager == manager and one.operation == "Update"]
         return max(filter(None, times), default=None)
 
     @property
@@ -62,10 +72,17 @@ class HeldTemplate(Projected, frozen=True):
         return found
 
 
+class Strategy(Projected, frozen=True):
+    """How machines are replaced: RollingUpdate, or OnDelete, which waits for a person."""
+
+    type: str = ""
+
+
 class Rollout(Projected, frozen=True):
     """`spec.rollout` in v1beta2."""
 
     after: str | None = None
+    strategy: Strategy | None = None
 
 
 class Initialization(Projected, frozen=True):
@@ -182,12 +199,13 @@ class MachineTemplate(Projected, frozen=True):
 
 
 class DeploymentSpec(Projected, frozen=True):
-    """`spec` of a MachineDeployment; `rollout_after` is v1beta1's."""
+    """`spec` of a MachineDeployment; `rollout_after` and `strategy` are v1beta1's."""
 
     cluster_name: str = ""
     replicas: int | None = None
     rollout: Rollout | None = None
     rollout_after: str | None = None
+    strategy: Strategy | None = None
     template: MachineTemplate | None = None
 
 
@@ -202,6 +220,12 @@ class HeldDeployment(Projected, frozen=True):
     def rollout_after(self) -> str | None:
         """When its machines were last asked to be replaced."""
         return _utc((self.spec.rollout.after if self.spec.rollout else None) or self.spec.rollout_after)
+
+    @property
+    def on_delete(self) -> bool:
+        """Whether its machines are replaced by hand alone."""
+        strategy = (self.spec.rollout.strategy if self.spec.rollout else None) or self.spec.strategy
+        return strategy is not None and strategy.type == "OnDelete"
 
     @property
     def template(self) -> str | None:

@@ -1,7 +1,8 @@
 """Which machines are older than their settings, and which cluster is rolled next: one at a time, decided from what is there.
 
-Nothing is remembered between two looks: a rollout that was begun is known by `rollout.after` of the objects (or, of a control
-plane, by our edit of it), so that whoever looks next goes on with it. Pure. Times are RFC 3339 as the server writes them.
+Nothing is remembered between two looks: a rollout that was begun is known by `rollout.after` of the objects. It is the time of
+the change, so that the machines that are older are replaced and no others, and whoever looks next goes on with it. Pure.
+Times are RFC 3339 as the server writes them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,8 +21,8 @@ ClusterName = tuple[str, str]
 class Group(msgspec.Struct, frozen=True):
     """The machines of one control plane or MachineDeployment whose template refers to the settings.
 
-    `changed` is when what its machines boot with last changed, `requested` when its rollout was last asked for. `to_edit`: its
-    entries are missing or old, and an edit of them is a rollout. `kept`: by whom else the object is written.
+    `changed` is when what its machines boot with last changed, `requested` its `rollout.after`, `asked` when we wrote that.
+    `to_edit`: its entries are missing or old, and an edit of them is a rollout. `kept`: why it is not rolled from here.
     """
 
     kind: Kind
@@ -32,6 +33,7 @@ class Group(msgspec.Struct, frozen=True):
     ready: int = 0
     changed: str | None = None
     requested: str | None = None
+    asked: str | None = None
     newest: str | None = None
     to_edit: bool = False
     kept: str | None = None
@@ -143,7 +145,9 @@ def _stuck(standing: Standing, now: datetime) -> bool:
 
 
 def _last_progress(standing: Standing) -> datetime:
-    times = [time for group in standing.rolled if group.begun for time in (group.requested, group.newest) if time]
+    times = [
+        time for group in standing.rolled if group.begun for time in (group.asked or group.requested, group.newest) if time
+    ]
     return datetime.fromisoformat(max(times))
 
 

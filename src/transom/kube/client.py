@@ -171,9 +171,16 @@ class Client:
         path = resource.path(namespace, name)
         return _decoded(resource, await self.request("PUT", path, query, value, seconds=seconds))
 
-    async def patch(self, resource: Resource[T], value: Mapping[str, Any], name: str, namespace: str | None = None) -> T:
-        """A JSON merge patch (RFC 7386)."""
-        query = {"fieldManager": FIELD_MANAGER}
+    async def patch(
+        self,
+        resource: Resource[T],
+        value: Mapping[str, Any],
+        name: str,
+        namespace: str | None = None,
+        manager: str = FIELD_MANAGER,
+    ) -> T:
+        """A JSON merge patch (RFC 7386). With a `manager` of its own its time stays known, whatever else is written later."""
+        query = {"fieldManager": manager}
         path = resource.path(namespace, name)
         return _decoded(resource, await self.request("PATCH", path, query, value, content_type="application/merge-patch+json"))
 
