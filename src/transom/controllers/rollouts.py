@@ -40,6 +40,8 @@ class _Change:
         self.reading: set[Name] = set()
         """Hosts that are connected to, and may yet turn out to need the change."""
         self.waiting: dict[Name, None] = {}
+        self.asked: set[Name] = set()
+        """Hosts that were asked for after they had waited."""
 
 
 class Rollouts:
@@ -103,6 +105,14 @@ class Rollouts:
         if self._changes.get(target.instance.cluster) is change:
             self._report(target.instance.cluster, change)
 
+    def done(self, key: Name) -> None:
+        """The key was worked on, and be it that its host is gone: the turn that it had goes to the next one."""
+        for change in self._changes.values():
+            if key in change.asked:
+                change.asked.discard(key)
+                if change.rollout.stage != "halted":
+                    self._next(change)
+
     def stopped(self, target: Target) -> str | None:
         """Why the host is not changed any more; None where it will be."""
         change = self._change(target)
@@ -124,6 +134,7 @@ class Rollouts:
         asked = list(change.waiting)[: None if stage in ("all", "halted") else max(0, int(free))]
         for key in asked:
             del change.waiting[key]
+            change.asked.add(key)
             self._ask(key)
 
     def _report(self, cluster: Cluster, change: _Change) -> None:

@@ -144,6 +144,12 @@ class WindowsController:
 
     async def reconcile(self, key: Name, term: Term) -> Outcome:
         """Bring one host to its settings and say so in its status. Raises ApiError where the status cannot be written."""
+        try:
+            return await self._reconcile(key, term)
+        finally:
+            self._rollouts.done(key)
+
+    async def _reconcile(self, key: Name, term: Term) -> Outcome:
         case = self._load(key)
         if case is None or case.held.metadata.deletion_timestamp is not None:
             return Outcome()

@@ -1,0 +1,77 @@
+"""Whose turn it is, without hosts: what the operator asks `Rollouts`, and whom that asks for."""
+
+from transom.controllers.hosts import Target
+from transom.controllers.reports import Reports
+from transom.controllers.rollouts import Rollouts
+from transom.hosts.errors import RestartsFailed, Unreachable
+from transom.hosts.passes import PassResult
+from transom.kube.store import Name
+from transom.proxy.finding import Place
+from transom.proxy.objects import Meta
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.windows.instance import WindowsInstance
+from transom.windows.plan import Plan
+
+WELL = PassResult(plan=Plan(forget=True), begun=True)
+
+
+def key(number: int) -> Name:
+    return "transom", f"win-{number}"
+
+
+def target(number: int, proxy: str = "http://one") -> Target:
+    instance = WindowsInstance(metadata=Meta(f"win-{number}"), place=Place("t", f"WindowsInstance/win-{number}"))
+    return Target(instance, Egress(Secret(proxy)), None)
+
+
+def made(hosts: int) -> tuple[Rollouts, list[Name], Reports]:
+    asked: list[Name] = []
+    reports = Reports()
+    return Rollouts(lambda _: hosts, asked.append, reports), asked, reports
+
+
+def begin(rollouts: Rollouts, number: int) -> bool:
+    return rollouts.may_connect(key(number), target(number)) and rollouts.admit(key(number), target(number))
+
+
+def test_hosts_wait_for_the_canary_and_are_asked_for_in_order() -> None:
+    rollouts, asked, _ = made(30)
+    assert begin(rollouts, 0)
+    assert [begin(rollouts, number) for number in range(1, 30)] == [False] * 29
+    assert asked == []
+    rollouts.came_out(key(0), target(0), WELL)
+    assert asked == [key(1), key(2)]
+
+
+def test_the_turn_of_a_host_that_is_gone_goes_to_the_next_one() -> None:
+    rollouts, asked, _ = made(30)
+    assert begin(rollouts, 0)
+    assert not begin(rollouts, 1)
+    assert not begin(rollouts, 2)
+    rollouts.came_out(key(0), target(0), PassResult(error=Unreachable("no answer")))
+    assert asked == [key(1)]
+    rollouts.done(key(1))
+    assert asked == [key(1), key(2)]
+    rollouts.done(key(9))
+    assert len(asked) == 2
+
+
+def test_two_failures_are_told_and_an_edit_begins_anew() -> None:
+    rollouts, asked, reports = made(30)
+    failed = PassResult(plan=Plan(forget=True), begun=True, error=RestartsFailed("kubelet does not run"))
+    for number in (0, 1):
+        assert begin(rollouts, number)
+        assert not begin(rollouts, 7)
+        rollouts.came_out(key(number), target(number), failed)
+    said = reports.of("cluster")["RolloutHalted"]
+    assert (said.status, said.reason) == ("True", "TwoFailures")
+    assert "win-0, win-1" in said.message
+    assert asked.count(key(7)) == 2
+    assert not begin(rollouts, 7)
+    assert rollouts.stopped(target(7)) == "not changed: the rollout stopped after 2 failures (win-0, win-1)"
+    rollouts.done(key(7))
+    assert asked.count(key(7)) == 2
+    assert rollouts.may_connect(key(7), target(7, "http://two"))
+    assert reports.of("cluster")["RolloutHalted"].status == "False"
+    assert rollouts.stopped(target(7, "http://two")) is None
