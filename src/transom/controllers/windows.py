@@ -150,10 +150,11 @@ class WindowsController:
             self._rollouts.done(key)
 
     async def _reconcile(self, key: Name, term: Term) -> Outcome:
+        held = self._watched.windows_instances.snapshot().get(key[1], key[0])
+        if held is None or held.fields.get("lifecycle", "Egress") != self.lifecycle:
+            return Outcome()
         case = self._load(key)
         if case is None or case.held.metadata.deletion_timestamp is not None:
-            return Outcome()
-        if case.held.fields.get("lifecycle", "Egress") != self.lifecycle:
             return Outcome()
         refused = await self._refusal(case, term)
         if refused is not None:
