@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,8 @@ JOINING = 100
 class Operator:
     """The operator's process, seen from outside."""
 
-    def __init__(self, plane: ControlPlane, port: int) -> None:
-        self._plane, self._port = plane, port
+    def __init__(self, plane: ControlPlane, port: int, controllers: str = "") -> None:
+        self._plane, self._port, self._controllers = plane, port, controllers
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, interval: str) -> None:
@@ -51,7 +52,9 @@ class Operator:
         kubeconfig = plane.user_kubeconfig("transom", token)
         command = [sys.executable, "-m", "transom", "run", f"--kubeconfig={kubeconfig}", f"--bind-address=127.0.0.1:{port}"]
         log = (plane.directory / "operator.log").open("ab")
-        self._process = subprocess.Popen([*command, f"--check-interval={interval}"], stdout=log, stderr=log)
+        command += [f"--check-interval={interval}"]
+        command += [f"--controllers={self._controllers}"] if self._controllers else []
+        self._process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def stop(self) -> None:
         if self._process is not None:
@@ -158,13 +161,17 @@ async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 900, 
             await asyncio.sleep(every)
 
 
-def requests(plane: ControlPlane, skip: int) -> tuple[int, int]:
-    """Of the operator since line `skip` of the audit log: (all but lists, watches and the lease; lines so far)."""
+def requests(plane: ControlPlane, skip: int) -> tuple[int, int, int]:
+    """Of the operator since line `skip` of the audit log: (reads and writes; lists among them; lines so far).
+
+    Watches, the lease and looks for kinds that are not there go on without any host.
+    """
     events = list(plane.audit())
     user = f"system:serviceaccount:{NAMESPACE}:transom"
-    mine = [one for one in events[skip:] if one["user"]["username"] == user]
-    counted = [one for one in mine if one["verb"] not in ("watch", "list") and one["objectRef"].get("resource") != "leases"]
-    return len(counted), len(events)
+    mine = [one for one in events[skip:] if one["user"]["username"] == user and one["verb"] != "watch"]
+    kept = [one for one in mine if one.get("responseStatus", {}).get("code") != 404 and "objectRef" in one]
+    counted = [one for one in kept if one["objectRef"].get("resource") != "leases"]
+    return len(counted), sum(one["verb"] == "list" for one in counted), len(events)
 
 
 @asynccontextmanager
@@ -198,24 +205,54 @@ async def prepare(plane: ControlPlane, client: Client, key: str, ports: list[int
     }
     await client.create(SECRETS, secret, NAMESPACE)
     await create(client, ((NODES, node(number)) for number in range(nodes)))
-    await beat(client, range(nodes), nodes, "2026-11-21T10:00:00Z")
+    await first_status(client, nodes)
     await put_proxy(client, "http://first.example:3128")
     await create(client, ((WINDOWS_INSTANCES, instance(number, port)) for number, port in enumerate(ports)))
 
 
 async def beat(client: Client, numbers: Iterable[int], nodes: int, when: str, at_once: int = 16) -> None:
+    """The status of nodes, as a kubelet patches it; `when` is RFC 3339, and now where it is empty."""
     waiting = iter(numbers)
-    value = node_status(when)
 
     async def work() -> None:
         for number in waiting:
+            beat = when or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             path = NODES.path(None, f"win-{number % nodes:05}", "status")
-            await client.request("PATCH", path, None, value, content_type="application/merge-patch+json")
+            value = {"status": {"conditions": [{"type": "Ready", "lastHeartbeatTime": beat}]}}
+            await client.request("PATCH", path, None, value, content_type="application/strategic-merge-patch+json")
 
     await asyncio.gather(*(work() for _ in range(at_once)))
 
 
-async def measure(plane: ControlPlane, client: Client, key: str, ports: list[int], nodes: int) -> None:
+@asynccontextmanager
+async def beating(client: Client, count: int, nodes: int) -> AsyncIterator[None]:
+    """The kubelets of the hosts are heard of all the time: a host that is changed counts when its Node is."""
+
+    async def go_on() -> None:
+        while True:
+            await beat(client, range(count), nodes, "", at_once=2)
+
+    task = asyncio.create_task(go_on())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def first_status(client: Client, nodes: int) -> None:
+    waiting = iter(range(nodes))
+    value = node_status("2026-11-21T10:00:00Z")
+
+    async def work() -> None:
+        for number in waiting:
+            path = NODES.path(None, f"win-{number:05}", "status")
+            await client.request("PATCH", path, None, value, content_type="application/merge-patch+json")
+
+    await asyncio.gather(*(work() for _ in range(16)))
+
+
+async def measure(plane: ControlPlane, client: Client, key: str, ports: list[int], nodes: int, controllers: str) -> None:
     count = len(ports)
     begun = time.perf_counter()
     await prepare(plane, client, key, ports, nodes)
@@ -227,10 +264,11 @@ async def measure(plane: ControlPlane, client: Client, key: str, ports: list[int
 
     say(f"one bare write to the API server: {await bare_write(client) * 1000:.1f} ms of CPU")
 
-    operator = Operator(plane, 18080)
+    operator = Operator(plane, 18080, controllers)
     try:
-        await first_round(operator, plane, count)
-        await change(operator, plane, client, count, bare_cpu, bare_wall)
+        async with beating(client, count, nodes):
+            await first_round(operator, plane, count)
+            await change(operator, plane, client, count, bare_cpu, bare_wall)
         await heartbeats(operator, client, nodes)
         say(f"RSS after the load: {operator.rss():.0f} MB")
         operator.stop()
@@ -308,16 +346,16 @@ async def change(
     operator: Operator, plane: ControlPlane, client: Client, count: int, bare_cpu: float, bare_wall: float
 ) -> None:
     before = await operator.passes()
-    _, lines = requests(plane, 0)
+    *_, lines = requests(plane, 0)
     cpu, begun = operator.cpu(), time.perf_counter()
     await put_proxy(client, "http://second.example:3128")
     await until(lambda: done(operator, before + count))
     wall, used = time.perf_counter() - begun, operator.cpu() - cpu
     await asyncio.sleep(3)
-    asked, _ = requests(plane, lines)
+    asked, lists, _ = requests(plane, lines)
     say(
         f"one proxy change, {count} hosts: CPU {used:.1f} s ({used / bare_cpu:.2f} times bare), wall {wall:.1f} s "
-        f"(bare {bare_wall:.1f} s), {asked / count:.2f} API requests a host"
+        f"(bare {bare_wall:.1f} s), {asked / count:.2f} API requests a host, {lists} of them lists"
     )
 
 
@@ -351,12 +389,12 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-async def run(nodes: int, count: int) -> None:
+async def run(nodes: int, count: int, controllers: str) -> None:
     with tempfile.TemporaryDirectory(prefix="transom-benchmark-") as directory, ControlPlane(Path(directory)) as plane:
         async with hosts(count) as (key, ports):
             connection = connect(str(plane.kubeconfig))
             try:
-                await measure(plane, Client(connection), key, ports, nodes)
+                await measure(plane, Client(connection), key, ports, nodes, controllers)
             finally:
                 await connection.close()
                 say((plane.directory / "operator.log").read_text()[-300:])
@@ -366,8 +404,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--hosts", type=int, default=1000)
+    parser.add_argument("--controllers", default="egress,windows")
     chosen = parser.parse_args()
-    asyncio.run(run(chosen.nodes, chosen.hosts))
+    asyncio.run(run(chosen.nodes, chosen.hosts, chosen.controllers))
 
 
 if __name__ == "__main__":

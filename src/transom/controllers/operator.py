@@ -1,6 +1,7 @@
 """The operator: stores, settings, controllers and workers put together, and a lease that says who works."""
 
 import asyncio
+import gc
 import hashlib
 import math
 import re
@@ -129,6 +130,9 @@ class Operator:
         self._owner = await self._who()
         for controller in self.controllers.values():
             controller.begin()
+        # what was read lasts: the collector need not look through it again and again
+        gc.collect()
+        gc.freeze()
         _log.info("ready", instances=len(self.watched.windows_instances), nodes=len(self.watched.nodes))
         if self._options.leader_elect:
             await self.election.run(self._serve_term)

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -144,19 +144,15 @@ class Client:
             "timeoutSeconds": str(seconds),
         } | _selectors(labels, fields)
         self.connection.renew()
-        http = self.connection.http
-        timeout = httpx2.Timeout(10, read=inactivity)
-        request = http.build_request("GET", resource.path(namespace), params=query, timeout=timeout)
-        with _ApiErrors(resource.plural):
-            async with asyncio.timeout(_WATCH_HEADERS_SECONDS):
-                response = await http.send(request, stream=True)
-        try:
-            if response.status_code != 200:
-                with _ApiErrors(resource.plural):
-                    raise _failure(response, await response.aread())
-            yield _events(response, resource.plural)
-        finally:
-            await response.aclose()
+        exchange = self.connection.exchange
+        assert exchange is not None  # the API server of another cluster is asked, and not watched
+        async with AsyncExitStack() as open_:
+            with _ApiErrors(resource.plural):
+                async with asyncio.timeout(_WATCH_HEADERS_SECONDS):
+                    response = await open_.enter_async_context(exchange.stream(resource.path(namespace), query, inactivity))
+                if response.status != 200:
+                    raise _error(await response.read(), response.status, _seconds(response.headers.get("Retry-After")))
+            yield _events(response.content, resource.plural)
 
     async def create(self, resource: Resource[T], value: Mapping[str, Any], namespace: str | None = None) -> T:
         """Make an object. Raises Conflict where it exists."""
@@ -274,10 +270,10 @@ def status_of(event: WatchEvent) -> ApiError:
     return _error(bytes(event.object), 500, None)
 
 
-async def _events(response: httpx2.Response, what: str) -> AsyncIterator[list[WatchEvent]]:
+async def _events(content: aiohttp.StreamReader, what: str) -> AsyncIterator[list[WatchEvent]]:
     rest = b""
     with _ApiErrors(what):
-        async for chunk in response.aiter_bytes():
+        async for chunk in content.iter_any():
             lines = (rest + chunk).split(b"\n")
             rest = lines.pop()
             if len(rest) > _MAX_LINE:
@@ -308,10 +304,6 @@ class _ApiErrors:
             raise ConnectionFailed(f"{self._what}: {error or type(error).__name__}") from error
         if isinstance(error, ConfigurationError):
             raise ConnectionFailed(f"{self._what}: {error}") from error
-
-
-def _failure(response: httpx2.Response, body: bytes) -> ApiError:
-    return _error(body, response.status_code, _seconds(response.headers.get("Retry-After")))
 
 
 def _error(body: bytes, code: int, retry_after: float | None) -> ApiError:

@@ -1,10 +1,11 @@
-"""One request and its whole answer, by aiohttp: at a thousand objects the client library's own path costs more than the server.
+"""Requests and watches, by aiohttp: at a thousand objects the client library's own path costs more than the server.
 
 What decides where a request goes, whom it trusts and who asks is the library's: the same TLS context, the same authentication.
 """
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlencode
 
@@ -15,6 +16,8 @@ from yarl import URL
 
 _CONNECT_SECONDS: Final = 10.0
 _UNAUTHORIZED: Final = 401
+_WHOLE: Final = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
+"""For an answer that is awaited as a whole: who asks has a deadline."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -53,28 +56,52 @@ class Exchange:
         self, method: str, path: str, query: Mapping[str, str] | None, content: bytes | None, content_type: str
     ) -> Answer:
         """One request; of a token that is refused a newer one is tried. Raises aiohttp.ClientError, OSError, TimeoutError."""
+        response = await self._ask(method, path, query, content, content_type, _WHOLE)
+        async with response:
+            return Answer(response.status, response.headers.get("Retry-After"), await response.read())
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: Mapping[str, str], inactivity: float) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An answer that comes bit by bit; its connection ends with the block. `inactivity` is in seconds; raises the same."""
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=inactivity)
+        response = await self._ask("GET", path, query, None, "", limits)
+        try:
+            yield response
+        finally:
+            response.close()
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        content: bytes | None,
+        content_type: str,
+        limits: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
         url = URL(f"{self._server}{path}{'?' + urlencode(query) if query else ''}", encoded=True)
         headers = dict(self._http.headers)
         headers.pop("accept-encoding", None)
         if content is not None:
             headers["Content-Type"] = content_type
         if self._auth is None:
-            return await self._send(method, url, content, headers)
+            return await self._send(method, url, content, headers, limits)
         # the library's authentication works on a request of its own kind
-        flow = self._auth.async_auth_flow(httpx2.Request(method, self._url))
+        flow = self._auth.async_auth_flow(httpx2.Request(method, self._server))
         try:
             asked = await anext(flow)
             while True:
                 authorization = asked.headers.get("Authorization")
                 if authorization is not None:
                     headers["Authorization"] = authorization
-                answer = await self._send(method, url, content, headers)
-                if answer.status != _UNAUTHORIZED:
-                    return answer
+                response = await self._send(method, url, content, headers, limits)
+                if response.status != _UNAUTHORIZED:
+                    return response
                 try:
-                    asked = await flow.asend(httpx2.Response(answer.status))
+                    asked = await flow.asend(httpx2.Response(response.status))
                 except StopAsyncIteration:
-                    return answer
+                    return response
+                response.release()
         finally:
             await flow.aclose()
 
@@ -83,12 +110,12 @@ class Exchange:
         if self._session is not None:
             await self._session.close()
 
-    async def _send(self, method: str, url: URL, content: bytes | None, headers: Mapping[str, str]) -> Answer:
+    async def _send(
+        self, method: str, url: URL, content: bytes | None, headers: Mapping[str, str], limits: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
         if self._session is None:
             connector = aiohttp.TCPConnector(ssl=self._context, limit=self._connections, keepalive_timeout=60)
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
-            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
-        async with self._session.request(
-            method, url, data=content, headers=headers, proxy=self._proxy, allow_redirects=False
-        ) as response:
-            return Answer(response.status, response.headers.get("Retry-After"), await response.read())
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        return await self._session.request(
+            method, url, data=content, headers=headers, proxy=self._proxy, allow_redirects=False, timeout=limits
+        )
