@@ -5,8 +5,13 @@ from pathlib import Path
 import pytest
 from tests.apply.conftest import SERVICES
 from tests.apply.test_apply import OWN, PEM, ROOT, der, root_2, seen, sha1
+from tests.apply.test_cuts import target
 from tests.apply.windows import SETTINGS, Desk, Simulated, Windows, difference
 
+from transom.controllers.hosts import converging
+from transom.hosts.known_hosts import NoHostKeys
+from transom.hosts.owner import Owner
+from transom.hosts.passes import Settings
 from transom.simulator import Simulator
 from transom.windows import certificates
 from transom.windows.gathering import LEDGER
@@ -43,6 +48,7 @@ async def test_a_gather_starts_no_more_than_it_may(tmp_path: Path, scope: str, b
         host = await simulator.add_host("win", services=SERVICES)
         host.edit([*CERTIFICATES, SetValue(rf"{ROOT}\x", "Blob", certificates.blob(der(root_2), sha1(root_2)))])
         desk = Desk(tmp_path / "desk", Simulated(simulator, host))
+        work = converging(NoHostKeys(), Settings(Owner("tests", "processes")), dry_run=False)
         spec = {**SETTINGS, "windows": {"environmentScope": scope}}
         if not bundle:
             del spec["trustedCA"]
@@ -50,8 +56,8 @@ async def test_a_gather_starts_no_more_than_it_may(tmp_path: Path, scope: str, b
             desk.write(wanted, bundle=bundle or PEM[0])
             for result in ("changed", "unchanged"):
                 host.processes.clear()
-                (told,) = (await desk.apply()).hosts
-                assert (told["result"], told["error"]) == (result, None)
+                told = await work(target(desk))
+                assert (told.result, told.error) == (result, None)
                 counts = [len(found) for found in gathers(host.processes)]
                 assert max(counts) <= PROCESSES, gathers(host.processes)
                 assert result == "changed" or len(counts) == 1
