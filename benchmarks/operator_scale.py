@@ -54,7 +54,9 @@ class Operator:
         log = (plane.directory / "operator.log").open("ab")
         command += [f"--check-interval={interval}"]
         command += [f"--controllers={self._controllers}"] if self._controllers else []
-        self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        # as in the Deployment
+        environment = os.environ | {"MALLOC_ARENA_MAX": "1"}
+        self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
 
     def stop(self) -> None:
         if self._process is not None:

@@ -93,6 +93,8 @@ def pod(
                 "image": image,
                 "command": ["transom"],
                 "args": arguments,
+                # one arena: of many threads that each did a little, memory would stay scattered over as many
+                "env": [{"name": "MALLOC_ARENA_MAX", "value": "1"}],
                 "ports": [{"name": port, "containerPort": number, "protocol": "TCP"} for port, number in ports.items()],
                 "livenessProbe": _probe("/healthz", 20),
                 "readinessProbe": _probe("/readyz", 5),
