@@ -95,6 +95,7 @@ BAD_HOSTS = [
     (HOST | {"nodeName": "Win-1"}, "spec.nodeName: Invalid value"),
     (HOST | {"hostKey": "ssh-ed25519 AAAA\nssh-rsa BBBB"}, "must be one line: type, key, comment"),
     (HOST | {"lifecycle": "Some"}, 'Unsupported value: "Some"'),
+    (HOST | {"lifecycle": "Node", "clusterRef": {"name": "prod"}}, "with spec.clusterRef it must be Egress"),
     (HOST | {"clusterRef": {}}, "spec.clusterRef.name: Required value"),
     (HOST | {"password": PASSWORD}, 'unknown field "spec.password"'),
 ]

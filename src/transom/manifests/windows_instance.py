@@ -58,7 +58,13 @@ WINDOWS_INSTANCE: Final = Kind(
     description="A Windows host that Transom works on, over SSH.",
     spec=WindowsInstanceSpec,
     rules=_RULES,
-    checks=(),
+    checks=(
+        {
+            "rule": "!has(self.spec.lifecycle) || self.spec.lifecycle != 'Node' || !has(self.spec.clusterRef)",
+            "message": "Node joins the cluster that Transom runs in; with spec.clusterRef it must be Egress",
+            "fieldPath": ".spec.lifecycle",
+        },
+    ),
     status=_STATUS,
     columns=(
         column("Address", ".spec.address"),
