@@ -47,6 +47,7 @@ def test_no_settings_nothing_to_commit(tmp_path: Path) -> None:
         assert rendered(tmp_path, manifests.cluster(), form=form) == []
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize(
     ("labels", "named"),
     [

@@ -26,6 +26,7 @@ from transom.manifests.definitions import definitions
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 
+pytestmark = pytest.mark.lab
 CONTROLLERS = ("egress", "fleet", "propagation")
 
 
