@@ -188,7 +188,7 @@ def test_what_kubectl_shows(defined: ControlPlane) -> None:
     shown = [line.split()[:-1] for line in defined.kubectl("get", "epx").splitlines()]
     assert shown[1] == ["cluster", "http://***@p.x:3128", "True"]
     heading, row = (line.split()[:-1] for line in defined.kubectl("get", "wini").splitlines())
-    assert heading == ["NAME", "ADDRESS", "REACHABLE", "PROXYAPPLIED", "TRUSTAPPLIED", "CONFIGURED", "NODE"]
+    assert heading == ["NAME", "ADDRESS", "REACHABLE", "PROXYAPPLIED", "TRUSTAPPLIED", "CONFIGURED", "NODE", "NODEREADY"]
     assert row == ["win-1", "win-1.example.com", "True", "True", "win-1"]
     assert "egressproxy.transom.dev/cluster" in defined.kubectl("get", "transom", "-o", "name")
     explained = " ".join(defined.kubectl("explain", "egressproxy.spec.readinessEndpoints").split())
