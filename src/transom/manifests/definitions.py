@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from transom.manifests.egress_proxy import EGRESS_PROXY
-from transom.manifests.kind import Kind, text
-from transom.manifests.schema import object_schema
+from transom.manifests.kind import OBSERVED_GENERATION, Kind, text
+from transom.manifests.schema import condition_schema, object_schema
 from transom.manifests.windows_instance import WINDOWS_INSTANCE
 
 GROUP: Final = "transom.dev"
@@ -17,6 +17,11 @@ def definitions() -> list[dict[str, Any]]:
     return [_definition(kind) for kind in KINDS]
 
 
+def _status(kind: Kind) -> dict[str, Any]:
+    """What every status has, around what this one has."""
+    return {"observedGeneration": OBSERVED_GENERATION, **kind.status, "conditions": condition_schema()}
+
+
 def _definition(kind: Kind) -> dict[str, Any]:
     root: dict[str, Any] = {
         "description": kind.description,
@@ -26,7 +31,7 @@ def _definition(kind: Kind) -> dict[str, Any]:
             "kind": text(f"{kind.kind}."),
             "metadata": {"type": "object"},
             "spec": object_schema(kind.spec, kind.rules, "spec"),
-            "status": {"description": "What Transom says of it.", "type": "object", "properties": kind.status},
+            "status": {"description": "What Transom says of it.", "type": "object", "properties": _status(kind)},
         },
     }
     if kind.spec_required:

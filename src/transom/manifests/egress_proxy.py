@@ -6,8 +6,8 @@ answer and into its audit log, and this value may hold a password.
 
 from typing import Any, Final
 
-from transom.manifests.kind import AGE, NAME, OBSERVED_GENERATION, Kind, column, condition_column, text
-from transom.manifests.schema import Rules, condition_schema
+from transom.manifests.kind import AGE, NAME, Kind, column, condition_column, text
+from transom.manifests.schema import Rules
 from transom.proxy.objects import EgressProxySpec
 
 _URL: Final = {"maxLength": 4096}
@@ -137,7 +137,6 @@ _CHECKS: Final = (
 )
 
 _STATUS: Final[dict[str, Any]] = {
-    "observedGeneration": OBSERVED_GENERATION,
     "httpProxy": text("The proxy for http URLs that holds; userinfo is shown as `***@`."),
     "httpsProxy": text("The proxy for https URLs that holds; userinfo is shown as `***@`."),
     "noProxy": text("The merged NO_PROXY of the cluster."),
@@ -150,7 +149,6 @@ _STATUS: Final[dict[str, Any]] = {
             "earliestExpiry": text("When the first of them expires.", format="date-time"),
         },
     },
-    "conditions": condition_schema(),
 }
 
 EGRESS_PROXY: Final = Kind(

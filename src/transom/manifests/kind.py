@@ -11,7 +11,7 @@ NAME: Final = {"minLength": 1, "maxLength": 253}
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """One custom resource: its names, the struct of its spec with rules by path, checks of the whole, and its status."""
+    """One custom resource: its names, the struct of its spec with rules by path, checks of the whole, and its own status."""
 
     kind: str
     plural: str

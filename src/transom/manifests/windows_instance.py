@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from transom.manifests.kind import AGE, NAME, OBSERVED_GENERATION, Kind, column, condition_column, text
-from transom.manifests.schema import Check, Rules, condition_schema
+from transom.manifests.kind import AGE, NAME, Kind, column, condition_column, text
+from transom.manifests.schema import Check, Rules
 from transom.windows.instance import WindowsInstanceSpec
 
 _RULES: Final = {
@@ -39,14 +39,12 @@ _RULES: Final = {
 }
 
 _STATUS: Final[dict[str, Any]] = {
-    "observedGeneration": OBSERVED_GENERATION,
     "nodeName": text("The Node that the host is."),
     "hostKeyFingerprint": text("Of the key that the host is known by, as SHA256:…. Clear it to accept another key."),
     "osVersion": text("The version of Windows."),
     "payloadVersion": text("The payload that was installed."),
     "stateHash": text("Of the state last applied; keyed, because credentials go into it."),
     "lastChecked": text("When the host was last looked at.", format="date-time"),
-    "conditions": condition_schema(),
 }
 
 WINDOWS_INSTANCE: Final = Kind(
