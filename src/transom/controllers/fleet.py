@@ -89,9 +89,9 @@ class FleetController:
                 self._add(held, after=_SETTINGS_FIRST if before is not None and after is not None else 0.0)
 
     def _config_map_changed(self, name: Name, before: OwnedConfigMap | None, after: OwnedConfigMap | None) -> None:
-        news = self._keeper.noticed(name, after)
         held = after or before
-        if news and held is not None and (identity := (held.metadata.labels or {}).get(ID_LABEL)):
+        identity = (held.metadata.labels or {}).get(ID_LABEL) if held is not None else None
+        if identity and self._keeper.noticed(name, identity, after):
             self.queue.add((name[0], identity))
 
     def _app_changed(self, _: Name, before: HeldApp | None, after: HeldApp | None) -> None:
@@ -156,7 +156,8 @@ class FleetController:
         # after a start the clusters are spread over the time between two readings
         interval = VERIFY if desired else VERIFY_NOTHING
         due = self._verify_at.setdefault(key, time + interval * (0.1 + 0.9 * random.random()))  # noqa: S311
-        verify = time >= due
+        # of a Cluster that is gone nothing may be left, also of what was written when it went
+        verify = time >= due or cluster is None
         kept = await self._keeper.keep(term.client, self._key, key, desired, verify=verify)
         conflicts = tuple(f"{one.kind} {one.namespace}/{one.name}" for one in kept if one.result == "foreign")
         for result in ("created", "applied", "deleted"):

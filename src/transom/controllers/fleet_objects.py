@@ -61,15 +61,16 @@ class Keeper:
         self._secrets.clear()
         self._written.clear()
 
-    def noticed(self, name: Name, after: OwnedConfigMap | None) -> bool:
-        """Take note of a change in the store; whether it is news."""
+    def noticed(self, name: Name, identity: str, after: OwnedConfigMap | None) -> bool:
+        """Take note of a change in the store, of an object of a cluster's; whether it is news."""
         before = self._written.get(name)
         if after is not None and before is not None and before[1] is not None:
             return before[1].metadata.resource_version != after.metadata.resource_version
         if after is None:
             self._written.pop(name, None)
             # somebody takes objects away: the Secrets may be gone, too
-            self._secrets = {held: state for held, state in self._secrets.items() if held[0] != name[0]}
+            for secret in secret_names(identity):
+                self._secrets.pop((name[0], secret), None)
             return before is None or before[1] is not None
         return True
 
@@ -85,17 +86,20 @@ class Keeper:
         self._learn(namespace, self._config_map((namespace, anchor)))
         done: list[Kept] = []
         last: FleetObject | None = None
+        states: dict[str, SecretState] = {}
         for wanted in desired:
             if (wanted.kind, wanted.name) == ("ConfigMap", anchor):
                 last = wanted
             elif wanted.kind == "Secret":
-                result = await self._keep_secret(client, key, identity, wanted, verify=verify)
+                result, state = await self._keep_secret(client, key, identity, wanted, verify=verify)
                 done.append(Kept(wanted.kind, namespace, wanted.name, result))
+                if state is not None:
+                    states[wanted.name] = state
             else:
                 result = await self._keep_config_map(client, identity, wanted.manifest())
                 done.append(Kept(wanted.kind, namespace, wanted.name, result))
         names = {(wanted.kind, wanted.name) for wanted in desired}
-        for name in (systemd_name(identity), windows_name(identity), values_name(identity)):
+        for name in secret_names(identity):
             known = (namespace, name) in self._secrets
             if (
                 ("Secret", name) not in names
@@ -108,7 +112,7 @@ class Keeper:
             if ("ConfigMap", name) not in names and await self._delete_config_map(client, identity, (namespace, name)):
                 done.append(Kept("ConfigMap", namespace, name, "deleted"))
         if last is not None:
-            manifest = last.manifest({SECRETS_ANNOTATION: self._noted(namespace, desired)})
+            manifest = last.manifest({SECRETS_ANNOTATION: msgspec.json.encode(states, order="sorted").decode()})
             done.append(Kept("ConfigMap", namespace, anchor, await self._keep_config_map(client, identity, manifest)))
         return done
 
@@ -124,25 +128,23 @@ class Keeper:
         for name, state in noted.items():
             self._secrets.setdefault((namespace, name), state)
 
-    def _noted(self, namespace: str, desired: Sequence[FleetObject]) -> str:
-        names = sorted(wanted.name for wanted in desired if wanted.kind == "Secret")
-        held = {name: self._secrets[namespace, name] for name in names if (namespace, name) in self._secrets}
-        return msgspec.json.encode(held).decode()
-
-    async def _keep_secret(self, client: Client, key: bytes, identity: str, wanted: FleetObject, *, verify: bool) -> Result:
+    async def _keep_secret(
+        self, client: Client, key: bytes, identity: str, wanted: FleetObject, *, verify: bool
+    ) -> tuple[Result, SecretState | None]:
         name: Name = (wanted.namespace, wanted.name)
         manifest = wanted.manifest()
         digest = keyed_hash(key, manifest)
         state = self._secrets.get(name)
         if state is not None and state.hash == digest and not verify:
-            return "unchanged"
+            return "unchanged", state
         made = None if verify else await _try_write(client, SECRETS, manifest, state.uid if state else None)
         if made is None:
             self._secrets.pop(name, None)
             made = await _read_and_write(client, SECRETS, identity, manifest)
-        if made.object is not None:
-            self._secrets[name] = SecretState(made.object.metadata.uid or "", digest)
-        return made.result
+        if made.object is None:
+            return made.result, None
+        self._secrets[name] = state = SecretState(made.object.metadata.uid or "", digest)
+        return made.result, state
 
     async def _delete_secret(self, client: Client, identity: str, name: Name) -> bool:
         found = await _get(client, SECRETS, name)
@@ -201,6 +203,11 @@ async def compare(client: Client, place: Name, desired: Sequence[FleetObject]) -
             result = result if _allowed(found, place[1]) else "foreign"
         done.append(Kept(wanted.kind, wanted.namespace, wanted.name, result))
     return done
+
+
+def secret_names(identity: str) -> tuple[str, ...]:
+    """All Secrets that a cluster of ours can have."""
+    return systemd_name(identity), windows_name(identity), values_name(identity)
 
 
 def keyed_hash(key: bytes, manifest: dict[str, Any]) -> str:
