@@ -91,15 +91,18 @@ def _named(config: Mapping[str, Any], listed: str, field: str, name: Any, source
 
 
 def _context(cluster: Mapping[str, Any], user: Mapping[str, Any], source: str) -> ssl.SSLContext:
-    context = ssl.create_default_context()
     if cluster.get("insecure-skip-tls-verify") is True:
         raise ConfigurationError(f"{source}: cluster.insecure-skip-tls-verify is not taken: put the CA into the kubeconfig")
+    if cluster.get("tls-server-name"):
+        raise ConfigurationError(
+            f"{source}: cluster.tls-server-name is not taken: the certificate has to name the server's host"
+        )
+    authority = cluster.get("certificate-authority-data")
     try:
-        if authority := cluster.get("certificate-authority-data"):
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # to load the system's CAs costs tens of milliseconds: only where they are needed
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if authority else ssl.create_default_context()
+        if authority:
             context.load_verify_locations(cadata=_decoded(authority).decode("ascii"))
-        if name := cluster.get("tls-server-name"):
-            raise ConfigurationError(f"{source}: cluster.tls-server-name {name} is not supported")
         if (certificate := user.get("client-certificate-data")) and (key := user.get("client-key-data")):
             _load_pair(context, _decoded(certificate), _decoded(key))
     except (ValueError, binascii.Error, ssl.SSLError, OSError) as error:
