@@ -12,7 +12,7 @@ import structlog
 
 from transom.controllers.cluster_facts import ClusterFacts
 from transom.controllers.controller import Outcome, Surroundings
-from transom.controllers.hosts import Target
+from transom.controllers.hosts import Target, restarts
 from transom.controllers.instances import HOST_NAME, JOINED
 from transom.controllers.kept import HeldInstance, HostNode
 from transom.controllers.node_progress import REASONS, NodeProgress
@@ -95,6 +95,13 @@ class NodesController(WindowsController):
                 "nothing says how hosts reach the API server: neither ConfigMap kube-public/cluster-info, nor OpenShift's "
                 "Infrastructure with the ConfigMap kube-root-ca.crt",
             )
+        egress = case.target.egress if case.target is not None else None
+        if egress is not None and (egress.http_proxy or egress.https_proxy) and not egress.api_server_known:
+            return not_connected(
+                "ApiServerUnknown",
+                "NO_PROXY lacks the API server's host, which is not known: set spec.networks.internalAPIHost of "
+                "EgressProxy/cluster",
+            )
         return None
 
     async def _payload(self, path: Any) -> PayloadDirectory:
@@ -131,7 +138,7 @@ class NodesController(WindowsController):
         progress = NodeProgress(write, term.recorder, regarding_of(case.held), settled=settled)
         telling = asyncio.ensure_future(progress.run())
         try:
-            worker = Worker(directory, known, target.egress)
+            worker = Worker(directory, known, target.egress, restarts(target))
             found = await hosts.configure(target.access, host_keys, made, worker, report=progress)
             if found.error is None and found.reboot and self._may_boot(found):
                 await self._boot(found, target, host_keys, made, term, case.held)
