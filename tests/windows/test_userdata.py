@@ -85,10 +85,23 @@ def test_nothing_of_a_proxy_without_one() -> None:
 
 
 def test_certificates_are_entered_as_the_ledger_reads_them() -> None:
-    rows = re.findall(r"@\('(\w+)', '(\w+)', '(.*?)', '(\S+)'\)", user_data(KEY, PROXIED).text)
+    rows = re.findall(r"@\{ Store = '(\w+)'; Sha1 = '(\w+)'; Note = '(.*?)'; Blob = '(\S+)' \}", user_data(KEY, PROXIED).text)
     assert [(store, sha1) for store, sha1, _, _ in rows] == [("ROOT", PROXIED.trust[0].sha1)]
     assert json.loads(rows[0][2]) == {"added": True, "subject": PROXIED.trust[0].subject}
     assert held_certificate(binary(base64.b64decode(rows[0][3]))) == PROXIED.trust[0].der
+
+
+def test_a_list_of_one_certificate_is_a_list() -> None:
+    """PowerShell unrolls a list in a list; what stands between the brackets are hash tables."""
+    (lists,) = [
+        node
+        for node in walk(parsed(powershell(user_data(KEY, PROXIED).text)))
+        if node.text and node.text.startswith(b"@(\n        @{") and node.type == "array_expression"
+    ]
+    assert [node.type for node in walk(lists) if node.type in ("hash_literal_expression", "array_expression")] == [
+        "array_expression",
+        "hash_literal_expression",
+    ]
 
 
 def test_certificates_that_do_not_fit_are_left_out() -> None:

@@ -11,14 +11,14 @@ if (-not (Test-Path -LiteralPath 'HKLM:\SOFTWARE\Transom')) {
 @CERTIFICATES@
     )
     foreach ($certificate in $certificates) {
-        $path = 'HKLM:\SOFTWARE\Microsoft\SystemCertificates\' + $certificate[0] + '\Certificates\' + $certificate[1]
+        $path = 'HKLM:\SOFTWARE\Microsoft\SystemCertificates\' + $certificate.Store + '\Certificates\' + $certificate.Sha1
         if (-not (Test-Path -LiteralPath $path)) {
-            $note = 'HKLM:\SOFTWARE\Transom\Certificates\' + $certificate[0]
+            $note = 'HKLM:\SOFTWARE\Transom\Certificates\' + $certificate.Store
             if (-not (Test-Path -LiteralPath $note)) { New-Item -Path $note -Force | Out-Null }
-            $line = $certificate[2]
-            New-ItemProperty -LiteralPath $note -Name $certificate[1] -PropertyType String -Value $line -Force | Out-Null
+            $line = $certificate.Note
+            New-ItemProperty -LiteralPath $note -Name $certificate.Sha1 -PropertyType String -Value $line -Force | Out-Null
             New-Item -Path $path -Force | Out-Null
-            $blob = [Convert]::FromBase64String($certificate[3])
+            $blob = [Convert]::FromBase64String($certificate.Blob)
             New-ItemProperty -LiteralPath $path -Name 'Blob' -PropertyType Binary -Value $blob -Force | Out-Null
         }
     }
@@ -76,6 +76,7 @@ if (@($lines -match ' @COMMENT@$').Count -eq 0) {
 }
 & "$env:SystemRoot\System32\icacls.exe" $keys '/inheritance:r' '/grant:r' '*S-1-5-32-544:F' '/grant:r' '*S-1-5-18:F' | Out-Null
 $config = "$env:ProgramData\ssh\sshd_config"
+for ($try = 1; $try -le 20 -and -not (Test-Path -LiteralPath $config); $try++) { Start-Sleep -Seconds 1 }
 $before = @(Get-Content -LiteralPath $config)
 $after = @('PasswordAuthentication no', 'PubkeyAuthentication yes')
 $after += @($before -notmatch '^\s*#?\s*(PasswordAuthentication|PubkeyAuthentication)\s')

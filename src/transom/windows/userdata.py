@@ -96,7 +96,9 @@ def _certificate(one: Certificate) -> str:
     store = certificates.ROOT if one.self_issued else certificates.CA
     blob = base64.b64encode(certificates.blob(one.der, one.sha1).data).decode()
     note = json.dumps({"added": True, "subject": one.subject}, separators=(",", ":"))
-    return f"        @({_quoted(store)}, {_quoted(one.sha1)}, {_quoted(note)}, {_quoted(blob)})"
+    # a list in a list would come out flat
+    values = {"Store": store, "Sha1": one.sha1, "Note": note, "Blob": blob}
+    return f"        @{{ {'; '.join(f'{name} = {_quoted(value)}' for name, value in values.items())} }}"
 
 
 def _quoted(text: str) -> str:
