@@ -3,6 +3,7 @@
 from typing import Final
 
 SCRIPT: Final = r"""$ErrorActionPreference = 'Stop'
+$ProgressPreference = 'SilentlyContinue'
 #[ the proxy and the CAs of the first boot, entered in the ledger before each is set
 if (-not (Test-Path -LiteralPath 'HKLM:\SOFTWARE\Transom')) {
     New-Item -Path 'HKLM:\SOFTWARE\Transom' -Force | Out-Null
