@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from lab.machine import Machine
 from tests.life.hosts import SERVICES, VIP, BareHost, OnWine, Simulated
@@ -32,6 +33,7 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.simulator import Simulator
 from transom.windows import ledger
+from transom.windows.fetch import Fetched
 from transom.windows.gathering import SERVICES as SERVICE_KEYS
 from transom.windows.installation import Place
 from transom.windows.registry import SetValue, sz
@@ -75,14 +77,14 @@ class Operator:
         self.host, self.path = host, path
         self.payload: PayloadDirectory = host.payload(path / "payload")
         self.facts = Facts(provided=PROVIDED)
-        self.egress = EGRESS
+        self.egress, self.fetch_anyway = EGRESS, False
         patience = Patience(stop=10, start=10)
         self.settings = Settings(Owner("transom", "test"), timeouts=Timeouts(progress=progress), patience=patience)
         self.reports: list[Progress] = []
 
     async def configure(self, **options: bool) -> Configured:
         keys = KnownHostsFile(self.path / "known_hosts")
-        worker = Worker(self.payload, self.facts, self.egress)
+        worker = Worker(self.payload, self.facts, self.egress, fetch_anyway=self.fetch_anyway)
         return await configuring.configure(self.host.access, keys, self.settings, worker, report=self.reports.append, **options)
 
     async def reached(self) -> Configured:
@@ -220,10 +222,10 @@ async def test_cut_anywhere_the_next_pass_converges(host: BareHost, tmp_path: Pa
         host.mark()
         await operator.configure()
         count = host.counted()[2]
-        for at in range(1, count + 1, 3):
+        for at in range(1, count + 1, 4):
             async with Simulator() as simulator:
                 other = Simulated(simulator, await simulator.add_host("WIN-B", services={}))
-                await _cut_and_converge(Operator(other, tmp_path / str(at)), at, "after" if at % 2 else "cut")
+                await _cut_and_converge(Operator(other, tmp_path / str(at)), at, "after" if at % 8 == 1 else "cut")
     else:
         # a pass takes seconds here: cut in the middle of the transfer, then where the change script runs
         await _cut_and_converge(operator, 60, "cut")
@@ -407,6 +409,16 @@ class TestFaults:
         name = "Windows-Worker-In-Rack-17"
         simulated.host.edit([SetValue(rf"{SERVICE_KEYS}\Tcpip\Parameters", "Hostname", sz(name))])
         assert (await Operator(simulated, tmp_path).reached()).node_name == name.lower()
+
+    async def test_the_host_fetches_after_a_change_and_where_it_is_asked(self, simulated: Simulated, tmp_path: Path) -> None:
+        simulated.host.fetch = lambda call: call.out("transom-fetched 204 200\r\n") or 0
+        operator = Operator(simulated, tmp_path)
+        operator.egress = msgspec.structs.replace(EGRESS, readiness_endpoints=("https://probe.x/",))
+        assert (await operator.configure()).fetched == (Fetched(0, 0, 204, 200),)
+        assert (await operator.configure()).fetched == ()
+        operator.fetch_anyway = True
+        again = await operator.configure()
+        assert (again.result, again.fetched) == ("unchanged", (Fetched(0, 0, 204, 200),))
 
     async def test_nothing_unknown_was_asked_of_the_host(self, simulated: Simulated, tmp_path: Path) -> None:
         operator = Operator(simulated, tmp_path)

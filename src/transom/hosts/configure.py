@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from transom.hosts.answers import merged
-from transom.hosts.change import carry_out
+from transom.hosts.change import carry_out, fetch
 from transom.hosts.connection import Access
 from transom.hosts.delivery import Delivery, Progress, Report
 from transom.hosts.directory import Directory, local, remote
@@ -23,6 +23,7 @@ from transom.hosts.transport import Transport, ssh
 from transom.proxy.settings import Egress
 from transom.windows import ledger, node, questions
 from transom.windows.environment import RegistryTypeError
+from transom.windows.fetch import configurations
 from transom.windows.gathering import LEDGER, SERVICES, Questions
 from transom.windows.plan import Plan, When, plan
 from transom.windows.state import CHANGED, HostState, stamp
@@ -42,6 +43,8 @@ class Worker(msgspec.Struct, frozen=True):
     egress: Egress = Egress()
     restarts: When = "now"
     """When services that run are restarted; what does not run yet is started at once."""
+    fetch_anyway: bool = False
+    """Whether the host tries the readiness endpoints also where nothing had to be changed."""
 
 
 class Configured(PassResult, frozen=True):
@@ -108,6 +111,7 @@ class _Configuration:
         self._salt = secrets.token_bytes(16)
         self._asked = _first(worker)
         self._facts = Facts()
+        self._fetches = configurations(worker.egress)
         self.result = Configured()
 
     async def run(self, transport: Transport, *, alone: bool) -> None:
@@ -131,6 +135,8 @@ class _Configuration:
                 self._note(reboot="Windows has to boot to complete its preparation")
                 return
             if not planned or self._dry_run:
+                if self._worker.fetch_anyway and not planned and self._fetches:
+                    self._note(fetched=await fetch(directory, self._fetches))
                 await leave(directory, state)
                 return
             state, more = await self._change(directory, wanted, planned, state)
@@ -205,10 +211,18 @@ class _Configuration:
             self._note(sent=self.result.sent + delivery.sent)
         self._report(Progress("prepare" if planned.prepare else "change"))
         done = await carry_out(
-            directory, planned, state, self._asked, patience=self._settings.patience, permit=self._settings.permit
+            directory,
+            planned,
+            state,
+            self._asked,
+            patience=self._settings.patience,
+            # what Windows is prepared for does not run yet
+            fetches=() if planned.prepare else self._fetches,
+            permit=self._settings.permit,
         )
         after = await self._probed(directory, _named(msgspec.structs.replace(done.after, outputs=state.outputs)))
-        self._note(after=after, restarted=(*self.result.restarted, *done.restarted), error=done.error)
+        restarted = (*self.result.restarted, *done.restarted)
+        self._note(after=after, restarted=restarted, error=done.error, fetched=done.fetched)
         if done.error is not None:
             return after, False
         if done.boot:
