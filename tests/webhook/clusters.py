@@ -152,7 +152,7 @@ def plain_pod(name: str, **metadata: Any) -> dict[str, Any]:
     return pod
 
 
-async def until(condition: Any, seconds: float = 30) -> None:
+async def until(condition: Any, seconds: float = 60) -> None:
     """Wait for something to become true; how long it took is never judged."""
     async with asyncio.timeout(seconds):
         while not (await found if asyncio.iscoroutine(found := condition()) else found):

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from transom.webhook.webhook import Options
 
 Address = tuple[str, int]
+_NOT_LOADED = ("rich", "h2")
+"""What structlog and httpx2 load where it is there, for coloured tracebacks and for HTTP/2, and a replica does not use: 5 MB of
+the 60 that it may take."""
 
 
 def webhook(
@@ -37,8 +40,8 @@ def webhook(
 
     Runs until SIGTERM or Ctrl-C; requests are taken for some seconds more then. Each option can be given in the environment.
     """
-    # structlog loads it where it is there, for tracebacks that no server prints: 3 MB of the 60 that a replica may take
-    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+    for name in _NOT_LOADED:
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
 
     from transom.kube.connection import connect
     from transom.kube.errors import ConfigurationError

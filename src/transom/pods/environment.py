@@ -77,7 +77,10 @@ class PodEgress(msgspec.Struct, frozen=True):
 
     def selects(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether `spec.pods.namespaceSelector` selects a namespace."""
-        return self.selector is None or self.selector.matches({NAME_LABEL: name, **labels})
+        selector = self.selector
+        if selector is None or not (selector.match_labels or selector.match_expressions):
+            return True
+        return selector.matches({NAME_LABEL: name, **labels})
 
     def secret_in(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether a namespace has to have the Secret."""

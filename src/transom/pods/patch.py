@@ -3,7 +3,7 @@
 The patch of a patched pod is empty, since a variable that is there already, in either case, stays as it is.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -101,7 +101,11 @@ class _Writer:
         self._node = decided.proxy is None and pod.metadata.annotation(decision.NODE_USE_ENV_PROXY) == "true"
         self.no_volume = _no_volume(pod, adding=not self._ephemeral) if decided.ca is None else None
         self._ca = decided.ca is None and self.no_volume is None
-        self._own = False
+        self._own = self._gave = False
+        self._entries = tuple(entry for pair in self._pairs for entry in self._of(pair))
+        self._proxied = tuple(entry["name"] for entry in self._entries)
+        # what a container may have of its own, so that the usual one, which has nothing, is done at once
+        self._known = {name for pair in self._pairs for name in (pair.name, pair.twin)}
         self.operations: list[Operation] = []
 
     def containers(self) -> Iterator[Given]:
@@ -118,15 +122,11 @@ class _Writer:
         """What the pod itself gets: the volume, and the annotation."""
         if self._ephemeral:
             return
-        proxied = {name for pair in self._pairs for name in (pair.name, pair.twin)}
-        added = mounted = False
-        for one in given:
-            added = added or any(name in proxied for name in one.added)
-            mounted = mounted or one.mounted
+        mounted = any(one.mounted for one in given)
         volumes = self._pod.spec.volumes
         if mounted and not any(volume.name == CONFIG_MAP for volume in volumes or ()):
             self._append("/spec/volumes", volumes, _VOLUME)
-        if added:
+        if self._gave:
             self._annotate()
 
     def _annotate(self) -> None:
@@ -141,28 +141,42 @@ class _Writer:
 
     def _container(self, container: Container, list_: List, path: str) -> Given:
         names = _names(container, windows=self._windows)
+        if self._known.isdisjoint(names):
+            self._gave = self._gave or bool(self._pairs)
+            if not self._node and not self._ca:
+                if self._entries:
+                    self._prepend(f"{path}/env", container.env, self._entries)
+                return Given(container.name, list_, self._proxied)
+            entries, kept, replaced = list(self._entries), list[str](), list[str]()
+        else:
+            entries, kept, replaced = self._beside_its_own(container, names)
+        if self._node and NODE_VARIABLE not in names:
+            entries.append({"name": NODE_VARIABLE, "value": "1"})
+        mounted = self._ca and self._trust(container, names, path, entries, kept)
+        for index in reversed(self._indexes(container, replaced) if replaced else []):
+            self.operations.append(Operation("remove", f"{path}/env/{index}"))
+        if entries:
+            self._prepend(f"{path}/env", container.env, entries)
+        return Given(container.name, list_, tuple(entry["name"] for entry in entries), tuple(kept), tuple(replaced), mounted)
+
+    def _beside_its_own(self, container: Container, names: Mapping[str, str]) -> tuple[list[Entry], list[str], list[str]]:
+        """What a container gets that has some of the variables; those that it keeps, and those that are replaced."""
         entries: list[Entry] = []
         kept: list[str] = []
         replaced: list[str] = []
         for pair in self._pairs:
             held = [held for held in (names.get(pair.name), names.get(pair.twin)) if held is not None]
-            if not held:
-                entries += (pair.upper,) if self._windows else (pair.upper, pair.lower)
-            elif self._override and not self._ours(container.env or [], pair):
-                replaced += held
-                entries += (pair.upper,) if self._windows else (pair.upper, pair.lower)
-            else:
+            if held and (not self._override or self._ours(container.env or [], pair)):
                 kept += held
                 self._own = True
-        if self._node and NODE_VARIABLE not in names:
-            entries.append({"name": NODE_VARIABLE, "value": "1"})
-        mounted = self._ca and self._trust(container, names, path, entries, kept)
-        indexes = self._indexes(container, replaced) if replaced else []
-        for index in reversed(indexes):
-            self.operations.append(Operation("remove", f"{path}/env/{index}"))
-        if entries:
-            self._prepend(f"{path}/env", container.env, entries)
-        return Given(container.name, list_, tuple(entry["name"] for entry in entries), tuple(kept), tuple(replaced), mounted)
+                continue
+            replaced += held
+            entries += self._of(pair)
+            self._gave = True
+        return entries, kept, replaced
+
+    def _of(self, pair: Pair) -> tuple[Entry, ...]:
+        return (pair.upper,) if self._windows else (pair.upper, pair.lower)
 
     def _trust(self, container: Container, names: Mapping[str, str], path: str, entries: list[Entry], kept: list[str]) -> bool:
         """The directory and the variables that point into it; whether the directory is there then, and ours."""
@@ -197,9 +211,9 @@ class _Writer:
             if any(_same(one.name, pair, windows=self._windows) for pair in pairs)
         ]
 
-    def _prepend(self, path: str, env: list[Variable] | None, entries: list[Entry]) -> None:
+    def _prepend(self, path: str, env: list[Variable] | None, entries: Sequence[Entry]) -> None:
         if env is None:
-            self.operations.append(Operation("add", path, entries))
+            self.operations.append(Operation("add", path, list(entries)))
         else:
             self.operations += [Operation("add", f"{path}/{index}", entry) for index, entry in enumerate(entries)]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from asyncio import sslproto
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -26,6 +27,8 @@ SILENCE_SECONDS: Final = 10.0
 _IDLE_SECONDS: Final = 180.0
 """Longer than the API server keeps a connection that it does not use: it should be the one to close it."""
 _BACKLOG: Final = 1024
+_TLS_BUFFER: Final = 32 << 10
+"""Bytes for each connection. asyncio takes 256 kB, and writes to all of them at once: a thousand silent ones were 256 MB."""
 _TOO_LATE: Final = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 Review = Callable[[bytes, str], bytes]
@@ -70,6 +73,7 @@ class AdmissionServer:
     async def serving(self, address: tuple[str, int], context: ssl.SSLContext) -> AsyncIterator[int]:
         """Listen until the end of the block; gives the port. Raises OSError where the address cannot be had."""
         loop = asyncio.get_running_loop()
+        sslproto.SSLProtocol.max_size = _TLS_BUFFER
         server = _Server(
             self._handle,
             request_factory=_request,

@@ -1,0 +1,261 @@
+"""What an admission review costs beside a bare handler: `python -m benchmarks.webhook [--namespaces 1000] [--seconds 10]`.
+
+Both servers are processes of their own behind TLS, asked in turns by an open loop: a request is sent when its time has come,
+whether the ones before it were answered or not, and its time counts from then. CPU and memory are each server's alone.
+"""
+
+import argparse
+import asyncio
+import base64
+import json
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+from aiohttp import web
+from lab.authority import Authority
+from lab.control_plane import ControlPlane
+
+from transom.manifests.admission import admission_roles
+from transom.manifests.definitions import definitions
+
+ROOT = Path(__file__).parent.parent
+OWN = "transom-system"
+RATE = 100
+ROUNDS = 4
+PORTS = {"bare": 19441, "transom": 19443}
+METRICS_PORT = 19444
+
+
+class BareRequest(msgspec.Struct):
+    uid: str
+    object: dict[str, Any]
+
+
+class BareReview(msgspec.Struct):
+    request: BareRequest
+
+
+async def bare(directory: str) -> None:
+    """aiohttp and msgspec: decode the review, answer it."""
+    decode, encode = msgspec.json.Decoder(BareReview).decode, msgspec.json.Encoder().encode
+
+    async def handle(request: web.Request) -> web.Response:
+        review = decode(await request.read())
+        response = {"uid": review.request.uid, "allowed": True}
+        answer = encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+        return web.Response(body=answer, content_type="application/json")
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(f"{directory}/server.crt", f"{directory}/server.key")
+    app = web.Application()
+    app.router.add_post("/pods", handle)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", PORTS["bare"], ssl_context=context).start()
+    await asyncio.Event().wait()
+
+
+def body() -> bytes:
+    """A review of a Deployment's pod with three containers: 5 kB."""
+    containers = [
+        {
+            "name": f"container-{number}",
+            "image": "registry.corp.example/team/service:1.2.3",
+            "env": [{"name": f"VARIABLE_{index}", "value": "x" * 24} for index in range(8)],
+            "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100m", "memory": "128Mi"}},
+            "volumeMounts": [{"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}],
+            "terminationMessagePath": "/dev/termination-log",
+            "imagePullPolicy": "IfNotPresent",
+        }
+        for number in range(3)
+    ]
+    metadata = {
+        "generateName": "web-5d4c7b9f6d-",
+        "namespace": "namespace-0007",
+        "labels": {f"example.com/label-{index}": "x" * 20 for index in range(6)},
+        "annotations": {f"example.com/annotation-{index}": "x" * 60 for index in range(6)},
+        "managedFields": [{"manager": "kube-controller-manager", "fieldsV1": {f"f:field-{n}": {"f:x": {}} for n in range(40)}}],
+    }
+    token = [{"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}]
+    spec = {"containers": containers, "volumes": [{"name": "token", "projected": {"sources": token, "defaultMode": 420}}]}
+    request = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "namespace": "namespace-0007",
+        "operation": "CREATE",
+        "userInfo": {"username": "system:serviceaccount:kube-system:replicaset-controller", "groups": ["system:authenticated"]},
+        "object": {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec},
+        "oldObject": None,
+        "dryRun": False,
+    }
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+def cpu(process: subprocess.Popen[bytes]) -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def rss(process: subprocess.Popen[bytes]) -> float:
+    return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+async def ask(port: int, authorities: str, seconds: float) -> list[float]:
+    """Seconds that each request took, sorted."""
+    content, took = body(), list[float]()
+    context = ssl.create_default_context(cadata=authorities)
+    connector = aiohttp.TCPConnector(ssl=context, limit=50)
+    async with aiohttp.ClientSession(connector=connector, trust_env=False) as session:
+
+        async def one(due: float) -> None:
+            async with session.post(f"https://127.0.0.1:{port}/pods", data=content) as response:
+                answered = await response.read()
+            took.append(time.perf_counter() - due)
+            assert response.status == 200, answered
+
+        began, tasks = time.perf_counter(), list[asyncio.Task[None]]()
+        for number in range(int(seconds * RATE)):
+            due = began + number / RATE
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            tasks.append(asyncio.create_task(one(due)))
+        await asyncio.gather(*tasks)
+    return sorted(took)
+
+
+def percentile(took: list[float], share: float) -> float:
+    """In milliseconds."""
+    return took[min(len(took) - 1, int(len(took) * share))] * 1000
+
+
+def prepare(plane: ControlPlane, namespaces: int) -> None:
+    def named(name: str) -> dict[str, Any]:
+        labels = {f"example.com/label-{index}": "x" * 20 for index in range(5)}
+        return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+    plane.apply([*definitions(), named(OWN), *admission_roles(OWN)])
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+    for number in range(namespaces):
+        plane.request("POST", "/api/v1/namespaces", named(f"namespace-{number:04}"))
+    meta = {"name": "egress-credentials", "namespace": OWN}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": {"username": "a", "password": "hunter2"}}
+    spec = {
+        "httpProxy": "http://proxy.corp.example:3128",
+        "httpsProxy": "http://proxy.corp.example:3128",
+        "noProxy": ".corp.example,10.0.0.0/8",
+        "credentialsSecret": {"name": "egress-credentials"},
+        "pods": {"namespaceSelector": {}},
+    }
+    data = {f"namespace-{number:04}": base64.b64encode(b"x" * 64).decode() for number in range(namespaces)}
+    ledger = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "transom-pods", "namespace": OWN}, "data": data}
+    plane.request("POST", f"/api/v1/namespaces/{OWN}/secrets", ledger)
+    base = {"apiVersion": "transom.dev/v1alpha1", "kind": "EgressProxy", "metadata": {"name": "cluster"}, "spec": spec}
+    plane.apply([secret, base])
+
+
+def started(plane: ControlPlane, log: Path) -> subprocess.Popen[bytes]:
+    kubeconfig = plane.user_kubeconfig("webhook", plane.service_account_token(OWN, "transom-webhook"))
+    flags = {
+        "kubeconfig": kubeconfig,
+        "url": f"https://127.0.0.1:{PORTS['transom']}",
+        "bind-address": f"127.0.0.1:{PORTS['transom']}",
+        "metrics-bind-address": f"127.0.0.1:{METRICS_PORT}",
+        "log-level": "debug",
+    }
+    command = [sys.executable, "-m", "transom", "webhook", *(f"--{name}={value}" for name, value in flags.items())]
+    return subprocess.Popen(command, cwd=ROOT, stderr=log.open("wb"))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(120):
+        while not condition():  # noqa: ASYNC110  # a file of another process
+            await asyncio.sleep(0.2)
+
+
+async def measure(namespaces: int, seconds: float) -> list[tuple[str, str, str]]:
+    with tempfile.TemporaryDirectory() as place, ControlPlane() as plane:
+        authority = Authority(Path(place))
+        authority.issue("server", "bare", addresses=("127.0.0.1",))
+        prepare(plane, namespaces)
+        log = plane.directory / "webhook.log"
+        bare_process = subprocess.Popen([sys.executable, "-m", "benchmarks.webhook", "--bare", place], cwd=ROOT)  # noqa: ASYNC220
+        processes = {"bare": bare_process, "transom": started(plane, log)}
+        try:
+            await until(lambda: '"registered"' in log.read_text())
+            held = json.loads(plane.kubectl("get", "secret", "-n", OWN, "transom-webhook", "-o", "json"))["data"]
+            trusted = {
+                "bare": authority.certificate_file.read_text(),
+                "transom": base64.b64decode(held["ca.crt"]).decode(),
+            }
+            idle = rss(processes["transom"])
+            spent, took = dict.fromkeys(PORTS, 0.0), {name: list[float]() for name in PORTS}
+            for name, port in PORTS.items():
+                await ask(port, trusted[name], 2)
+            for _ in range(ROUNDS):
+                for name, port in PORTS.items():
+                    before = cpu(processes[name])
+                    took[name] += await ask(port, trusted[name], seconds)
+                    spent[name] += cpu(processes[name]) - before
+            requests = ROUNDS * int(seconds * RATE)
+            memory = rss(processes["transom"])
+            relisted = await during_a_relist(plane, log, trusted["transom"], seconds)
+            memory = max(memory, rss(processes["transom"]))
+        finally:
+            for process in processes.values():
+                process.terminate()
+                process.wait(30)
+    ratio = spent["transom"] / spent["bare"]
+    each = {name: spent[name] / requests * 1e6 for name in PORTS}
+    ours, theirs = (percentile(sorted(took[name]), 0.99) for name in ("transom", "bare"))
+    again = percentile(relisted, 0.99)
+    return [
+        ("CPU of a request", f"{each['transom']:.0f} µs; bare {each['bare']:.0f} µs: {ratio:.2f} times", "1.25 times"),
+        ("p99 of a request", f"{ours:.1f} ms; bare {theirs:.1f} ms: {ours / theirs:.2f} times", "2 times"),
+        (f"p99 while {namespaces:,} namespaces are listed anew", f"{again:.1f} ms: {again / ours:.2f} times", "3 times"),
+        (f"RSS with {namespaces:,} namespaces, before and after the load", f"{idle:.1f} MB, {memory:.1f} MB", "60 MB"),
+        ("size of a review", f"{len(body()):,} bytes", ""),
+    ]
+
+
+async def during_a_relist(plane: ControlPlane, log: Path, trusted: str, seconds: float) -> list[float]:
+    """The API server is started anew, and what was watched is too old for it: everything is listed again."""
+
+    def lists() -> int:
+        return sum(1 for line in log.read_text().splitlines() if '"listed"' in line and '"Namespace"' in line)
+
+    before = lists()
+    asking = asyncio.create_task(ask(PORTS["transom"], trusted, max(seconds, 20)))
+    await asyncio.sleep(1)
+    await asyncio.to_thread(plane.kill, "kube-apiserver")
+    await asyncio.to_thread(plane.compact)
+    await asyncio.to_thread(plane.start_apiserver)
+    took = await asking
+    await until(lambda: lists() > before)
+    return took
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--namespaces", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--bare")
+    arguments = parser.parse_args()
+    if arguments.bare:
+        asyncio.run(bare(arguments.bare))
+        return
+    print("| what | measured | goal |\n|---|---|---|")
+    for row in asyncio.run(measure(arguments.namespaces, arguments.seconds)):
+        print(f"| {' | '.join(row)} |")
+
+
+if __name__ == "__main__":
+    main()
