@@ -43,7 +43,7 @@ def test_a_drop_in_that_is_wrong_is_noticed() -> None:
     assert systemd.environment("containerd.service", '[Service]\nEnvironment="A=%n"\n') == {"A": "containerd.service"}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1).map(lambda text: f"http://u:{text}@p.example")
 )
