@@ -80,9 +80,9 @@ def test_networks_of_a_cluster_that_are_none(spec: dict[str, Any], field: str, t
 
 
 def test_other_kinds_and_binary_secrets_are_nobodys_business(tmp_path: Path) -> None:
-    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "X_"}, "spec": 3}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "X:_"}, "rules": 3}
     store = secret("store", data={"keystore.jks": base64.b64encode(b"\xfe\xed\xfe\xed").decode()})
-    assert not examined(tmp_path, deployment, store).findings
+    assert not examined(tmp_path, role, store).findings
 
 
 def test_typed_lists(tmp_path: Path) -> None:
