@@ -138,7 +138,8 @@ class NodesController(WindowsController):
         progress = NodeProgress(write, term.recorder, regarding_of(case.held), settled=settled)
         telling = asyncio.ensure_future(progress.run())
         try:
-            worker = Worker(directory, known, target.egress, restarts(target))
+            again = case.held.reason("EgressWorks") != "Fetched"
+            worker = Worker(directory, known, target.egress, restarts(target), fetch_anyway=again)
             found = await hosts.configure(target.access, host_keys, made, worker, report=progress)
             if found.error is None and found.reboot and self._may_boot(found):
                 await self._boot(found, target, host_keys, made, term, case.held)
