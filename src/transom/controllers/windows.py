@@ -101,9 +101,10 @@ class WindowsController:
     # --- which object concerns which key
 
     def _instance_changed(self, name: Name, before: HeldInstance | None, after: HeldInstance | None) -> None:
+        # what was written is in the store now, or overtaken
+        self._written.pop(name, None)
         if after is None:
             self.queue.forget(name)
-            self._written.pop(name, None)
             if before is not None:
                 self._tell_same_place(before)
         elif before is None:
