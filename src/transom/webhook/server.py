@@ -115,7 +115,8 @@ class AdmissionServer:
         if (request.content_length or 0) >= MAX_BODY:
             return _too_large()
         try:
-            async with asyncio.timeout(BODY_SECONDS):
+            # most bodies have come with their headers
+            async with asyncio.timeout(None if request.content.is_eof() else BODY_SECONDS):
                 body = await request.read()
         except TimeoutError:
             return _status(408, "Timeout", f"the body did not come within {BODY_SECONDS:g} s")
