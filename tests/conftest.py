@@ -3,8 +3,13 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 _WITH_SERVERS = ("apply", "hosts", "simulator", "operator", "webhook")
+
+# a machine with other work to do must not fail a property
+settings.register_profile("transom", deadline=None)
+settings.load_profile("transom")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
