@@ -28,6 +28,7 @@ from transom.hosts.fleet import side_by_side
 from transom.hosts.known_hosts import NoHostKeys
 from transom.hosts.owner import Owner
 from transom.hosts.passes import PassResult, Settings
+from transom.hosts.template import BASE
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
@@ -95,7 +96,7 @@ async def bare_gather(access: Access, key: asyncssh.SSHKey) -> int:
     """The same script, and the same file fetched."""
     asked = questions.first(node.desired(egress("proxy")))
     async with bare_connection(access, key) as connection:
-        ended = await connection.run(rf"cmd.exe /d /c {script.BASE}\{script.gather(asked, OWNER).name}", check=True)
+        ended = await connection.run(rf"cmd.exe /d /c {BASE}\{script.gather(asked, OWNER).name}", check=True)
         directory = str(ended.stdout).split("transom-gather: ")[1].split()[0]
         async with connection.start_sftp_client() as sftp:
             async with sftp.open(remote(directory, "gathered"), "rb") as file:
