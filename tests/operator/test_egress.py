@@ -11,8 +11,8 @@ from tests.operator.bundles import ROOT_1, ROOT_2
 from tests.operator.clusters import PASSWORD, PROXY, WHOLE_EVENTS, Cluster, environment
 
 from lab import openshift
-from transom.controllers.egress import SYSTEM_CA_FILE
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
+from transom.proxy.injection import SYSTEM_CA_FILE
 from transom.proxy.trust import parse_bundle, pem
 from transom.simulator import Host
 

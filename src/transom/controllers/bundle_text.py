@@ -2,12 +2,9 @@
 
 import hashlib
 from pathlib import Path
-from typing import Final
 
-from transom.proxy.injection import trust_text
+from transom.proxy.injection import SYSTEM_CA_FILE, trust_text
 from transom.proxy.trust import Certificate
-
-SYSTEM_CA_FILE: Final = "/etc/ssl/certs/ca-certificates.crt"
 
 
 class BundleText:

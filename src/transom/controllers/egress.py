@@ -9,7 +9,7 @@ import structlog
 
 from transom.capi.identity import MANAGED_BY, TRANSOM
 from transom.controllers import egress_status
-from transom.controllers.bundle_text import SYSTEM_CA_FILE, BundleText
+from transom.controllers.bundle_text import BundleText
 from transom.controllers.controller import Outcome
 from transom.controllers.reports import Reports
 from transom.controllers.rivals import Rivals
@@ -24,7 +24,7 @@ from transom.kube.objects import BundleHolder, Whole
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES
 from transom.kube.store import Name, name_of
-from transom.proxy.injection import LABEL, OPENSHIFT_LABEL
+from transom.proxy.injection import LABEL, OPENSHIFT_LABEL, SYSTEM_CA_FILE
 from transom.proxy.layers import BASE
 from transom.proxy.settings import Egress
 from transom.readiness import Answer, failures, probe

@@ -55,7 +55,7 @@ CONTROLLERS: Final[Mapping[str, Maker]] = {
     "userdata": lambda on: UserDataController(on.watched, on.settings, openssh_msi=on.options.openssh_msi),
     "certificates": lambda on: CertificatesController(on.watched, on.members),
     "nodes": NodesController,
-    "pods": lambda on: PodsController(on.watched, on.settings, on.reports),
+    "pods": lambda on: PodsController(on.watched, on.settings, on.reports, system_ca_file=on.options.system_ca_file),
 }
 """The controllers by name. What each may do in a cluster is in `transom.manifests.roles`, by the same names."""
 DRAIN: Final = GRACE - 10.0

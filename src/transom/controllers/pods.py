@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from transom.controllers.bundle_text import SYSTEM_CA_FILE, BundleText
+from transom.controllers.bundle_text import BundleText
 from transom.controllers.controller import Outcome
 from transom.controllers.namespaces import NAMESPACES, Namespace
 from transom.controllers.reports import Reports
@@ -29,6 +29,7 @@ from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES, SECRETS, Reso
 from transom.kube.store import Name
 from transom.pods.decision import INJECT_CA
 from transom.pods.environment import BUNDLE_KEY, CONFIG_MAP, LEDGER, NOTED, SECRET, PodEgress, excluded, of, secret_data
+from transom.proxy.injection import SYSTEM_CA_FILE
 from transom.proxy.layers import BASE
 from transom.proxy.settings import Egress
 
