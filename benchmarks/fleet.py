@@ -33,7 +33,7 @@ ORGANIZATIONS = 20
 CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", True, Whole)
 SELECTOR = "app.kubernetes.io/managed-by=transom,giantswarm.io/cluster"
 AT_ONCE = 16
-CONTROLLERS = ("egress", "fleet")
+CONTROLLERS = ("egress", "clusters")
 
 
 def cluster(number: int) -> dict[str, Any]:

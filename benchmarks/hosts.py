@@ -20,7 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from transom.controllers.hosts import Target, one_pass
+from transom.controllers.windows.hosts import Target, one_pass
 from transom.hosts import script
 from transom.hosts.connection import Access
 from transom.hosts.directory import remote

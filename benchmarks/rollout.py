@@ -13,8 +13,8 @@ from pathlib import Path
 
 from benchmarks.hosts import AT_ONCE, OWNER, egress
 
-from transom.controllers.hosts import Target, passing
-from transom.controllers.rollout import roll_out
+from transom.controllers.windows.hosts import Target, passing
+from transom.controllers.windows.rollout import roll_out
 from transom.hosts.connection import Timeouts
 from transom.hosts.known_hosts import NoHostKeys
 from transom.hosts.passes import Settings

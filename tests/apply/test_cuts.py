@@ -9,8 +9,8 @@ from tests.apply.conftest import SERVICES
 from tests.apply.test_apply import OWN, seen
 from tests.apply.windows import SETTINGS, Desk, Simulated, difference
 
-from transom.controllers.hosts import Target, converging
-from transom.controllers.report import HostReport
+from transom.controllers.windows.hosts import Target, converging
+from transom.controllers.windows.report import HostReport
 from transom.hosts.known_hosts import NoHostKeys
 from transom.hosts.owner import Owner
 from transom.hosts.passes import Settings

@@ -8,7 +8,7 @@ from tests.apply.test_apply import OWN, PEM, ROOT, der, root_2, seen, sha1
 from tests.apply.test_cuts import target
 from tests.apply.windows import SETTINGS, Desk, Simulated, Windows, difference
 
-from transom.controllers.hosts import converging
+from transom.controllers.windows.hosts import converging
 from transom.hosts.known_hosts import NoHostKeys
 from transom.hosts.owner import Owner
 from transom.hosts.passes import Settings

@@ -8,8 +8,8 @@ import pytest
 from tests.apply.conftest import SERVICES
 from tests.apply.windows import SETTINGS, Desk, Simulated
 
-from transom.controllers.hosts import Target
-from transom.controllers.rollout import roll_out
+from transom.controllers.windows.hosts import Target
+from transom.controllers.windows.rollout import roll_out
 from transom.hosts.errors import HostError, RestartsFailed, Unreachable
 from transom.hosts.passes import PassResult
 from transom.proxy.finding import Place

@@ -12,7 +12,7 @@ from lab.control_plane import ControlPlane
 from tests.fleet import manifests
 from tests.operator.clusters import QUICK
 
-from transom.controllers.fleet_kinds import APPS
+from transom.controllers.fleet.kinds import APPS
 from transom.controllers.operator import Operator, Options
 from transom.kube.client import Client
 from transom.kube.errors import NotFound
@@ -132,7 +132,7 @@ class Management:
 
     async def settled(self, operator: Operator) -> None:
         """Wait until the fleet controller has had nothing to do for a moment."""
-        queue, quiet = operator.controllers["fleet"].queue, 0
+        queue, quiet = operator.controllers["clusters"].queue, 0
         async with asyncio.timeout(60):
             while quiet < 15:
                 await asyncio.sleep(0.1)
@@ -156,7 +156,7 @@ class Management:
     @contextlib.asynccontextmanager
     async def operator(self, **options: Any) -> AsyncIterator[Operator]:
         """An operator in this process; a fault of its own fails the test."""
-        options.setdefault("controllers", ("egress", "fleet"))
+        options.setdefault("controllers", ("egress", "clusters"))
         made = Options(namespace=self.namespace, reflector=QUICK, workers=8, **options)
         operator = Operator(self.client, made)
         stop = asyncio.Event()

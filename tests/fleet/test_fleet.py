@@ -142,7 +142,7 @@ async def test_a_field_of_ours_is_put_back_and_one_of_theirs_is_kept(management:
         assert (await management.data("ConfigMap", VALUES) or {})["extra"] == "kept"
         await management.merge("Secret", SYSTEMD, {"data": {"env": "aHVudGVyMg==", "extra": "a2VwdA=="}}, management.org)
         # Secrets are not followed: at the next reading it is seen
-        controller = operator.controllers["fleet"]
+        controller = operator.controllers["clusters"]
         controller._verify_at[management.org, "mycluster"] = 0.0  # type: ignore[attr-defined]
         controller.queue.add((management.org, "mycluster"))
         await management.until_data("Secret", SYSTEMD, "env", "HTTP_PROXY='")
@@ -355,4 +355,4 @@ async def test_clusters_that_go_while_they_are_written_to_leave_nothing(manageme
             await management.client.delete(CLUSTERS, f"c{number:02}", management.org)
         await management.settled(operator)
         await management.until_objects()
-        assert operator.controllers["fleet"].queue.working == 0
+        assert operator.controllers["clusters"].queue.working == 0

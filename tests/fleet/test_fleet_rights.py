@@ -13,7 +13,7 @@ from transom.kube.resources import EGRESS_PROXIES
 from transom.manifests.roles import roles
 
 pytestmark = pytest.mark.lab
-CONTROLLERS = ("egress", "fleet")
+CONTROLLERS = ("egress", "clusters")
 VALUES, SYSTEMD = "mycluster-cluster-values", "mycluster-systemd-proxy"
 
 
@@ -23,7 +23,7 @@ async def test_rights_suffice_and_no_verb_is_left_over(management: Management) -
     token = await asyncio.to_thread(plane.service_account_token, namespace, "transom")
     connection = connect(str(plane.user_kubeconfig(f"{namespace}-fleet", token)))
     user = f"system:serviceaccount:{namespace}:transom"
-    wanted = granted(list(roles(namespace, ("fleet",))), "ClusterRole") - granted(list(roles(namespace, ())), "ClusterRole")
+    wanted = granted(list(roles(namespace, ("clusters",))), "ClusterRole") - granted(list(roles(namespace, ())), "ClusterRole")
     labels = {"giantswarm.io/cluster": "mycluster", "transom.dev/inject": "true"}
     await management.put(
         {"kind": "App", "metadata": {"name": "app", "namespace": org, "labels": labels}, "spec": {"catalog": "x"}}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.fleet.manifests import base, cluster, credentials, egress_proxy, read
 
-from transom.controllers.fleet_status import ClusterReport, verdicts
+from transom.controllers.fleet.status import ClusterReport, verdicts
 
 A, B = ("org-giantswarm", "a"), ("org-giantswarm", "b")
 FOREIGN = ClusterReport(conflicts=("Secret org-giantswarm/a-systemd-proxy",))

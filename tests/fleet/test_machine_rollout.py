@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transom.controllers.machine_kinds import HeldControlPlane, HeldDeployment
-from transom.controllers.machine_rollout import PATIENCE, Decision, Group, Standing, counted, decide, next_look
-from transom.controllers.status import timestamp
+from transom.controllers.conditions import timestamp
+from transom.controllers.fleet.machine_kinds import HeldControlPlane, HeldDeployment
+from transom.controllers.fleet.machine_rollout import PATIENCE, Decision, Group, Standing, counted, decide, next_look
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 CHANGED = timestamp(START - timedelta(minutes=5))

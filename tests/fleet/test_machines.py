@@ -10,11 +10,11 @@ from tests.settings.bundles import certificate
 
 from transom.capi import windows_proxy
 from transom.capi.machine_files import CA_STEM, DROP_INS, ENV_FILE, READ_ENV, RESTART, TRUST
-from transom.controllers import machine_rollout
+from transom.controllers.fleet import machine_rollout
 from transom.kube.resources import EGRESS_PROXIES
 
 pytestmark = pytest.mark.lab
-CONTROLLERS = ("egress", "fleet", "machines")
+CONTROLLERS = ("egress", "clusters", "machines")
 SYSTEMD, WINDOWS = "mycluster-systemd-proxy", "mycluster-windows-proxy"
 
 
@@ -46,7 +46,7 @@ async def until_edited(management: Management, kind: str = "KubeadmConfigTemplat
 async def settled(operator: Any) -> None:
     """Nothing to do in either controller for a moment, which is longer than they put things off."""
     await operator.settings.begun.wait()
-    queues, quiet = [operator.controllers[name].queue for name in ("fleet", "machines")], 0
+    queues, quiet = [operator.controllers[name].queue for name in ("clusters", "machines")], 0
     async with asyncio.timeout(60):
         while quiet < 12:
             await asyncio.sleep(0.1)

@@ -2,8 +2,8 @@
 
 from tests.fleet.manifests import cluster, egress_proxy, read
 
-from transom.controllers.machine_rollout import Decision, Group, Standing
-from transom.controllers.machines_status import ClusterMachines, verdicts
+from transom.controllers.fleet.machine_rollout import Decision, Group, Standing
+from transom.controllers.fleet.machines_status import ClusterMachines, verdicts
 from transom.proxy.settings import Egress
 
 MANY = 1000

@@ -15,9 +15,9 @@ from tests.fleet.manifests import PASSWORD, PROXY, RFC_LINE, USER
 from tests.operator.clusters import admin
 from tests.settings.bundles import certificate
 
+from transom.controllers.fleet.propagated import CA, CREDENTIALS
+from transom.controllers.fleet.propagation import way_to
 from transom.controllers.operator import Operator, Options
-from transom.controllers.propagated import CA, CREDENTIALS
-from transom.controllers.propagation import way_to
 from transom.kube.client import Client
 from transom.kube.errors import ConfigurationError, NotFound
 from transom.kube.remote import connect_remote
@@ -27,7 +27,7 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 
 pytestmark = pytest.mark.lab
-CONTROLLERS = ("egress", "fleet", "propagation")
+CONTROLLERS = ("egress", "clusters", "propagation")
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from transom.manifests.roles import roles
 
 pytestmark = pytest.mark.lab
 OURS = ("machines", "propagation")
-CONTROLLERS = ("egress", "fleet", *OURS)
+CONTROLLERS = ("egress", "clusters", *OURS)
 
 
 async def test_rights_suffice_and_no_verb_is_left_over(management: Management) -> None:

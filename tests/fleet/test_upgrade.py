@@ -52,7 +52,7 @@ async def test_upgrade_in_place_is_followed(old_plane: ControlPlane) -> None:
         await apply(in_v1beta1(machines.machine("worker")))
         await asyncio.sleep(1.1)
         await management.settings(rollout="Automatic")
-        async with management.operator(controllers=("egress", "fleet", "machines")):
+        async with management.operator(controllers=("egress", "clusters", "machines")):
             await management.until(lambda: edited("workers"))
             await management.until(rolled)
             assert "HTTP_PROXY" in (await management.data("Secret", "mycluster-systemd-proxy") or {})["containerdProxy"]

@@ -65,11 +65,19 @@ def test_the_roles_follow_the_controllers() -> None:
             for verb in rule["verbs"]
         }
 
-    egress, windows, both = verbs("egress"), verbs("windows"), verbs("egress, windows")
+    egress, windows, both = verbs("egress"), verbs("hosts"), verbs("egress, hosts")
     assert egress | windows == both
     assert egress - windows == {("configmaps", "patch"), ("egressproxies/status", "patch")}
     assert windows - egress == {("windowsinstances/status", "patch"), ("secrets", "create")}
     assert not {verb for _, verb in both} & {"*", "delete", "deletecollection", "impersonate", "escalate", "bind"}
+
+
+def test_a_name_stands_for_all_that_belongs_together() -> None:
+    def rbac(names: str) -> list[dict[str, Any]]:
+        return objects("--part", "rbac", "--controllers", names)
+
+    assert rbac("windows") == rbac("hosts,instances,userdata,certificates,nodes")
+    assert rbac("egress,windows,fleet,pods") == objects("--part", "rbac")
 
 
 def test_everything_is_in_the_namespace_that_was_asked_for() -> None:
@@ -85,7 +93,7 @@ def test_everything_is_in_the_namespace_that_was_asked_for() -> None:
 def test_a_controller_that_does_not_exist(controllers: str) -> None:
     done = transom("--controllers", controllers)
     assert done.returncode == 2
-    assert "there are egress, windows" in done.stderr
+    assert "there are egress; windows (hosts, " in done.stderr
     assert done.stdout == ""
 
 

@@ -6,7 +6,7 @@ import pytest
 from lab.egress import Egress as Proxy
 from lab.machine import Machine
 
-from transom.controllers.hosts import Target, one_pass
+from transom.controllers.windows.hosts import Target, one_pass
 from transom.hosts.known_hosts import NoHostKeys
 from transom.hosts.owner import Owner
 from transom.hosts.passes import Settings

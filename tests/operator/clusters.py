@@ -12,7 +12,7 @@ import asyncssh
 from lab.control_plane import ControlPlane
 
 from transom.controllers.operator import Operator, Options
-from transom.controllers.windows import Pace
+from transom.controllers.windows.controller import Pace
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect

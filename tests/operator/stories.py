@@ -40,7 +40,7 @@ class Story:
         assert len(asked) < 10
 
     def idle(self) -> bool:
-        queue = self.operator.controllers["windows"].queue
+        queue = self.operator.controllers["hosts"].queue
         return not queue.working and not len(queue) and not queue.failures((self.cluster.namespace, "win-1"))
 
 
@@ -52,7 +52,7 @@ async def story(cluster: Cluster, **made: Any) -> AsyncIterator[Story]:
     plane = cluster.control_plane
     async with gate_to(plane.url, plane.directory) as gate:
         connection = connect(str(plane.user_kubeconfig("gated", plane.admin_token, server=gate.url)))
-        controllers = ("egress", "windows")
+        controllers = ("egress", "hosts")
         async with cluster.operator(Client(connection), **{"controllers": controllers, **made}) as operator:
             told = Story(cluster, host, operator, gate)
             await cluster.until("win-1", ProxyApplied="True/Applied")

@@ -89,7 +89,7 @@ async def test_a_secret_goes_in_the_middle_of_a_pass(cluster: Cluster) -> None:
     async with story(cluster) as told:
         told.host.faults.disk_delay = 0.02
         await told.edit()
-        await until(lambda: told.operator.controllers["windows"].queue.working)
+        await until(lambda: told.operator.controllers["hosts"].queue.working)
         await cluster.delete(SECRETS, "cloud-private-key")
         await cluster.until("win-1", Configured="False/KeyMissing")
         assert changes(told.host) == 2

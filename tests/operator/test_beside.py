@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from tests.operator.clusters import PROXY, Cluster, environment, until
 
-from transom.controllers.hosts import Target, converging
-from transom.controllers.report import HostReport
+from transom.controllers.windows.hosts import Target, converging
+from transom.controllers.windows.report import HostReport
 from transom.hosts.known_hosts import NoHostKeys
 from transom.hosts.owner import Owner
 from transom.hosts.passes import Settings

@@ -11,12 +11,12 @@ import pytest
 from tests.operator.clusters import Cluster
 from tests.windows.test_node_certificates import CLIENT_USAGES, SERVING_USAGES, pem
 
-from transom.controllers.bootstrap_tokens import Token
-from transom.controllers.certificates import CertificatesController
 from transom.controllers.kept import INSTANCES
-from transom.controllers.members import Members
 from transom.controllers.operator import Operator
 from transom.controllers.term import Term
+from transom.controllers.windows.bootstrap_tokens import Token
+from transom.controllers.windows.certificates import CertificatesController
+from transom.controllers.windows.members import Members
 from transom.hosts.owner import Owner
 from transom.kube.client import Client
 from transom.kube.connection import connect

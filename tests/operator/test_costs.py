@@ -17,12 +17,12 @@ async def test_a_change_is_two_requests_for_each_host(cluster: Cluster) -> None:
             await cluster.instance(f"win-{number}", host)
         for number in range(2, 6):
             await cluster.until(f"win-{number}", ProxyApplied="True/Applied")
-        await until(lambda: not told.operator.controllers["windows"].queue.working)
+        await until(lambda: not told.operator.controllers["hosts"].queue.working)
         await asyncio.sleep(0.3)
         begun = len(told.gate.requests)
         await told.edit()
         await until(lambda: all(f"HTTPS_PROXY={OTHER}" in environment(host, "kubelet") for host in hosts))
-        await until(lambda: not told.operator.controllers["windows"].queue.working)
+        await until(lambda: not told.operator.controllers["hosts"].queue.working)
         await asyncio.sleep(0.5)
         made = [one for one in told.gate.requests[begun:] if "/leases/" not in one and not one.startswith(("WATCH", "GET"))]
         instances = [one for one in told.gate.requests[begun:] if "/windowsinstances/" in one]
@@ -39,7 +39,7 @@ async def test_what_was_begun_is_finished_when_the_operator_is_told_to_stop(clus
     await cluster.instance("win-1", host)
     host.faults.disk_delay = 0.02
     async with cluster.operator() as operator:
-        await until(lambda: operator.controllers["windows"].queue.working == 1)
+        await until(lambda: operator.controllers["hosts"].queue.working == 1)
         await until(lambda: host.traffic.connections == 1)
         stopping = asyncio.create_task(cluster.instance("win-2", waiting))
     await stopping

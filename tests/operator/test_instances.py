@@ -170,7 +170,7 @@ async def test_a_change_reaches_only_whom_it_concerns(cluster: Cluster) -> None:
     async with cluster.operator() as operator:
         await cluster.until("win-1", TrustApplied="True/Applied", NodeReady="True/KubeletReady")
         await cluster.until("win-2", TrustApplied="True/Applied")
-        await until(lambda: operator.controllers["windows"].queue.working == 0)
+        await until(lambda: operator.controllers["hosts"].queue.working == 0)
         seen = [host.traffic.connections for host in (one, two)]
         for beat in range(20):
             await heartbeat(cluster, "win-1", beat)
@@ -182,7 +182,7 @@ async def test_a_change_reaches_only_whom_it_concerns(cluster: Cluster) -> None:
         )
         await cluster.put(SECRETS, "second", stringData={"private-key.pem": key + "\n"})
         await until(lambda: two.traffic.connections > seen[1])
-        queue = operator.controllers["windows"].queue
+        queue = operator.controllers["hosts"].queue
         await until(lambda: queue.working == 0 and not len(queue))
         assert [host.traffic.connections for host in (one, two)] == [seen[0], seen[1] + 1]
 

@@ -9,7 +9,7 @@ from tests.operator.clusters import Cluster
 from tests.operator.foreign import definition
 from tests.operator.limited import limited
 
-from transom.controllers.machines import MACHINES
+from transom.controllers.windows.machines import MACHINES
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, WINDOWS_INSTANCES, Resource
 

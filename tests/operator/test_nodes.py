@@ -98,7 +98,7 @@ SUBNET = {"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.0.0/24"}
 async def test_from_ssh_to_a_node(cluster: Cluster, payload: Path) -> None:
     """Files, services in order, proxy before the first start, what waits for the Node; then the Node's marks."""
     host = await bare(cluster, "win")
-    only = ("windows", "certificates", "nodes")
+    only = ("hosts", "certificates", "nodes")
     async with limited(cluster, *only) as client, cluster.operator(client, controllers=only, payload=payload, pace=QUICK):
         await cluster.instance("win-1", host, lifecycle="Node")
         await cluster.until("win-1", NodeReady="False/Registering", Configured="False/Waiting")

@@ -15,8 +15,8 @@ from tests.operator.test_certificates import ask, holder, until_approved
 from tests.operator.test_nodes import QUICK, bare, node_of
 from tests.windows.test_node_certificates import CLIENT_USAGES, pem
 
-from transom.controllers.bootstrap_tokens import Token
-from transom.controllers.cluster_facts import MIRROR_SETS
+from transom.controllers.windows.bootstrap_tokens import Token
+from transom.controllers.windows.cluster_facts import MIRROR_SETS
 from transom.kube.objects import Whole
 from transom.kube.resources import (
     CONFIG_MAPS,

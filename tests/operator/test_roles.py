@@ -49,7 +49,7 @@ def listed(objects: list[dict[str, Any]]) -> str:
 
 async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> None:
     control_plane, namespace = cluster.control_plane, cluster.namespace
-    objects = list(roles(namespace, ("egress", "windows")))
+    objects = list(roles(namespace, ("egress", "hosts")))
     clusters = [one for one in cluster_api.definitions() if one["spec"]["names"]["kind"] == "Cluster"]
     kinds = [*openshift.definitions(), *clusters]
     await asyncio.to_thread(control_plane.apply, objects)
@@ -87,7 +87,7 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> N
             for role, (place, uses_of) in wanted.items()
         }
 
-    async with Program(cluster, kubeconfig=kubeconfig, controllers="egress,windows") as program:
+    async with Program(cluster, kubeconfig=kubeconfig, controllers="egress,hosts") as program:
         await cluster.until("win-1", seconds=40, ProxyApplied="True/Applied", TrustApplied="True/Applied")
         # a thing that happens again is told by another count of the same event
         for _ in range(2):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.operator.clusters import PROXY, Cluster
 
-from transom.controllers import rollouts
+from transom.controllers.windows import rollouts
 from transom.kube.resources import EGRESS_PROXIES, NODES, WINDOWS_INSTANCES
 from transom.simulator.processes import Invocation
 

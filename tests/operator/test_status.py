@@ -6,8 +6,8 @@ import pytest
 from cryptography import x509
 from tests.operator.bundles import ROOT_1, SHA1_1
 
-from transom.controllers import status
-from transom.controllers.status import Verdict
+from transom.controllers.conditions import Verdict
+from transom.controllers.windows import status
 from transom.hosts.errors import HostError, ImportFailed, KeyUnusable, RestartsFailed, Unreachable
 from transom.hosts.passes import PassResult
 from transom.proxy.objects import WindowsSettings

@@ -82,7 +82,7 @@ async def test_installed_by_its_manifests(installed: Installation, machine: Mach
 async def settled(program: Program) -> None:
     """Wait until nobody works on a host."""
     async with asyncio.timeout(30):
-        while 'transom_queue_working{controller="windows"} 0.0' not in (await program.get("/metrics"))[1]:
+        while 'transom_queue_working{controller="hosts"} 0.0' not in (await program.get("/metrics"))[1]:
             await asyncio.sleep(0.1)
 
 

@@ -1,8 +1,8 @@
 """Whose turn it is, without hosts: what the operator asks `Rollouts`, and whom that asks for."""
 
-from transom.controllers.hosts import Target
 from transom.controllers.reports import Reports
-from transom.controllers.rollouts import Rollouts
+from transom.controllers.windows.hosts import Target
+from transom.controllers.windows.rollouts import Rollouts
 from transom.hosts.errors import RestartsFailed, Unreachable
 from transom.hosts.passes import PassResult
 from transom.kube.store import Name

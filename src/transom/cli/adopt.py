@@ -10,7 +10,7 @@ from transom.cli.findings import NAMESPACE, Context, Namespace
 from transom.cli.output import ExitCode, Format, fail, print_data
 
 if TYPE_CHECKING:
-    from transom.controllers.adoption import Candidate
+    from transom.controllers.fleet.adoption import Candidate
 
 
 class Peer(enum.StrEnum):
@@ -53,7 +53,7 @@ def _found(namespace: str, context: str | None, *, yes: bool, drop_values: bool)
     from datetime import UTC, datetime
 
     from transom.cli.findings import print_findings
-    from transom.controllers.adoption import candidates
+    from transom.controllers.fleet.adoption import candidates
     from transom.kube.client import Client
     from transom.kube.connection import connect
     from transom.kube.errors import ApiError, ConfigurationError

@@ -9,7 +9,7 @@ from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, 
 from transom.cli.output import ExitCode, Format, print_data
 
 if TYPE_CHECKING:
-    from transom.controllers.report import Report
+    from transom.controllers.windows.report import Report
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="How to write the report.")]
 OnlyObjects = Annotated[
@@ -89,7 +89,7 @@ def _run(
     import asyncio
 
     from transom.cli.rollout import carry_out, compare
-    from transom.controllers.hosts import Target
+    from transom.controllers.windows.hosts import Target
     from transom.proxy.settings import Egress
     from transom.windows.instance import private_key
 

@@ -94,8 +94,8 @@ class _Story:
         from datetime import UTC
 
         from transom.cli.tables import print_report
-        from transom.controllers.hosts import Target, converging
-        from transom.controllers.report import Report
+        from transom.controllers.windows.hosts import Target, converging
+        from transom.controllers.windows.report import Report
         from transom.hosts.known_hosts import NoHostKeys
         from transom.hosts.owner import Owner
         from transom.hosts.passes import Settings

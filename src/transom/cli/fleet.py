@@ -89,7 +89,7 @@ def write_objects(paths: Sequence[str] | None, namespace: str, context: str | No
     import asyncio
 
     from transom.cli.findings import counted, print_findings
-    from transom.controllers.fleet_bootstrap import ObjectsReport, with_clusters_of, write
+    from transom.controllers.fleet.bootstrap import ObjectsReport, with_clusters_of, write
     from transom.kube.client import Client
     from transom.kube.connection import connect
     from transom.kube.errors import ApiError, ConfigurationError

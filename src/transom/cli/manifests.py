@@ -26,7 +26,11 @@ def manifests(
     ] = None,
     controllers: Annotated[
         str | None,
-        typer.Option(metavar="NAME,…", help="Controllers that run: the roles follow them. [default: all]", show_default=False),
+        typer.Option(
+            metavar="NAME,…",
+            help="Which run, and so need rights: egress, windows, fleet, pods. [default: all]",
+            show_default=False,
+        ),
     ] = None,
     openshift: Annotated[bool, typer.Option("--openshift", help="Also the roles in OpenShift's own namespaces.")] = False,
     namespace: Annotated[str, typer.Option(envvar="TRANSOM_NAMESPACE", help="Transom's own namespace.")] = NAMESPACE,
@@ -36,7 +40,7 @@ def manifests(
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.YAML,
 ) -> None:
     """Print what has to be in a cluster for Transom to run there: `transom manifests | kubectl apply -f -`."""
-    objects = _objects(frozenset(part or Part), _chosen(controllers), namespace, image, openshift=openshift)
+    objects = _objects(frozenset(part or Part), controllers, namespace, image, openshift=openshift)
     if output is Format.JSON:
         print_data({"apiVersion": "v1", "kind": "List", "items": objects}, output)
     else:
@@ -46,11 +50,14 @@ def manifests(
 
 
 def _objects(
-    parts: frozenset[Part], controllers: tuple[str, ...], namespace: str, image: str | None, *, openshift: bool
+    parts: frozenset[Part], controllers: str | None, namespace: str, image: str | None, *, openshift: bool
 ) -> list[dict[str, Any]]:
-    from transom.manifests import admission, workloads
-    from transom.manifests.roles import roles
+    from transom.manifests import admission, roles, workloads
 
+    try:
+        chosen = roles.controllers(controllers)
+    except ValueError as error:
+        fail(f"--controllers: {error}")
     objects: list[dict[str, Any]] = []
     if parts & {Part.RBAC, Part.OPERATOR, Part.WEBHOOK}:
         objects.append(workloads.namespace(namespace))
@@ -59,7 +66,7 @@ def _objects(
 
         objects += definitions()
     if Part.RBAC in parts:
-        objects += roles(namespace, controllers, openshift=openshift)
+        objects += roles.roles(namespace, chosen, openshift=openshift)
     if parts & {Part.RBAC, Part.WEBHOOK}:
         objects += admission.admission_roles(namespace)
     if Part.OPERATOR in parts:
@@ -67,18 +74,6 @@ def _objects(
     if Part.WEBHOOK in parts:
         objects += admission.admission(namespace, image or _default_image())
     return objects
-
-
-def _chosen(controllers: str | None) -> tuple[str, ...]:
-    from transom.manifests.roles import CONTROLLERS
-
-    if controllers is None:
-        return CONTROLLERS
-    chosen = tuple(dict.fromkeys(name.strip() for name in controllers.split(",") if name.strip()))
-    unknown = [name for name in chosen if name not in CONTROLLERS]
-    if unknown or not chosen:
-        fail(f"--controllers: there is no {', '.join(unknown) or 'controller to run'}; there are {', '.join(CONTROLLERS)}")
-    return chosen
 
 
 def _default_image() -> str:

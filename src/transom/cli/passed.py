@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.controllers.hosts import Target
-from transom.controllers.rollout import change_of, verdict
+from transom.controllers.windows.hosts import Target
+from transom.controllers.windows.rollout import change_of, verdict
 from transom.hosts.passes import PassResult
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from transom.controllers.report import HostReport
+from transom.controllers.windows.report import HostReport
 
 
 class Progress:

@@ -8,8 +8,8 @@ from transom.cli.findings import NAMESPACE, Files, Namespace, examine_or_fail
 from transom.cli.output import ExitCode, Format, print_data
 
 if TYPE_CHECKING:
-    from transom.controllers.hosts import Target
-    from transom.controllers.report import Report
+    from transom.controllers.windows.hosts import Target
+    from transom.controllers.windows.report import Report
 
 
 def rollback(filename: Files, output: Output = Format.TEXT, namespace: Namespace = NAMESPACE, workers: Workers = 32) -> None:
@@ -21,7 +21,7 @@ def rollback(filename: Files, output: Output = Format.TEXT, namespace: Namespace
     """
     import asyncio
 
-    from transom.controllers.hosts import Target
+    from transom.controllers.windows.hosts import Target
     from transom.proxy.settings import Egress
     from transom.windows.instance import private_key
 
@@ -51,9 +51,9 @@ async def _roll_back(targets: "list[Target]", workers: int) -> "Report":
     from transom.cli.passed import PassedSettings
     from transom.cli.progress import Progress
     from transom.cli.state import directory, host_keys, settings
-    from transom.controllers.hosts import passing, report_of
-    from transom.controllers.report import Report
-    from transom.controllers.rollout import roll_out
+    from transom.controllers.windows.hosts import passing, report_of
+    from transom.controllers.windows.report import Report
+    from transom.controllers.windows.rollout import roll_out
     from transom.hosts.passes import PassResult
 
     passed = PassedSettings(directory())

@@ -8,10 +8,10 @@ import msgspec
 from transom.cli.passed import PassedSettings
 from transom.cli.progress import Progress
 from transom.cli.state import directory, host_keys, settings
-from transom.controllers.egress_status import readiness
-from transom.controllers.hosts import Target, Work, converging, passing
-from transom.controllers.report import HostReport, Report
-from transom.controllers.rollout import change_of, roll_out
+from transom.controllers.egress.status import readiness
+from transom.controllers.windows.hosts import Target, Work, converging, passing
+from transom.controllers.windows.report import HostReport, Report
+from transom.controllers.windows.rollout import change_of, roll_out
 from transom.hosts.fleet import side_by_side
 from transom.hosts.passes import PassResult
 from transom.readiness import failures, probe

@@ -36,7 +36,8 @@ def run(
         bool, option("--leader-elect/--no-leader-elect", "Work only while holding the lease `transom`.")
     ] = True,
     controllers: Annotated[
-        str | None, option("--controllers", "Which controllers run, with commas. [default: all]", show_default=False)
+        str | None,
+        option("--controllers", "Which run, with commas: egress, windows, fleet, pods. [default: all]", show_default=False),
     ] = None,
     payload: Annotated[
         str | None,
@@ -72,18 +73,19 @@ def run(
 
     Runs until SIGTERM or Ctrl-C; hosts that are being worked on are finished then. Each option can be given in the environment.
     """
-    from transom.controllers.operator import CONTROLLERS
     from transom.controllers.options import Options, Pace
     from transom.kube.connection import connect
     from transom.kube.errors import ConfigurationError
+    from transom.manifests import roles
     from transom.operations import logs
     from transom.operations.server import AddressInvalid, parse_address
     from transom.proxy.injection import SYSTEM_CA_FILE
     from transom.windows.userdata import OPENSSH_MSI
 
-    named = tuple(CONTROLLERS) if controllers is None else tuple(filter(None, map(str.strip, controllers.split(","))))
-    if unknown := [name for name in named if name not in CONTROLLERS]:
-        fail(f"--controllers: there is no controller {unknown[0]!r}; there are {', '.join(CONTROLLERS)}")
+    try:
+        named = roles.controllers(controllers)
+    except ValueError as error:
+        fail(f"--controllers: {error}")
     if log_format not in ("json", "console"):
         fail(f"--log-format: {log_format!r} is neither json nor console")
     if log_level not in logs.LEVELS:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from transom.controllers.report import HostReport, Report
+from transom.controllers.windows.report import HostReport, Report
 
 _STYLE = {"unchanged": "green", "changed": "yellow", "failed": "red"}
 

@@ -18,7 +18,7 @@ from transom.kube.queue import KeyQueue
 from transom.kube.store import Name
 
 if TYPE_CHECKING:
-    from transom.controllers.members import Members
+    from transom.controllers.windows.members import Members
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class Surroundings:
     def members(self) -> "Members":
         """The hosts that Transom joins; several controllers know them."""
         # its modules need the names above
-        from transom.controllers.members import Members
+        from transom.controllers.windows.members import Members
 
         return Members(self.watched, self.now)
 

@@ -14,22 +14,22 @@ from typing import Final
 import msgspec
 import structlog
 
-from transom.controllers.certificates import CertificatesController
-from transom.controllers.cluster_machines import ClusterMachinesController
 from transom.controllers.controller import Controller, Maker, Surroundings
-from transom.controllers.egress import EgressController
-from transom.controllers.fleet import FleetController
-from transom.controllers.instances import InstancesController
-from transom.controllers.nodes import NodesController
+from transom.controllers.egress.controller import EgressController
+from transom.controllers.fleet.controller import FleetController
+from transom.controllers.fleet.machines import ClusterMachinesController
+from transom.controllers.fleet.propagation import PropagationController
 from transom.controllers.options import Options
 from transom.controllers.pods import PodsController
-from transom.controllers.propagation import PropagationController
 from transom.controllers.reports import Reports
 from transom.controllers.settings import CurrentSettings
 from transom.controllers.term import Term
-from transom.controllers.user_data import UserDataController
 from transom.controllers.watched import Watched
-from transom.controllers.windows import WindowsController
+from transom.controllers.windows.certificates import CertificatesController
+from transom.controllers.windows.controller import WindowsController
+from transom.controllers.windows.instances import InstancesController
+from transom.controllers.windows.nodes import NodesController
+from transom.controllers.windows.user_data import UserDataController
 from transom.controllers.workers import work
 from transom.hosts.owner import Owner
 from transom.hosts.passes import PassResult
@@ -45,10 +45,10 @@ CONTROLLERS: Final[Mapping[str, Maker]] = {
     "egress": lambda on: EgressController(
         on.watched, on.settings, system_ca_file=on.options.system_ca_file, reports=on.reports, now=on.now
     ),
-    "windows": lambda on: WindowsController(
+    "hosts": lambda on: WindowsController(
         on.watched, on.settings, pace=on.options.pace, observe=on.observe, reports=on.reports, now=on.now
     ),
-    "fleet": FleetController,
+    "clusters": FleetController,
     "machines": ClusterMachinesController,
     "propagation": PropagationController,
     "instances": lambda on: InstancesController(on.watched),

@@ -13,12 +13,12 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from transom.controllers.bundle_text import BundleText
+from transom.controllers.conditions import Verdict
 from transom.controllers.controller import Outcome
+from transom.controllers.egress.bundle_text import BundleText
 from transom.controllers.namespaces import NAMESPACES, Namespace
 from transom.controllers.reports import Reports
 from transom.controllers.settings import Cluster, CurrentSettings
-from transom.controllers.status import Verdict
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched
 from transom.kube.errors import Conflict, NotFound, StatusError

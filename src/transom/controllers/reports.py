@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from transom.controllers.status import Verdicts
+from transom.controllers.conditions import Verdicts
 
 Listener = Callable[[str], None]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from transom.controllers.gate import Gate
+from transom.controllers.egress.gate import Gate
 from transom.controllers.watched_settings import WatchedSettings
 from transom.kube.errors import ApiError
 from transom.proxy.objects import Networks

@@ -56,7 +56,7 @@ _GRANTS: Final[Mapping[str, Grants]] = {
         own=(TELL,),
         default=(TELL,),
     ),
-    "windows": Grants(
+    "hosts": Grants(
         own=(
             rule("transom.dev", ["windowsinstances/status"], ["patch"]),
             # the key of the hashes in a status
@@ -64,7 +64,7 @@ _GRANTS: Final[Mapping[str, Grants]] = {
             TELL,
         )
     ),
-    "fleet": Grants(
+    "clusters": Grants(
         everywhere=(
             rule("", ["secrets"], ["get", "create", "patch", "delete"]),
             rule("", ["configmaps"], ["get", "create", "patch", "delete"]),
@@ -149,11 +149,31 @@ _GRANTS: Final[Mapping[str, Grants]] = {
         default=(TELL,),
     ),
 }
-CONTROLLERS: Final = tuple(_GRANTS)
+CONTROLLERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "egress": ("egress",),
+    "windows": ("hosts", "instances", "userdata", "certificates", "nodes"),
+    "fleet": ("clusters", "machines", "propagation"),
+    "pods": ("pods",),
+}
+"""The names that `--controllers` takes, each with the controllers that it stands for; one of these can be named, too."""
+
+
+def controllers(text: str | None) -> tuple[str, ...]:
+    """The controllers that a text of names with commas stands for, each once; all of them for None.
+
+    Raises:
+        ValueError: a name that nothing has, or none at all.
+    """
+    named = list(CONTROLLERS) if text is None else [name for part in text.split(",") if (name := part.strip())]
+    unknown = [name for name in named if name not in CONTROLLERS and name not in _GRANTS]
+    if unknown or not named:
+        parts = "; ".join(f"{name} ({', '.join(of)})" if len(of) > 1 else name for name, of in CONTROLLERS.items())
+        raise ValueError(f"there is no controller {unknown[0]!r}; there are {parts}" if unknown else f"there are {parts}")
+    return tuple(dict.fromkeys(one for name in named for one in CONTROLLERS.get(name, (name,))))
 
 
 def roles(namespace: str, controllers: Iterable[str], *, openshift: bool = False) -> Iterator[dict[str, Any]]:
-    """ServiceAccount, roles and bindings of `transom run` in a namespace."""
+    """ServiceAccount, roles and bindings of `transom run` in a namespace, for some of its controllers."""
     chosen = tuple(controllers)
     grants = [_GRANTS[name] for name in chosen]
     yield {

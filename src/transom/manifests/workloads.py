@@ -1,6 +1,5 @@
 """What runs: the Deployment of `transom run`, its Service for metrics, and its PodDisruptionBudget."""
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from transom.manifests.roles import LABELS, NAME
@@ -17,7 +16,7 @@ def namespace(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {**LABELS, **levels}}}
 
 
-def operator(place: str, image: str, controllers: Iterable[str]) -> list[dict[str, Any]]:
+def operator(place: str, image: str, controllers: str | None) -> list[dict[str, Any]]:
     """Deployment, Service and PodDisruptionBudget. Two replicas: one works, the other takes over within the lease."""
     metadata = {"name": NAME, "namespace": place, "labels": _COMPONENT}
     selector = {"matchLabels": _COMPONENT}
@@ -53,8 +52,9 @@ def operator(place: str, image: str, controllers: Iterable[str]) -> list[dict[st
     ]
 
 
-def _arguments(place: str, controllers: Iterable[str]) -> list[str]:
-    return ["run", f"--namespace={place}", f"--controllers={','.join(controllers)}", f"--bind-address=0.0.0.0:{PORT}"]
+def _arguments(place: str, controllers: str | None) -> list[str]:
+    chosen = [f"--controllers={controllers}"] if controllers else []
+    return ["run", f"--namespace={place}", *chosen, f"--bind-address=0.0.0.0:{PORT}"]
 
 
 def pod(

@@ -9,18 +9,18 @@ from typing import Any, ClassVar, Final
 import asyncssh
 import structlog
 
-from transom.controllers import status
+from transom.controllers.conditions import Verdict, Verdicts, timestamp
 from transom.controllers.controller import Outcome
 from transom.controllers.hash_key import HashKey
-from transom.controllers.hosts import Target, one_pass
 from transom.controllers.kept import ADOPT, INSTANCES, MANAGED_BY_WMCO, HeldInstance, HostNode
 from transom.controllers.options import Pace
 from transom.controllers.reports import Reports
-from transom.controllers.rollouts import Rollouts, heard_of
 from transom.controllers.settings import Cluster, CurrentSettings
-from transom.controllers.status import Verdict, Verdicts
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched, cluster_index, place_of, read_instance
+from transom.controllers.windows import status
+from transom.controllers.windows.hosts import Target, one_pass
+from transom.controllers.windows.rollouts import Rollouts, heard_of
 from transom.hosts.errors import HostError
 from transom.hosts.known_hosts import Fingerprint, HostKeys, KnownKey
 from transom.hosts.passes import PassResult, Settings
@@ -194,7 +194,7 @@ class WindowsController:
             "hostKeyFingerprint": host_keys.recorded,
             "osVersion": state.os_version if state else None,
             "stateHash": await self._state_hash(state, term),
-            "lastChecked": status.timestamp(self._now()) if found.before is not None else None,
+            "lastChecked": timestamp(self._now()) if found.before is not None else None,
         }
         outcome = await self._conclude(case, node, found, verdicts, fields, term)
         self._tell(case, target, found, verdicts, term)

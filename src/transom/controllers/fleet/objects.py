@@ -14,7 +14,7 @@ import msgspec
 from transom.capi.identity import SECRETS_ANNOTATION, ca_name, systemd_name, values_name
 from transom.capi.objects import FleetObject
 from transom.capi.windows_proxy import secret_name as windows_name
-from transom.controllers.fleet_kinds import CONFIG_MAPS, SECRETS, HeldSecret, OwnedConfigMap, handed_over, ours
+from transom.controllers.fleet.kinds import CONFIG_MAPS, SECRETS, HeldSecret, OwnedConfigMap, handed_over, ours
 from transom.kube.client import Client
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.resources import Resource

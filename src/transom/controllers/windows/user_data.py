@@ -6,10 +6,10 @@ from typing import Final
 import structlog
 
 from transom.controllers.controller import Outcome
-from transom.controllers.machines import MACHINES, machines
 from transom.controllers.settings import Cluster, CurrentSettings
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched
+from transom.controllers.windows.machines import MACHINES, machines
 from transom.hosts.errors import KeyUnusable
 from transom.hosts.private_key import public_line
 from transom.kube.apply import apply

@@ -9,11 +9,11 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from transom.controllers import propagated
+from transom.controllers.conditions import Verdict, Verdicts
 from transom.controllers.controller import Outcome, Surroundings
+from transom.controllers.fleet import propagated
 from transom.controllers.kept import HeldCluster
 from transom.controllers.settings import Cluster
-from transom.controllers.status import Verdict, Verdicts
 from transom.controllers.term import Term
 from transom.kube.apply import apply
 from transom.kube.backoff import Backoff

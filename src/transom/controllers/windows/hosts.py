@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from transom.controllers.report import HostReport
+from transom.controllers.windows.report import HostReport
 from transom.hosts import passes
 from transom.hosts.connection import Access
 from transom.hosts.errors import HostError

@@ -10,15 +10,16 @@ from typing import Any, ClassVar, Final
 import msgspec
 import structlog
 
-from transom.controllers.cluster_facts import ClusterFacts
+from transom.controllers.conditions import Verdict, Verdicts
 from transom.controllers.controller import Outcome, Surroundings
-from transom.controllers.hosts import Target, restarts
-from transom.controllers.instances import HOST_NAME, JOINED
 from transom.controllers.kept import HeldInstance, HostNode
-from transom.controllers.node_progress import REASONS, NodeProgress
-from transom.controllers.status import Verdict, Verdicts, not_connected
 from transom.controllers.term import Term
-from transom.controllers.windows import Case, WindowsController, regarding_of
+from transom.controllers.windows.cluster_facts import ClusterFacts
+from transom.controllers.windows.controller import Case, WindowsController, regarding_of
+from transom.controllers.windows.hosts import Target, restarts
+from transom.controllers.windows.instances import HOST_NAME, JOINED
+from transom.controllers.windows.node_progress import REASONS, NodeProgress
+from transom.controllers.windows.status import not_connected
 from transom.hosts import configure as hosts
 from transom.hosts.configure import Configured, Worker
 from transom.hosts.errors import HostError

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from transom.controllers.status import Verdict, Verdicts, timestamp
+from transom.controllers.conditions import Verdict, Verdicts, timestamp
 from transom.proxy.finding import Finding
 from transom.proxy.layers import BASE
 from transom.proxy.secret import Secret

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 
-import msgspec
-
+from transom.controllers.conditions import Verdict, Verdicts, timestamp
 from transom.controllers.kept import HostNode
 from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, HostKeyUnusable, KeyUnusable, Unreachable
 from transom.hosts.passes import PassResult
@@ -19,16 +18,6 @@ TYPES: Final = ("Reachable", "Configured", "ProxyApplied", "TrustApplied", "Egre
 _MAX_MESSAGE: Final = 1024
 _PROXY_KINDS: Final = ("machine-environment", "service-environment")
 
-
-class Verdict(msgspec.Struct, frozen=True):
-    """A condition without its times. `reason` is one word in CamelCase, `message` a sentence; no secret is in them."""
-
-    status: Literal["True", "False", "Unknown"]
-    reason: str
-    message: str
-
-
-Verdicts = dict[str, Verdict]
 
 _NOT_PROBED: Final = Verdict("Unknown", "NotProbed", "nothing was fetched from the host")
 
@@ -120,11 +109,6 @@ def merged(
 
 
 _FIELDS: Final = ("nodeName", "hostKeyFingerprint", "osVersion", "payloadVersion", "stateHash", "lastChecked")
-
-
-def timestamp(now: datetime) -> str:
-    """RFC 3339, whole seconds, UTC."""
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _conditions(

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import structlog
 
-from transom.controllers.hosts import Target
+from transom.controllers.conditions import Verdict
 from transom.controllers.reports import Reports
-from transom.controllers.rollout import change_of, stopped, verdict
 from transom.controllers.settings import Cluster
-from transom.controllers.status import Verdict
+from transom.controllers.windows.hosts import Target
+from transom.controllers.windows.rollout import change_of, stopped, verdict
 from transom.hosts.passes import PassResult
 from transom.kube.client import Client
 from transom.kube.errors import ApiError

@@ -7,9 +7,9 @@ import structlog
 
 from transom.controllers.controller import Outcome
 from transom.controllers.kept import INSTANCES
-from transom.controllers.members import Members
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched
+from transom.controllers.windows.members import Members
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.objects import Metadata, ObjectMeta, Projected

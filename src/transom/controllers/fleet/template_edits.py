@@ -22,7 +22,7 @@ from transom.capi.injection import (
 )
 from transom.capi.kubeadm import Entries
 from transom.capi.machine_files import CA_STEM, linux_entries
-from transom.controllers.machine_kinds import CONTROL_PLANES, TEMPLATES, HeldControlPlane, HeldDeployment, HeldTemplate
+from transom.controllers.fleet.machine_kinds import CONTROL_PLANES, TEMPLATES, HeldControlPlane, HeldDeployment, HeldTemplate
 from transom.controllers.watched import Watched
 from transom.kube.client import Client
 from transom.kube.errors import StatusError

@@ -7,9 +7,9 @@ import structlog
 
 from transom.controllers.controller import Outcome
 from transom.controllers.kept import INSTANCES, HeldInstance
-from transom.controllers.machines import cluster_machines, machines
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched
+from transom.controllers.windows.machines import cluster_machines, machines
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.objects import Metadata

@@ -15,14 +15,14 @@ from transom.capi.apps import identity_for
 from transom.capi.identity import ID_LABEL, InvalidIdentity, identity_of, systemd_name, values_name
 from transom.capi.objects import FleetObject, wanted
 from transom.capi.windows_proxy import secret_name as windows_name
-from transom.controllers import fleet_apps, fleet_status
 from transom.controllers.controller import Outcome, Surroundings
-from transom.controllers.fleet_key import fleet_key
-from transom.controllers.fleet_kinds import APPS, CONFIG_MAPS, SELECTOR, HeldApp, OwnedConfigMap
-from transom.controllers.fleet_objects import Keeper
-from transom.controllers.fleet_status import ClusterReport
+from transom.controllers.fleet import apps, status
+from transom.controllers.fleet.hash_key import fleet_key
+from transom.controllers.fleet.kinds import APPS, CONFIG_MAPS, SELECTOR, HeldApp, OwnedConfigMap
+from transom.controllers.fleet.machine_templates import MachineTemplates
+from transom.controllers.fleet.objects import Keeper
+from transom.controllers.fleet.status import ClusterReport
 from transom.controllers.kept import CLUSTERS, HeldCluster
-from transom.controllers.machine_templates import MachineTemplates
 from transom.controllers.settings import Cluster
 from transom.controllers.term import Term
 from transom.kube.errors import ApiError
@@ -55,7 +55,7 @@ class FleetController:
         self._reports = surroundings.reports
         self._clusters = self._watched.watch(CLUSTERS, indexes={"identity": _places, "namespace": _namespace})
         self._config_maps = self._watched.watch(CONFIG_MAPS, labels=SELECTOR)
-        indexes = {"cluster": fleet_apps.by_cluster, "loose": fleet_apps.without_cluster, "values": fleet_apps.by_values}
+        indexes = {"cluster": apps.by_cluster, "loose": apps.without_cluster, "values": apps.by_values}
         self._apps = self._watched.watch(APPS, indexes=indexes)
         self._templates = MachineTemplates(self._watched)
         self._keeper = Keeper(self._config_maps)
@@ -96,12 +96,12 @@ class FleetController:
 
     def _app_changed(self, _: Name, before: HeldApp | None, after: HeldApp | None) -> None:
         for app in (before, after):
-            for place in fleet_apps.by_cluster(app) if app is not None else ():
+            for place in apps.by_cluster(app) if app is not None else ():
                 self.queue.add(_key_of(place))
-            for namespace in fleet_apps.without_cluster(app) if app is not None else ():
+            for namespace in apps.without_cluster(app) if app is not None else ():
                 if app is not None and (owner := identity_for(app.metadata.name, self._identities(namespace))):
                     self.queue.add((namespace, owner))
-            for place in fleet_apps.by_values(app) if app is not None else ():
+            for place in apps.by_values(app) if app is not None else ():
                 namespace, name = _key_of(place)
                 if name == values_name(identity := name.removesuffix(values_name(""))):
                     self.queue.add((namespace, identity))
@@ -177,7 +177,7 @@ class FleetController:
 
     def _holder(self, key: Name) -> HeldCluster | None:
         """The oldest of the Clusters that have this id."""
-        found = self._clusters.snapshot().by("identity", fleet_apps.place_of(*key))
+        found = self._clusters.snapshot().by("identity", apps.place_of(*key))
         return min(found, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name), default=None)
 
     def _desired(self, namespace: str, identity: str, cluster: HeldCluster | None) -> tuple[FleetObject, ...] | None:
@@ -197,21 +197,21 @@ class FleetController:
         secrets = (systemd_name(identity), windows_name(identity))
         named = {secret for secret in secrets if self._templates.names(namespace, secret)}
         values = values_name(identity)
-        if self._apps.snapshot().by("values", fleet_apps.place_of(namespace, values)):
+        if self._apps.snapshot().by("values", apps.place_of(namespace, values)):
             named.add(values)
         windows = self._templates.windows(namespace, cluster.metadata.name)
         return wanted(reader.objects().clusters[0], egress, windows=windows, named=named)
 
     async def _inject(self, key: Name, desired: tuple[FleetObject, ...], term: Term) -> bool:
         snapshot = self._apps.snapshot()
-        apps = snapshot.by("cluster", fleet_apps.place_of(*key))
+        found = snapshot.by("cluster", apps.place_of(*key))
         if loose := snapshot.by("loose", key[0] or ""):
             identities = self._identities(key[0] or "")
-            apps += [app for app in loose if identity_for(app.metadata.name, identities) == key[1]]
-        if not apps:
+            found += [app for app in loose if identity_for(app.metadata.name, identities) == key[1]]
+        if not found:
             return True
         values = any((made.kind, made.name) == ("Secret", values_name(key[1])) for made in desired)
-        return await fleet_apps.inject(term.client, key, apps, values=values)
+        return await apps.inject(term.client, key, found, values=values)
 
     def _identities(self, namespace: str) -> set[str]:
         clusters = self._clusters.snapshot().by("namespace", namespace)
@@ -250,7 +250,7 @@ class FleetController:
                 report = self._passes.get(_key_of(place))
                 if report is not None:
                     passes[held.metadata.namespace or "", held.metadata.name] = report
-        self._reports.put("fleet", fleet_status.verdicts(self._watched.objects(), newest.clusters, passes))
+        self._reports.put("fleet", status.verdicts(self._watched.objects(), newest.clusters, passes))
         return Outcome()
 
 
@@ -260,7 +260,7 @@ def _places(held: HeldCluster) -> Iterator[str]:
     except InvalidIdentity:
         # its settings' status says so
         return
-    yield fleet_apps.place_of(held.metadata.namespace, identity)
+    yield apps.place_of(held.metadata.namespace, identity)
 
 
 def _namespace(held: HeldCluster) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.controllers.status import timestamp
+from transom.controllers.conditions import timestamp
 from transom.kube.client import FIELD_MANAGER
 from transom.kube.objects import ObjectMeta, Projected
 from transom.kube.resources import Resource

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from transom.capi.injection import on_windows, secrets_named
-from transom.controllers.machine_kinds import (
+from transom.controllers.fleet.machine_kinds import (
     CLUSTER_NAME,
     CONFIGS,
     CONTROL_PLANES,

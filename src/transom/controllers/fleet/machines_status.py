@@ -11,10 +11,10 @@ from transom.capi.injection import CLUSTER_CLASS, on_windows
 from transom.capi.kubeadm import Entries, File
 from transom.capi.machine_files import linux_entries
 from transom.capi.objects import key_of
-from transom.controllers.machine_kinds import HeldControlPlane
-from transom.controllers.machine_rollout import Decision, Standing, counted
-from transom.controllers.status import Verdict, Verdicts
-from transom.controllers.template_edits import Examined
+from transom.controllers.conditions import Verdict, Verdicts
+from transom.controllers.fleet.machine_kinds import HeldControlPlane
+from transom.controllers.fleet.machine_rollout import Decision, Standing, counted
+from transom.controllers.fleet.template_edits import Examined
 from transom.kube.store import Name
 from transom.proxy import layers
 from transom.proxy.objects import EgressProxy, SettingsObjects

@@ -8,13 +8,13 @@ from typing import Any, Final
 import structlog
 
 from transom.capi.identity import MANAGED_BY, TRANSOM
-from transom.controllers import egress_status
-from transom.controllers.bundle_text import BundleText
+from transom.controllers.conditions import Verdict, Verdicts
 from transom.controllers.controller import Outcome
+from transom.controllers.egress import status
+from transom.controllers.egress.bundle_text import BundleText
+from transom.controllers.egress.rivals import Rivals
 from transom.controllers.reports import Reports
-from transom.controllers.rivals import Rivals
 from transom.controllers.settings import Cluster, CurrentSettings
-from transom.controllers.status import Verdict, Verdicts
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched
 from transom.kube.apply import differs
@@ -119,21 +119,21 @@ class EgressController:
         name, own = held.metadata.name, self._settings.own
         spec = held.value.get("spec") or {}
         superseded = self._watched.openshift_proxy
-        found = egress_status.concerning(name, spec, self._watched.namespace, newest.findings)
-        verdicts = egress_status.validity(name, spec, found, superseded=superseded)
+        found = status.concerning(name, spec, self._watched.namespace, newest.findings)
+        verdicts = status.validity(name, spec, found, superseded=superseded)
         if name == BASE:
             verdicts["Conflict"] = Verdict("False", "NoConflict", "no object of ours is somebody else's")
         verdicts |= self._reports.of(name)
         fields: dict[str, Any] = {}
         again: float | None = None
         if name == BASE and own is not None and not superseded:
-            fields = egress_status.effective_fields(own)
+            fields = status.effective_fields(own)
         if name == BASE and self._settings.gate.waiting is not None:
             if tried := self._settings.gate.answers:
-                verdicts["Ready"] = egress_status.held_back(tried)
+                verdicts["Ready"] = status.held_back(tried)
         elif name == BASE and own is not None:
             answers = await self._answers((None, name), own)
-            verdicts["Ready"] = egress_status.readiness(answers)
+            verdicts["Ready"] = status.readiness(answers)
             if answers:
                 again = CHECK_FAILED if failures(answers) else CHECK
         await self._write(held, verdicts, fields, term)
@@ -155,7 +155,7 @@ class EgressController:
 
     async def _write(self, held: Whole, verdicts: Verdicts, fields: Mapping[str, Any], term: Term) -> None:
         meta, live = held.metadata, held.value.get("status") or {}
-        wanted = egress_status.merged(live, verdicts, fields, meta.generation, self._now())
+        wanted = status.merged(live, verdicts, fields, meta.generation, self._now())
         desired = {"metadata": {"name": meta.name, "uid": meta.uid}, "status": wanted}
         if not differs(desired, held.value, "status"):
             return
@@ -185,7 +185,7 @@ class EgressController:
             elif verdict.status == "True" and was.get("status") == "False":
                 term.recorder.normal(regarding, type_, verdict.message)
         self._tell_superseded(regarding, before, verdicts.get("Superseded"), term)
-        if changes := egress_status.changes(live, fields):
+        if changes := status.changes(live, fields):
             term.recorder.normal(regarding, "Changed", f"the settings that hold: {changes}")
 
     def _tell_superseded(

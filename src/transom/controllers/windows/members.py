@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from transom.controllers.bootstrap_tokens import BootstrapTokens
-from transom.controllers.instances import ORIGIN, SOURCE
 from transom.controllers.kept import HeldInstance
-from transom.controllers.machines import machines
 from transom.controllers.watched import Watched
+from transom.controllers.windows.bootstrap_tokens import BootstrapTokens
+from transom.controllers.windows.instances import ORIGIN, SOURCE
+from transom.controllers.windows.machines import machines
 from transom.kube.objects import Whole
 from transom.kube.resources import SECRETS
 from transom.kube.store import Name

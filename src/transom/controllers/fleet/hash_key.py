@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from transom.capi.identity import MANAGED_BY, TRANSOM
-from transom.controllers.fleet_kinds import SECRETS
+from transom.controllers.fleet.kinds import SECRETS
 from transom.kube.client import Client
 from transom.kube.errors import Conflict, NotFound
 

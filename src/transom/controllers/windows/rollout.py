@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 
 import msgspec
 
-from transom.controllers.hosts import Target, Work, report_of
-from transom.controllers.report import HostReport
+from transom.controllers.windows.hosts import Target, Work, report_of
+from transom.controllers.windows.report import HostReport
 from transom.hosts.errors import Held, Superseded
 from transom.hosts.passes import PassResult
 from transom.proxy.settings import Egress

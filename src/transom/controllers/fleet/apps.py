@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from transom.capi.identity import ID_LABEL, values_name
-from transom.controllers.fleet_kinds import APPS, HeldApp, Reference
+from transom.controllers.fleet.kinds import APPS, HeldApp, Reference
 from transom.kube.client import Client
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.store import Name

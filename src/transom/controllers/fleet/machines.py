@@ -13,11 +13,11 @@ import structlog
 
 from transom.capi.identity import InvalidIdentity, identity_of, systemd_name
 from transom.capi.windows_proxy import secret_name as windows_name
-from transom.controllers import machine_rollout, machines_status
+from transom.controllers.conditions import timestamp
 from transom.controllers.controller import Outcome, Surroundings
-from transom.controllers.fleet_kinds import CONFIG_MAPS, SELECTOR, OwnedConfigMap
-from transom.controllers.kept import HeldCluster
-from transom.controllers.machine_kinds import (
+from transom.controllers.fleet import machine_rollout, machines_status
+from transom.controllers.fleet.kinds import CONFIG_MAPS, SELECTOR, OwnedConfigMap
+from transom.controllers.fleet.machine_kinds import (
     CONTROL_PLANES,
     DEPLOYMENTS,
     ROLLOUT_MANAGER,
@@ -27,12 +27,12 @@ from transom.controllers.machine_kinds import (
     Written,
     WrittenMeta,
 )
-from transom.controllers.machine_rollout import Group, Standing, Step
-from transom.controllers.machine_templates import MachineTemplates
-from transom.controllers.machines_status import ClusterMachines
+from transom.controllers.fleet.machine_rollout import Group, Standing, Step
+from transom.controllers.fleet.machine_templates import MachineTemplates
+from transom.controllers.fleet.machines_status import ClusterMachines
+from transom.controllers.fleet.template_edits import Examined, TemplateEditor, keeper_of
+from transom.controllers.kept import HeldCluster
 from transom.controllers.settings import Cluster
-from transom.controllers.status import timestamp
-from transom.controllers.template_edits import Examined, TemplateEditor, keeper_of
 from transom.controllers.term import Term
 from transom.kube.client import FIELD_MANAGER
 from transom.kube.errors import NotFound, StatusError

@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from transom.controllers.status import Verdict
+from transom.controllers.conditions import Verdict
 from transom.hosts.delivery import Progress
 from transom.kube.errors import ApiError
 from transom.kube.events import EventRecorder, Regarding

@@ -7,7 +7,7 @@ import msgspec
 
 from transom.capi.identity import ADOPT, InvalidIdentity, cluster_id
 from transom.capi.objects import key_of, namesakes
-from transom.controllers.status import Verdict, Verdicts
+from transom.controllers.conditions import Verdict, Verdicts
 from transom.proxy import layers
 from transom.proxy.objects import SettingsObjects
 from transom.proxy.settings import Egress

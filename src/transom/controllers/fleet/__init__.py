@@ -1,0 +1,1 @@
+"""Workload clusters: their objects, their machines, and what is brought into them."""

@@ -1,0 +1,1 @@
+"""Windows hosts, and the life of those that are nodes."""
