@@ -10,7 +10,8 @@ from transom.manifests import roles
 
 
 def test_each_controller_has_its_rights() -> None:
-    assert tuple(CONTROLLERS) == roles.CONTROLLERS
+    assert set(CONTROLLERS) == {one for group in roles.CONTROLLERS.values() for one in group}
+    assert set(CONTROLLERS) == set(roles._GRANTS)
 
 
 def test_an_index_may_be_added_before_there_are_objects() -> None:
