@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.operator.clusters import PROXY, Cluster
 
-from transom.controllers.windows import rollouts
+from transom.controllers.windows import heartbeats
 from transom.kube.resources import EGRESS_PROXIES, NODES, WINDOWS_INSTANCES
 from transom.simulator.processes import Invocation
 
@@ -62,7 +62,7 @@ async def test_a_proxy_that_breaks_tls_reaches_two_hosts_and_an_edit_goes_on(clu
 async def test_a_kubelet_that_is_not_heard_of_again_counts_as_a_failure(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rollouts, "HEARTBEAT", 1.0)
+    monkeypatch.setattr(heartbeats, "HEARTBEAT", 1.0)
     hosts = [await cluster.simulator.add_host() for _ in range(3)]
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
     beat = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}

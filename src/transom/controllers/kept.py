@@ -1,5 +1,6 @@
 """What is kept of the kinds that there are thousands of: no more than somebody reads."""
 
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -33,11 +34,12 @@ class NodeMeta(Projected, frozen=True):
 
 
 class NodeCondition(Projected, frozen=True):
-    """A condition of a Node, without its times: they change with every heartbeat."""
+    """A condition of a Node. `last_heartbeat_time` changes without anything else: who compares Nodes leaves it out."""
 
     type: str = ""
     status: str = "Unknown"
     reason: str | None = None
+    last_heartbeat_time: datetime | None = None
 
 
 class NodeSystem(Projected, frozen=True):
@@ -48,11 +50,15 @@ class NodeSystem(Projected, frozen=True):
 
 
 class NodeState(Projected, frozen=True):
-    """`status` of a Node."""
+    """`status` of a Node. Of its conditions, Ready alone is kept."""
 
     addresses: list[NodeAddress] | None = None
     conditions: list[NodeCondition] | None = None
     node_info: NodeSystem | None = None
+
+    def __post_init__(self) -> None:
+        if self.conditions:
+            msgspec.structs.force_setattr(self, "conditions", [one for one in self.conditions if one.type == "Ready"])
 
 
 class NodeSpec(Projected, frozen=True):

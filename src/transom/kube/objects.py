@@ -148,7 +148,6 @@ class Condition(Projected, frozen=True):
     message: str | None = None
     observed_generation: int | None = None
     last_transition_time: str | None = None
-    last_heartbeat_time: str | None = None
 
 
 class NodeSystemInfo(Projected, frozen=True):

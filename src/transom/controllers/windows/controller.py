@@ -19,8 +19,9 @@ from transom.controllers.settings import Cluster, CurrentSettings
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched, cluster_index, place_of, read_instance
 from transom.controllers.windows import status
+from transom.controllers.windows.heartbeats import Heartbeats
 from transom.controllers.windows.hosts import Target, one_pass
-from transom.controllers.windows.rollouts import Rollouts, heard_of
+from transom.controllers.windows.rollouts import Rollouts
 from transom.hosts.errors import HostError
 from transom.hosts.known_hosts import Fingerprint, HostKeys, KnownKey
 from transom.hosts.passes import PassResult, Settings
@@ -90,6 +91,7 @@ class WindowsController:
         self._hash_key = HashKey(watched)
         self.queue: KeyQueue[Name] = KeyQueue()
         self._rollouts = Rollouts(self._hosts_of, self.queue.add, reports or Reports())
+        self._heartbeats = Heartbeats(watched.nodes)
 
     def begin(self) -> None:
         """Follow the stores, which have been filled: every instance that is there is asked for at once."""
@@ -119,6 +121,7 @@ class WindowsController:
             self.queue.add((held.metadata.namespace, held.metadata.name))
 
     def _node_changed(self, name: Name, before: HostNode | None, after: HostNode | None) -> None:
+        self._heartbeats.seen(name[1], after)
         if _concern(before) == _concern(after):
             return
         instances_ = self._watched.windows_instances.snapshot()
@@ -235,13 +238,12 @@ class WindowsController:
             self._done[key] = target.egress
         return found
 
-    @staticmethod
-    def _heard(case: Case, found: PassResult, term: Term, begun: datetime) -> Coroutine[Any, Any, bool] | None:
+    def _heard(self, case: Case, found: PassResult, term: Term, begun: datetime) -> Coroutine[Any, Any, bool] | None:
         """Whether the Node is heard of after its kubelet was restarted; None where that says nothing about a change."""
         ready = case.node.ready if case.node else None
         if case.node is None or ready is None or ready.status != "True" or "kubelet" not in map(str.casefold, found.restarted):
             return None
-        return heard_of(term.client, case.node.metadata.name, begun)
+        return self._heartbeats.heard_of(case.node.metadata.name, begun, term.client)
 
     async def _wait(self, case: Case, target: Target, term: Term) -> Outcome:
         """It is not the host's turn: it is asked for when it is. What a rollout that was stopped leaves out is told so."""
@@ -433,7 +435,10 @@ def _of_key(finding: Finding) -> bool:
 
 def _concern(node: HostNode | None) -> tuple[Any, ...] | None:
     """What of a Node concerns its instance; a heartbeat changes nothing of it."""
-    return (node.ready, node.managed_by_other, node.addresses, node.cordoned) if node is not None else None
+    if node is None:
+        return None
+    ready = (node.ready.status, node.ready.reason) if node.ready is not None else None
+    return ready, node.managed_by_other, node.addresses, node.cordoned
 
 
 def managed_message(node: HostNode) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import structlog
@@ -13,19 +12,14 @@ from transom.controllers.settings import Cluster
 from transom.controllers.windows.hosts import Target
 from transom.controllers.windows.rollout import change_of, stopped, verdict
 from transom.hosts.passes import PassResult
-from transom.kube.client import Client
 from transom.kube.errors import ApiError
 from transom.kube.lease import LeaseLost
-from transom.kube.resources import NODES
 from transom.kube.store import Name
 from transom.proxy.layers import BASE
 from transom.windows.rollout import Rollout
 from transom.windows.rollout import Verdict as Outcome
 
 _log: Final = structlog.get_logger("transom.rollout")
-HEARTBEAT: Final = 120.0
-"""Seconds in which a Node's kubelet must be heard of after it was restarted."""
-_POLL: Final = 1.0
 _CONDITION: Final = "RolloutHalted"
 
 
@@ -155,20 +149,3 @@ class Rollouts:
         else:
             return
         self._reports.put("rollout", {BASE: {_CONDITION: said}})
-
-
-async def heard_of(client: Client, node: str, since: datetime) -> bool:
-    """Whether the kubelet of a Node says that it is Ready, later than `since`; waits for it, at most `HEARTBEAT` seconds."""
-    for _ in range(int(HEARTBEAT / _POLL)):
-        if await _beats(client, node, since):
-            return True
-        await asyncio.sleep(_POLL)
-    return False
-
-
-async def _beats(client: Client, node: str, since: datetime) -> bool:
-    found = (await client.list_objects(NODES, fields=f"metadata.name={node}")).items
-    conditions = (found[0].status.conditions if found and found[0].status else None) or ()
-    ready = next((one for one in conditions if one.type == "Ready"), None)
-    beat = ready.last_heartbeat_time if ready and ready.status == "True" else None
-    return bool(beat) and datetime.fromisoformat(str(beat)).astimezone(UTC) >= since.replace(microsecond=0)
