@@ -203,10 +203,3 @@ async def test_one_hosts_trouble_is_its_own(tmp_path: Path) -> None:
         assert ".other.example" in (await hosts[4].environments("recorder-a"))[-1]["NO_PROXY"]
         assert good.unknown == []
         assert "Traceback" not in answer.out + answer.err
-
-
-async def test_what_is_not_done_yet_is_said(simulated: Simulated, tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "desk", simulated)
-    desk.write({**SETTINGS, "windows": {"restart": "Manual"}})
-    (host,) = (await desk.apply()).hosts
-    assert [warning.split(":")[0] for warning in host["warnings"]] == ["spec.windows.restart"]

@@ -192,3 +192,4 @@ async def test_a_rollback_brings_back_what_the_hosts_were_well_with(hosts: list[
     kept = list((desk.directory / "state" / "transom" / "passed").iterdir())
     assert len(kept) == len(hosts)
     assert {file.stat().st_mode & 0o777 for file in kept} == {0o600}
+    assert not any(b"proxy.corp.example" in file.read_bytes() for file in kept)

@@ -1,11 +1,19 @@
-"""The settings that hosts were well with, kept for `transom rollback`: below the state directory, readable by its owner."""
+"""The settings that hosts were well with, kept for `transom rollback` below the state directory.
 
+They hold credentials, so each host's are sealed with the SSH key that its `WindowsInstance` names: who has that key can read
+the host's registry, too. Where an agent has the key there is nothing to seal with, and nothing is kept.
+"""
+
+import base64
 import hashlib
 import os
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from transom.controllers.windows.hosts import Target
 from transom.controllers.windows.rollout import change_of, verdict
@@ -36,15 +44,21 @@ class PassedSettings:
         self._directory = directory / "passed"
 
     def of(self, target: Target) -> list[Egress]:
-        """Those of a host; none where it was never worked on from here. Raises OSError, and ValueError for a damaged file."""
+        """Those of a host; none where it was never worked on from here, or with another key. Raises OSError."""
+        seal = _seal(target)
+        if seal is None:
+            return []
         try:
-            data = self._file(target).read_bytes()
-        except FileNotFoundError:
+            data = seal.decrypt(self._file(target).read_bytes())
+        except (FileNotFoundError, InvalidToken):
             return []
         return [kept.egress() for kept in msgspec.json.decode(data, type=list[_Kept], dec_hook=_decoded)]
 
     def note(self, target: Target, found: PassResult) -> None:
         """Keep what a pass has proved: that the host is well with its settings, or that it had none before. Raises OSError."""
+        seal = _seal(target)
+        if seal is None:
+            return
         held = self.of(target)
         known = list(held)
         if not known and found.before is not None and found.before.registry.key(LEDGER) is None:
@@ -54,25 +68,36 @@ class PassedSettings:
             same = change_of(target.egress)
             known = [target.egress, *(one for one in known if change_of(one) != same)][:_KEPT]
         if list(map(change_of, known)) != list(map(change_of, held)):
-            self._write(target, known)
+            self._write(target, known, seal)
 
     def before(self, target: Target) -> Egress | None:
         """The newest that are not those which the host should have now."""
         return next((one for one in self.of(target) if change_of(one) != change_of(target.egress)), None)
 
     def _file(self, target: Target) -> Path:
-        spec = target.instance.spec
-        name = hashlib.sha256(f"{spec.address.casefold()} {spec.port}".encode()).hexdigest()[:16]
-        return self._directory / f"{name}.json"
+        return self._directory / hashlib.sha256(_place(target)).hexdigest()[:16]
 
-    def _write(self, target: Target, known: list[Egress]) -> None:
+    def _write(self, target: Target, known: list[Egress], seal: Fernet) -> None:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         kept = [_Kept(msgspec.structs.replace(one, trust=()), pem(one.trust) if one.trust else "") for one in known]
         file = self._file(target)
         part = file.with_suffix(f".{os.getpid()}")
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-            out.write(msgspec.json.encode(kept, enc_hook=_encoded))
+            out.write(seal.encrypt(msgspec.json.encode(kept, enc_hook=_encoded)))
         part.replace(file)
+
+
+def _seal(target: Target) -> Fernet | None:
+    """What a host's settings are sealed with: a key by HKDF (RFC 5869) of its SSH key; None without that."""
+    if target.key is None:
+        return None
+    derivation = HKDF(SHA256(), 32, salt=_place(target), info=b"transom: settings that passed")
+    return Fernet(base64.urlsafe_b64encode(derivation.derive(target.key.reveal().encode())))
+
+
+def _place(target: Target) -> bytes:
+    spec = target.instance.spec
+    return f"{spec.address.casefold()} {spec.port}".encode()
 
 
 def _encoded(value: Any) -> Any:
