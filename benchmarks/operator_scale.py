@@ -30,6 +30,7 @@ from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.resources import EGRESS_PROXIES, EVENTS, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.manifests.definitions import definitions
+from transom.manifests.workloads import ENVIRONMENT
 from transom.proxy.secret import Secret
 
 NAMESPACE = "transom-system"
@@ -55,7 +56,7 @@ class Operator:
         command += [f"--check-interval={interval}"]
         command += [f"--controllers={self._controllers}"] if self._controllers else []
         # as in the Deployment
-        environment = os.environ | {"MALLOC_ARENA_MAX": "1"}
+        environment = os.environ | ENVIRONMENT
         self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
 
     def stop(self) -> None:

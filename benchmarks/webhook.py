@@ -26,6 +26,7 @@ from lab.control_plane import ControlPlane
 
 from transom.manifests.admission import admission_roles
 from transom.manifests.definitions import definitions
+from transom.manifests.workloads import ENVIRONMENT
 
 ROOT = Path(__file__).parent.parent
 OWN = "transom-system"
@@ -174,7 +175,7 @@ def started(plane: ControlPlane, log: Path) -> subprocess.Popen[bytes]:
         "log-level": "debug",
     }
     command = [sys.executable, "-m", "transom", "webhook", *(f"--{name}={value}" for name, value in flags.items())]
-    return subprocess.Popen(command, cwd=ROOT, stderr=log.open("wb"))
+    return subprocess.Popen(command, cwd=ROOT, env=os.environ | ENVIRONMENT, stderr=log.open("wb"))
 
 
 async def until(condition: Callable[[], bool]) -> None:

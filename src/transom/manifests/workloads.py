@@ -8,6 +8,9 @@ PORT: Final = 8080
 _COMPONENT: Final = {**LABELS, "app.kubernetes.io/component": "operator"}
 GRACE: Final = 60
 """Seconds from SIGTERM to SIGKILL."""
+ENVIRONMENT: Final = {"MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": "131072"}
+"""One arena: of many threads that each did a little, memory would stay scattered over as many. What a list took is given back.
+mallopt(3)."""
 
 
 def namespace(name: str) -> dict[str, Any]:
@@ -93,8 +96,7 @@ def pod(
                 "image": image,
                 "command": ["transom"],
                 "args": arguments,
-                # one arena: of many threads that each did a little, memory would stay scattered over as many
-                "env": [{"name": "MALLOC_ARENA_MAX", "value": "1"}],
+                "env": [{"name": variable, "value": value} for variable, value in ENVIRONMENT.items()],
                 "ports": [{"name": port, "containerPort": number, "protocol": "TCP"} for port, number in ports.items()],
                 "livenessProbe": _probe("/healthz", 20),
                 "readinessProbe": _probe("/readyz", 5),
