@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,14 @@ async def pulled(installed: Installation, egress: Egress, name: str) -> None:
     await installed.kubectl("delete", "pod", "first", "--force", "--grace-period=0")
 
 
+def began(log: str, said: str) -> str:
+    """The time of day of the line in which a program says something; containerd and kubelet write it alike."""
+    line = next(line for line in log.splitlines() if said in line)
+    found = re.search(r"[T ](\d\d:\d\d:\d\d\.\d+)", line)
+    assert found is not None, line
+    return found[1]
+
+
 async def test_three_hosts_behind_a_proxy(
     control_plane: ControlPlane, egress: Egress, bare_machine: MakeMachine, installed: Installation
 ) -> None:
@@ -185,6 +194,7 @@ async def test_three_hosts_behind_a_proxy(
             # the first start had the proxy: there was no second, and nothing else leads to the API server
             assert logs["kubelet"].count('"Kubelet version"') == 1
             assert logs["containerd"].count('"starting containerd"') == 1
+            assert began(logs["containerd"], '"starting containerd"') < began(logs["kubelet"], '"Kubelet version"')
             assert "hunter2" not in "".join(logs.values())
         tunnels = {one.user for one in egress.requests() if one.method == "CONNECT" and one.url.startswith(API_NAME)}
         assert "alice" in tunnels
