@@ -175,7 +175,8 @@ class Desk:
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         environment = {**os.environ, "XDG_STATE_HOME": str(self.directory / "state"), "PYTHONASYNCIODEBUG": ""}
         pipe = asyncio.subprocess.PIPE
-        command = (sys.executable, "-m", "transom", *arguments)
+        # tests that run in the background of a shell ignore Ctrl-C, and so would what they start
+        command = ("env", "--default-signal=INT", sys.executable, "-m", "transom", *arguments)
         return await asyncio.create_subprocess_exec(*command, env=environment, stdout=pipe, stderr=pipe)
 
     async def transom(self, *arguments: str) -> Answer:
