@@ -28,7 +28,7 @@ UNINITIALIZED = "node.cluster.x-k8s.io/uninitialized:NoSchedule"
 WORKER_LABEL = "transom.dev/windows-worker"
 """On every object of a worker: the MachineDeployment's name. Objects with it that are not made any more are old ones."""
 CLUSTER_LABEL = "transom.dev/windows-workers"
-"""To be put on the Cluster, with the value `true`: it gets the daemons."""
+"""To be put on the Cluster, with its name as the value: it gets the daemons."""
 POWERSHELL = r"powershell.exe -NoProfile -ExecutionPolicy Bypass -File C:\k\kubelet-arguments.ps1"
 
 Object = dict[str, Any]

@@ -8,7 +8,7 @@ import base64
 import hashlib
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from cryptography.fernet import Fernet, InvalidToken
@@ -44,15 +44,16 @@ class PassedSettings:
         self._directory = directory / "passed"
 
     def of(self, target: Target) -> list[Egress]:
-        """Those of a host; none where it was never worked on from here, or with another key. Raises OSError."""
+        """Those of a host; none where it was never worked on from here, or with another key or version. Raises OSError."""
         seal = _seal(target)
         if seal is None:
             return []
         try:
             data = seal.decrypt(self._file(target).read_bytes())
-        except (FileNotFoundError, InvalidToken):
+            held = msgspec.json.decode(data, type=list[_Kept], dec_hook=lambda type_, value: type_(value))
+        except (FileNotFoundError, InvalidToken, msgspec.ValidationError):
             return []
-        return [kept.egress() for kept in msgspec.json.decode(data, type=list[_Kept], dec_hook=_decoded)]
+        return [kept.egress() for kept in held]
 
     def note(self, target: Target, found: PassResult) -> None:
         """Keep what a pass has proved: that the host is well with its settings, or that it had none before. Raises OSError."""
@@ -83,7 +84,7 @@ class PassedSettings:
         file = self._file(target)
         part = file.with_suffix(f".{os.getpid()}")
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-            out.write(seal.encrypt(msgspec.json.encode(kept, enc_hook=_encoded)))
+            out.write(seal.encrypt(msgspec.json.encode(kept, enc_hook=Secret.reveal)))
         part.replace(file)
 
 
@@ -98,15 +99,3 @@ def _seal(target: Target) -> Fernet | None:
 def _place(target: Target) -> bytes:
     spec = target.instance.spec
     return f"{spec.address.casefold()} {spec.port}".encode()
-
-
-def _encoded(value: Any) -> Any:
-    if isinstance(value, Secret):
-        return value.reveal()
-    raise NotImplementedError(type(value))
-
-
-def _decoded(type_: type, value: Any) -> Any:
-    if type_ is Secret and isinstance(value, str):
-        return Secret(value)
-    raise NotImplementedError(type_)
