@@ -62,6 +62,11 @@ class Cluster:
         with contextlib.suppress(NotFound):
             await self.client.delete(resource, name, self.namespace if resource.namespaced else None)
 
+    async def leave(self) -> None:
+        """Take away what a command that reads the whole cluster would find after this test."""
+        await self.delete(EGRESS_PROXIES, "cluster")
+        await self.client.request("DELETE", WINDOWS_INSTANCES.path(self.namespace))
+
     async def proxy(self, **spec: Any) -> None:
         await self.put(EGRESS_PROXIES, "cluster", spec=spec)
 

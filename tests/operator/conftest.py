@@ -4,7 +4,6 @@ import pytest
 from lab.control_plane import ControlPlane
 from tests.operator.clusters import Cluster, admin
 
-from transom.kube.resources import EGRESS_PROXIES
 from transom.manifests.definitions import definitions
 from transom.simulator import Simulator
 
@@ -29,4 +28,4 @@ async def cluster(control_plane: ControlPlane, simulator: Simulator) -> AsyncIte
         made = Cluster(control_plane, client, simulator)
         await made.prepare()
         yield made
-        await made.delete(EGRESS_PROXIES, "cluster")
+        await made.leave()
