@@ -14,6 +14,12 @@ from transom.kube.versions import PREFERRED
 
 MANAGED_BY_WMCO: Final = "windowsmachineconfig.openshift.io/version"
 ADOPT: Final = "transom.dev/adopt"
+CORDONED: Final = "transom.dev/cordoned"
+"""The annotation of a Node that Transom cordoned, and for what: only such a one is uncordoned."""
+DRAIN: Final = "transom.dev/drain"
+"""Since when the Node is being drained."""
+DRAINED: Final = "transom.dev/drained"
+"""Since when it has nothing to lose."""
 
 
 class NodeAnnotations(msgspec.Struct, frozen=True):
@@ -21,6 +27,9 @@ class NodeAnnotations(msgspec.Struct, frozen=True):
 
     managed_by_wmco: str | None = msgspec.field(default=None, name=MANAGED_BY_WMCO)
     adopt: str | None = msgspec.field(default=None, name=ADOPT)
+    cordoned: str | None = msgspec.field(default=None, name=CORDONED)
+    drain: str | None = msgspec.field(default=None, name=DRAIN)
+    drained: str | None = msgspec.field(default=None, name=DRAINED)
 
 
 class NodeMeta(Projected, frozen=True):
@@ -90,6 +99,11 @@ class HostNode(Projected, frozen=True):
     def cordoned(self) -> bool:
         """Whether no pods come to it."""
         return self.spec is not None and self.spec.unschedulable is True
+
+    @property
+    def cordoned_for(self) -> str | None:
+        """For what Transom cordoned it; None where it did not."""
+        return self.metadata.annotations.cordoned if self.metadata.annotations else None
 
     @property
     def windows(self) -> bool:

@@ -55,12 +55,32 @@ class WatchEvent(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
+class _Cause(msgspec.Struct, frozen=True):
+    """metav1.StatusCause."""
+
+    message: str | None = None
+
+
+class _Details(msgspec.Struct, frozen=True):
+    """metav1.StatusDetails."""
+
+    causes: list[_Cause] | None = None
+
+
 class _Status(msgspec.Struct, frozen=True):
     """metav1.Status."""
 
     code: int | None = None
     reason: str | None = None
     message: str | None = None
+    details: _Details | None = None
+
+    @property
+    def whole_message(self) -> str:
+        """With the causes that it does not name itself: of an eviction that is refused, the PodDisruptionBudget."""
+        said = self.message or ""
+        causes = (cause.message for cause in (self.details.causes if self.details else None) or ())
+        return " ".join((said, *(cause for cause in causes if cause and cause not in said)))
 
 
 class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
@@ -218,15 +238,19 @@ class Client:
         *,
         content_type: str = "application/json",
         seconds: float = TIMEOUT,
+        retries: int = _MAX_RETRIES,
     ) -> bytes:
-        """One request; `seconds` include the retries of what the server refused unseen (429). Raises ApiError."""
+        """One request; `seconds` include the retries of what the server refused unseen (429). Raises ApiError.
+
+        Where a 429 is the answer itself, as an eviction's is, there are to be no `retries`.
+        """
         self.connection.renew()
         content = msgspec.json.encode(body) if body is not None else None
         if self._permit is not None and method != "GET":
             seconds = min(seconds, self._permit())
         with _ApiErrors(f"{method} {path}"):
             async with asyncio.timeout(seconds):
-                for attempt in range(_MAX_RETRIES + 1):
+                for attempt in range(retries + 1):
                     if attempt and self._permit is not None and method != "GET":
                         self._permit()
                     answer = await self._exchange(method, path, query, content, content_type)
@@ -234,7 +258,7 @@ class Client:
                         return answer.body
                     error = _error(answer.body, answer.status, _seconds(answer.retry_after))
                     wait = error.retry_after
-                    if answer.status != 429 or wait is None or wait > _MAX_RETRY_AFTER or attempt == _MAX_RETRIES:
+                    if answer.status != 429 or wait is None or wait > _MAX_RETRY_AFTER or attempt == retries:
                         raise error
                     await asyncio.sleep(wait)
         raise AssertionError("unreachable")  # pragma: no cover
@@ -312,7 +336,7 @@ def _error(body: bytes, code: int, retry_after: float | None) -> ApiError:
     except msgspec.DecodeError:
         # a proxy or a server that is not ready answers in its own words: the first of them
         status = _Status(None, None, " ".join(body[:200].decode(errors="replace").split()))
-    return status_error(status.code or code, status.reason or "", status.message or "", retry_after)
+    return status_error(status.code or code, status.reason or "", status.whole_message, retry_after)
 
 
 def _seconds(header: str | None) -> float | None:
