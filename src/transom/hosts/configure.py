@@ -68,10 +68,14 @@ async def configure(
     *,
     report: Report = lambda _: None,
     dry_run: bool = False,
+    admit: Callable[[], bool] = lambda: True,
 ) -> Configured:
-    """Make the host the worker that it should be, over one connection; every trouble of the host is in the result."""
+    """Make the host the worker that it should be, over one connection; every trouble of the host is in the result.
+
+    `admit` is asked before a change: where it says no, nothing is sent and nothing is changed.
+    """
     begun = time.monotonic()
-    work = _Configuration(settings, worker, access.address, report, dry_run=dry_run)
+    work = _Configuration(settings, worker, access.address, report, admit, dry_run=dry_run)
     error: HostError | None = None
     try:
         with claimed(settings, access, needed=not dry_run) as alone:
@@ -105,9 +109,11 @@ async def reboot(access: Access, host_keys: HostKeys, settings: Settings) -> Non
 class _Configuration:
     """The steps of a pass, and how far it came."""
 
-    def __init__(self, settings: Settings, worker: Worker, address: str, report: Report, *, dry_run: bool) -> None:
+    def __init__(
+        self, settings: Settings, worker: Worker, address: str, report: Report, admit: Callable[[], bool], *, dry_run: bool
+    ) -> None:
         self._settings, self._worker, self._address = settings, worker, address
-        self._report, self._dry_run = report, dry_run
+        self._report, self._admit, self._dry_run = report, admit, dry_run
         self._salt = secrets.token_bytes(16)
         self._asked = _first(worker)
         self._facts = Facts()
@@ -137,6 +143,10 @@ class _Configuration:
             if not planned or self._dry_run:
                 if self._worker.fetch_anyway and not planned and self._fetches:
                     self._note(fetched=await fetch(directory, self._fetches))
+                await leave(directory, state)
+                return
+            if not self._admit():
+                self._note(waiting=True)
                 await leave(directory, state)
                 return
             state, more = await self._change(directory, wanted, planned, state)
@@ -210,6 +220,7 @@ class _Configuration:
         finally:
             self._note(sent=self.result.sent + delivery.sent)
         self._report(Progress("prepare" if planned.prepare else "change"))
+        self._note(begun=True)
         done = await carry_out(
             directory,
             planned,
