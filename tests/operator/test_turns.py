@@ -28,7 +28,9 @@ def target(number: int, proxy: str = "http://one") -> Target:
 def made(hosts: int) -> tuple[Rollouts, list[Name], Reports]:
     asked: list[Name] = []
     reports = Reports()
-    return Rollouts(lambda _: hosts, asked.append, reports), asked, reports
+    rollouts = Rollouts(lambda _: hosts, reports)
+    rollouts.join(asked.append)
+    return rollouts, asked, reports
 
 
 def begin(rollouts: Rollouts, number: int) -> bool:

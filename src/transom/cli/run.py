@@ -48,6 +48,13 @@ def run(
             show_default=False,
         ),
     ] = None,
+    max_unavailable: Annotated[
+        int, option("--max-unavailable", "Nodes that may be away at once while they are upgraded.", min=1)
+    ] = 1,
+    drain_timeout: Annotated[
+        str,
+        option("--drain-timeout", "How long a node's pods may take to go; then it takes pods again, and nothing is changed."),
+    ] = "10m",
     openssh_msi: Annotated[
         str | None,
         option(
@@ -99,16 +106,17 @@ def run(
             workers=workers,
             leader_elect=leader_elect,
             controllers=named,
-            pace=Pace(check_interval=_seconds(check_interval)),
+            pace=Pace(
+                check_interval=_duration("--check-interval", check_interval), drain=_duration("--drain-timeout", drain_timeout)
+            ),
             payload=_payload(payload),
             openssh_msi=openssh_msi or OPENSSH_MSI,
             system_ca_file=system_ca_file or SYSTEM_CA_FILE,
+            max_unavailable=max_unavailable,
         )
         connection = connect(kubeconfig, context)
     except AddressInvalid as error:
         fail(f"--bind-address: {error}")
-    except ValueError as error:
-        fail(f"--check-interval: {error}")
     except ConfigurationError as error:
         fail(str(error))
     logs.configure("json" if log_format == "json" else "console", log_level)
@@ -142,6 +150,13 @@ def _payload(given: str | None) -> Path | None:
     """The directory of the payload; it is read when the first host needs it."""
     directory = Path(given or _PAYLOAD)
     return directory if given or (directory / "payload.yaml").exists() else None
+
+
+def _duration(flag: str, text: str) -> float:
+    try:
+        return _seconds(text)
+    except ValueError as error:
+        fail(f"{flag}: {error}")
 
 
 def _seconds(text: str) -> float:

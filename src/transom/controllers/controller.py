@@ -18,7 +18,9 @@ from transom.kube.queue import KeyQueue
 from transom.kube.store import Name
 
 if TYPE_CHECKING:
+    from transom.controllers.windows.key_rotation import KeyRotation
     from transom.controllers.windows.members import Members
+    from transom.controllers.windows.rollouts import Rollouts
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -62,6 +64,20 @@ class Surroundings:
         from transom.controllers.windows.members import Members
 
         return Members(self.watched, self.now)
+
+    @cached_property
+    def rollouts(self) -> "Rollouts":
+        """Whose turn it is to get other settings, of all Windows hosts."""
+        from transom.controllers.windows.rollouts import rollouts_of
+
+        return rollouts_of(self.watched, self.reports)
+
+    @cached_property
+    def keys(self) -> "KeyRotation":
+        """Which SSH keys open which Windows host."""
+        from transom.controllers.windows.key_rotation import KeyRotation
+
+        return KeyRotation(self.watched)
 
 
 Maker = Callable[[Surroundings], Controller]

@@ -20,6 +20,8 @@ DRAIN: Final = "transom.dev/drain"
 """Since when the Node is being drained."""
 DRAINED: Final = "transom.dev/drained"
 """Since when it has nothing to lose."""
+PAYLOAD_VERSION: Final = "transom.dev/payload-version"
+"""Which payload the Node's host has."""
 
 
 class NodeAnnotations(msgspec.Struct, frozen=True):
@@ -30,6 +32,7 @@ class NodeAnnotations(msgspec.Struct, frozen=True):
     cordoned: str | None = msgspec.field(default=None, name=CORDONED)
     drain: str | None = msgspec.field(default=None, name=DRAIN)
     drained: str | None = msgspec.field(default=None, name=DRAINED)
+    payload_version: str | None = msgspec.field(default=None, name=PAYLOAD_VERSION)
 
 
 class NodeMeta(Projected, frozen=True):
@@ -49,6 +52,7 @@ class NodeCondition(Projected, frozen=True):
     status: str = "Unknown"
     reason: str | None = None
     last_heartbeat_time: datetime | None = None
+    last_transition_time: datetime | None = None
 
 
 class NodeSystem(Projected, frozen=True):
@@ -106,6 +110,21 @@ class HostNode(Projected, frozen=True):
         return self.metadata.annotations.cordoned if self.metadata.annotations else None
 
     @property
+    def draining_since(self) -> datetime | None:
+        """When its drain began; None where it is not drained, or nobody can say since when."""
+        return _time(self.metadata.annotations.drain if self.metadata.annotations else None)
+
+    @property
+    def drained(self) -> bool:
+        """Whether a drain has ended, and the Node was not given back."""
+        return self.metadata.annotations is not None and self.metadata.annotations.drained is not None
+
+    @property
+    def payload_version(self) -> str | None:
+        """Which payload its host has, as the last pass that ended well has noted."""
+        return self.metadata.annotations.payload_version if self.metadata.annotations else None
+
+    @property
     def windows(self) -> bool:
         """Whether its kubelet has said that it runs on Windows."""
         info = self.status.node_info if self.status else None
@@ -122,6 +141,14 @@ class HostNode(Projected, frozen=True):
         """Whether another operator has it, and nobody gave it to Transom."""
         held = self.metadata.annotations
         return held is not None and held.managed_by_wmco is not None and held.adopt != "true"
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None
 
 
 class HeldInstance(Projected, frozen=True):

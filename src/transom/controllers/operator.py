@@ -28,6 +28,7 @@ from transom.controllers.watched import Watched
 from transom.controllers.windows.certificates import CertificatesController
 from transom.controllers.windows.controller import WindowsController
 from transom.controllers.windows.instances import InstancesController
+from transom.controllers.windows.keys import KeysController
 from transom.controllers.windows.nodes import NodesController
 from transom.controllers.windows.user_data import UserDataController
 from transom.controllers.workers import work
@@ -46,7 +47,7 @@ CONTROLLERS: Final[Mapping[str, Maker]] = {
         on.watched, on.settings, system_ca_file=on.options.system_ca_file, reports=on.reports, now=on.now
     ),
     "hosts": lambda on: WindowsController(
-        on.watched, on.settings, pace=on.options.pace, observe=on.observe, reports=on.reports, now=on.now
+        on.watched, on.settings, pace=on.options.pace, observe=on.observe, rollouts=on.rollouts, keys=on.keys, now=on.now
     ),
     "clusters": FleetController,
     "machines": ClusterMachinesController,
@@ -55,6 +56,7 @@ CONTROLLERS: Final[Mapping[str, Maker]] = {
     "userdata": lambda on: UserDataController(on.watched, on.settings, openssh_msi=on.options.openssh_msi),
     "certificates": lambda on: CertificatesController(on.watched, on.members),
     "nodes": NodesController,
+    "keys": KeysController,
     "pods": lambda on: PodsController(on.watched, on.settings, on.reports, system_ca_file=on.options.system_ca_file),
 }
 """The controllers by name. What each may do in a cluster is in `transom.manifests.roles`, by the same names."""

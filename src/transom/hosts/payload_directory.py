@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Mapping
+from functools import cached_property
 from pathlib import Path
 
 from transom.proxy.finding import Finding, Place
@@ -58,6 +59,12 @@ class PayloadDirectory:
         if findings:
             raise PayloadError(tuple(findings))
         return cls(path, payload, artifacts, scripts)
+
+    @cached_property
+    def identity(self) -> str:
+        """What tells it from another one, also of the same version."""
+        held = (self.payload, sorted((name, one.sha256) for name, one in self.artifacts.items()), sorted(self.scripts.items()))
+        return f"{self.payload.version} {hashlib.sha256(repr(held).encode()).hexdigest()}"
 
     async def chunks(self, sha256: str, offset: int) -> AsyncIterator[bytes]:
         """The content of an artifact from `offset` on, `CHUNK` bytes at a time. Raises OSError."""

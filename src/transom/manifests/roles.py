@@ -57,10 +57,14 @@ _GRANTS: Final[Mapping[str, Grants]] = {
         default=(TELL,),
     ),
     "hosts": Grants(
+        # whether a host that is given back goes with its Machine
+        everywhere=(rule("cluster.x-k8s.io", ["machines"], ["get"]),),
         own=(
             rule("transom.dev", ["windowsinstances/status"], ["patch"]),
-            # the key of the hashes in a status
-            rule("", ["secrets"], ["create"]),
+            # the finalizer
+            rule("transom.dev", ["windowsinstances"], ["patch"]),
+            # the key of the hashes in a status; keys that were seen to open hosts
+            rule("", ["secrets"], ["create", "patch"]),
             TELL,
         )
     ),
@@ -98,8 +102,6 @@ _GRANTS: Final[Mapping[str, Grants]] = {
         everywhere=(
             rule("machine.openshift.io", ["machines"], FOLLOW),
             rule("cluster.x-k8s.io", ["machines"], FOLLOW),
-            # the Node of a machine that was replaced
-            rule("", ["nodes"], ["get", "delete"]),
         ),
         own=(rule("transom.dev", ["windowsinstances"], ["create", "patch", "delete"]), TELL),
     ),
@@ -126,12 +128,22 @@ _GRANTS: Final[Mapping[str, Grants]] = {
             rule("operator.openshift.io", ["networks"], FOLLOW),
             rule("config.openshift.io", ["imagedigestmirrorsets", "imagetagmirrorsets"], FOLLOW),
             rule("", ["secrets"], FOLLOW, ["node-bootstrapper-token"]),
-            # the Node as a payload's variables see it; its annotations and the worker's role
+            # the Node as a payload's variables see it; its annotations, the worker's role, and whether it takes pods
             rule("", ["nodes"], ["get", "patch"]),
+            # the Node of a host that is given back, unless its Machine is there
+            rule("", ["nodes"], ["delete"]),
+            rule("machine.openshift.io", ["machines"], ["get"]),
+            # a Node is drained before its host is interrupted
+            rule("", ["pods"], ["list"]),
+            rule("", ["pods/eviction"], ["create"]),
+            # how many of its machines may be away at once
+            rule("machine.openshift.io", ["machinesets"], FOLLOW),
         ),
         own=(
             rule("transom.dev", ["windowsinstances/status"], ["patch"]),
-            # what a bootstrap token was made for
+            # the finalizer
+            rule("transom.dev", ["windowsinstances"], ["patch"]),
+            # what a bootstrap token was made for; keys that were seen to open hosts
             rule("", ["secrets"], ["create", "patch", "delete"]),
             TELL,
         ),
@@ -139,6 +151,19 @@ _GRANTS: Final[Mapping[str, Grants]] = {
         system=(rule("", ["secrets"], ["create"]),),
         # what registry mirrors want
         openshift={"openshift-config": (rule("", ["secrets"], ["get"], ["pull-secret"]),)},
+    ),
+    "keys": Grants(
+        everywhere=(rule("machine.openshift.io", ["machines"], FOLLOW),),
+        # keys that open no host any more
+        own=(rule("", ["secrets"], ["patch", "delete"]), TELL),
+        openshift={
+            "openshift-machine-api": (
+                # a Machine that no key opens is replaced by its MachineSet, with user data that has today's
+                rule("machine.openshift.io", ["machines"], ["delete"]),
+                rule("machine.openshift.io", ["machinesets"], ["get"]),
+                rule("", ["secrets"], ["get"], ["windows-user-data"]),
+            )
+        },
     ),
     "pods": Grants(
         everywhere=(
@@ -151,7 +176,7 @@ _GRANTS: Final[Mapping[str, Grants]] = {
 }
 CONTROLLERS: Final[Mapping[str, tuple[str, ...]]] = {
     "egress": ("egress",),
-    "windows": ("hosts", "instances", "userdata", "certificates", "nodes"),
+    "windows": ("hosts", "instances", "userdata", "certificates", "nodes", "keys"),
     "fleet": ("clusters", "machines", "propagation"),
     "pods": ("pods",),
 }
@@ -185,7 +210,7 @@ def roles(namespace: str, controllers: Iterable[str], *, openshift: bool = False
         "apiVersion": RBAC,
         "kind": "ClusterRole",
         "metadata": {"name": NAME, "labels": LABELS},
-        "rules": _distinct([*_everywhere(namespace), *(one for grant in grants for one in grant.everywhere)]),
+        "rules": _distinct([*_everywhere(namespace, chosen), *(one for grant in grants for one in grant.everywhere)]),
     }
     yield binding("ClusterRoleBinding", "ClusterRole", namespace, None)
     placed: dict[str, list[Rule]] = {namespace: [*_own(), *(one for grant in grants for one in grant.own)]}
@@ -214,7 +239,7 @@ def _bootstrappers() -> dict[str, Any]:
     }
 
 
-def _everywhere(namespace: str) -> Iterator[Rule]:
+def _everywhere(namespace: str, chosen: tuple[str, ...]) -> Iterator[Rule]:
     """What the settings are made of, whoever runs."""
     yield rule("transom.dev", ["egressproxies"], FOLLOW)
     yield rule("config.openshift.io", ["proxies", "networks", "infrastructures"], FOLLOW)
@@ -225,6 +250,10 @@ def _everywhere(namespace: str) -> Iterator[Rule]:
     yield rule("", ["namespaces"], ["get"], [namespace])
     # an EgressProxy that went with its definition is an accident, one that was deleted is a wish
     yield rule("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"], ["egressproxies.transom.dev"])
+    if "hosts" in chosen or "nodes" in chosen:
+        # hosts are left as they are where everything of Transom is deleted
+        yield rule("", ["namespaces"], FOLLOW, [namespace])
+        yield rule("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"], ["windowsinstances.transom.dev"])
 
 
 def _own() -> Iterator[Rule]:

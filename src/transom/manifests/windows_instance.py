@@ -41,9 +41,11 @@ _RULES: Final = {
 _STATUS: Final[dict[str, Any]] = {
     "nodeName": text("The Node that the host is."),
     "hostKeyFingerprint": text("Of the key that the host is known by, as SHA256:…. Clear it to accept another key."),
+    "keyHash": text("SHA-256 of the public key that opens the host: type and base64, as in authorized_keys."),
     "osVersion": text("The version of Windows."),
     "payloadVersion": text("The payload that was installed."),
     "stateHash": text("Of the state last applied; keyed, because credentials go into it."),
+    "failedChanges": text("The changes with which the host failed, as keyed hashes: a rollout that was halted stays it."),
     "lastChecked": text("When the host was last looked at.", format="date-time"),
 }
 

@@ -68,6 +68,10 @@ class Rollout(msgspec.Struct, frozen=True):
             raise ValueError(f"{host} may not be changed now")
         return msgspec.structs.replace(self, working=self.working | {host})
 
+    def resume(self, host: str) -> "Rollout":
+        """The host was begun before this rollout was known, or while it was another's turn: it cannot be left half done."""
+        return msgspec.structs.replace(self, working=self.working | {host})
+
     def come_out(self, host: str, verdict: Verdict) -> "Rollout":
         """What became of a host."""
         passed, failed = self.passed, self.failed

@@ -1,32 +1,34 @@
 """Instances to hosts: each WindowsInstance is a key; a pass on its host, and what came of it in its status."""
 
 import random
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
-import asyncssh
 import structlog
 
 from transom.controllers.conditions import Verdict, Verdicts, timestamp
 from transom.controllers.controller import Outcome
 from transom.controllers.hash_key import HashKey
-from transom.controllers.kept import ADOPT, INSTANCES, MANAGED_BY_WMCO, HeldInstance, HostNode
+from transom.controllers.kept import INSTANCES, HeldInstance, HostNode
 from transom.controllers.options import Pace
 from transom.controllers.reports import Reports
 from transom.controllers.settings import Cluster, CurrentSettings
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched, cluster_index, place_of, read_instance
 from transom.controllers.windows import status
+from transom.controllers.windows.bootstrap_tokens import BootstrapTokens
+from transom.controllers.windows.case import FINGERPRINT, Case, ManagedByOther, StatusKeys, managed_message, regarding_of
+from transom.controllers.windows.finalizers import Finalizers, has_finalizer
 from transom.controllers.windows.heartbeats import Heartbeats
 from transom.controllers.windows.hosts import Target, one_pass
-from transom.controllers.windows.rollouts import Rollouts
-from transom.hosts.errors import HostError
-from transom.hosts.known_hosts import Fingerprint, HostKeys, KnownKey
+from transom.controllers.windows.key_rotation import KEY_HASH, KeyRotation, tried
+from transom.controllers.windows.removal import Removal, Surrounds
+from transom.controllers.windows.rollouts import FAILED_CHANGES, Rollouts, rollouts_of
+from transom.hosts.known_hosts import HostKeys
 from transom.hosts.passes import PassResult, Settings
 from transom.kube.errors import Conflict, NotFound
-from transom.kube.events import Regarding
 from transom.kube.objects import Whole
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.store import Name
@@ -38,26 +40,9 @@ from transom.windows.instance import Lifecycle, WindowsInstance
 from transom.windows.state import HostState
 
 _log: Final = structlog.get_logger("transom.windows")
-_EXPECTED: Final = ("Waiting", "RebootRequired", "UpgradePending")
+_EXPECTED: Final = ("Waiting", "RebootRequired", "UpgradePending", "Draining", "WaitingForNode")
 """Reasons why a host is not configured yet, and nothing is wrong."""
-_FINGERPRINT: Final = "hostKeyFingerprint"
 Observe = Callable[[PassResult], None]
-
-
-class ManagedByOther(HostError):
-    """The host's Node belongs to another operator."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """What is known of one instance, all of it at one moment."""
-
-    held: HeldInstance
-    instance: WindowsInstance | None
-    errors: tuple[Finding, ...]
-    target: Target | None
-    missing_key: str | None
-    node: HostNode | None
 
 
 class WindowsController:
@@ -75,7 +60,9 @@ class WindowsController:
         *,
         pace: Pace = Pace(),  # noqa: B008  # frozen
         observe: Observe = lambda _: None,
-        reports: Reports | None = None,
+        rollouts: Rollouts | None = None,
+        keys: KeyRotation | None = None,
+        tokens: BootstrapTokens | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         draw: Callable[[], float] = random.random,
     ) -> None:
@@ -89,9 +76,13 @@ class WindowsController:
         """What each host was brought to, as far as this process knows: other settings than these will change it."""
         self._written: dict[Name, tuple[str | None, HeldInstance]] = {}
         self._hash_key = HashKey(watched)
+        self._keys = keys or KeyRotation(watched)
         self.queue: KeyQueue[Name] = KeyQueue()
-        self._rollouts = Rollouts(self._hosts_of, self.queue.add, reports or Reports())
+        self._rollouts = rollouts or rollouts_of(watched, Reports())
+        self._rollouts.join(self.queue.add)
         self._heartbeats = Heartbeats(watched.nodes)
+        self._finalizers = Finalizers(watched)
+        self._removal = Removal(Surrounds(watched, self._finalizers, pace, now, self._write, self._node, observe, tokens))
 
     def begin(self) -> None:
         """Follow the stores, which have been filled: every instance that is there is asked for at once."""
@@ -99,6 +90,7 @@ class WindowsController:
         self._watched.nodes.subscribe(self._node_changed)
         self._watched.secrets.subscribe(self._secret_changed)
         self._settings.subscribe(self._settings_changed)
+        self._finalizers.subscribe(self.queue.add)
 
     # --- which object concerns which key
 
@@ -107,6 +99,7 @@ class WindowsController:
         self._written.pop(name, None)
         if after is None:
             self.queue.forget(name)
+            self._done.pop(name, None)
             if before is not None:
                 self._tell_same_place(before)
         elif before is None:
@@ -148,32 +141,42 @@ class WindowsController:
 
     async def reconcile(self, key: Name, term: Term) -> Outcome:
         """Bring one host to its settings and say so in its status. Raises ApiError where the status cannot be written."""
+        held = self._watched.windows_instances.snapshot().get(key[1], key[0])
+        if held is not None and held.fields.get("lifecycle", "Egress") != self.lifecycle:
+            return Outcome()
         try:
             return await self._reconcile(key, term)
         finally:
             self._rollouts.done(key)
+            self._keys.done(key)
 
     async def _reconcile(self, key: Name, term: Term) -> Outcome:
-        held = self._watched.windows_instances.snapshot().get(key[1], key[0])
-        if held is None or held.fields.get("lifecycle", "Egress") != self.lifecycle:
-            return Outcome()
         case = self._load(key)
-        if case is None or case.held.metadata.deletion_timestamp is not None:
+        if case is None:
             return Outcome()
+        if case.held.metadata.deletion_timestamp is not None:
+            return await self._removal.step(case, term)
+        if self._finalizers.namespace_goes:
+            # nothing is begun any more
+            return await self._removal.release(case, term)
         refused = await self._refusal(case, term)
         if refused is not None:
             self._tell_trouble(case, refused, term)
             await self._write(case, refused, {}, term)
             return Outcome(again=self.refused_again)
         assert case.target is not None  # a case without one is refused
-        return await self._pass(case, case.target, term)
+        return await self._pass(await self._claimed(case, term), case.target, term)
 
-    def _hosts_of(self, cluster: Cluster) -> int:
-        """How many hosts get the settings of a cluster."""
-        return len(self._watched.windows_instances.snapshot().by("cluster", cluster_index(cluster)))
+    async def _claimed(self, case: Case, term: Term) -> Case:
+        """The case with the finalizer on its instance, without which nothing is written to a host. Raises ApiError."""
+        if has_finalizer(case.held):
+            return case
+        held = await self._finalizers.put(case.held, term)
+        self._remember(held)
+        return replace(case, held=held)
 
     async def _pass(self, case: Case, target: Target, term: Term) -> Outcome:
-        host_keys = StatusKeys(case.held.metadata.name, case.held.live.get(_FINGERPRINT))
+        host_keys = StatusKeys(case.held.metadata.name, case.held.live.get(FINGERPRINT))
         made = Settings(term.owner, None, self._pace.timeouts, self._pace.patience, term.permit)
 
         def check(actual: HostState) -> None:
@@ -182,7 +185,10 @@ class WindowsController:
                 raise ManagedByOther(managed_message(node))
 
         term.permit()
-        found = await self._carry_out(case, target, host_keys, made, check, term)
+        opened = await self._keys.open(case.held, target, host_keys, made, self.queue.add)
+        term.permit()
+        opened, found = await tried(opened, lambda by: self._carry_out(case, by, host_keys, made, check, term))
+        target = opened.target
         term.permit()
         if found.waiting and found.error is None:
             return await self._wait(case, target, term)
@@ -198,8 +204,14 @@ class WindowsController:
             "osVersion": state.os_version if state else None,
             "stateHash": await self._state_hash(state, term),
             "lastChecked": timestamp(self._now()) if found.before is not None else None,
+            FAILED_CHANGES: " ".join(self._failed_changes(target)),
+            KEY_HASH: await self._keys.note(opened, case.held, regarding_of(case.held), term) if found.before else None,
         }
         outcome = await self._conclude(case, node, found, verdicts, fields, term)
+        if opened.said is not None and found.error is None:
+            verdicts["Configured"] = opened.said
+        if opened.by_earlier:
+            outcome = Outcome(again=1.0)
         self._tell(case, target, found, verdicts, term)
         await self._write(case, verdicts, fields, term)
         if found.error is not None:
@@ -217,26 +229,58 @@ class WindowsController:
     ) -> PassResult:
         """The work on the host itself; its troubles are in the result."""
         key = (case.held.metadata.namespace, case.held.metadata.name)
+        await self._rollouts.meet(target, lambda text: self._hash_key.digest(text, term))
         done = self._done.get(key)
-        if done != target.egress and not self._rollouts.may_connect(key, target):
+        alone = self._stands_alone(case)
+        if not alone and done != target.egress and not self._rollouts.may_connect(key, target):
             return PassResult(waiting=True)
         self._done.pop(key, None)
         begun, found = self._now(), PassResult()
+
+        def admit() -> bool:
+            return alone or self._rollouts.admit(key, target)
+
         try:
-            found = await one_pass(
-                target,
-                host_keys,
-                made,
-                check=check,
-                change_expected=done is not None and done != target.egress,
-                fetch_anyway=case.held.reason("EgressWorks") != "Fetched",
-                admit=lambda: self._rollouts.admit(key, target),
-            )
+            expected = done is not None and done != target.egress
+            found = await self._work(case, target, host_keys, made, check, admit, term, change_expected=expected)
         finally:
-            self._rollouts.came_out(key, target, found, self._heard(case, found, term, begun))
+            if not alone:
+                self._rollouts.came_out(key, target, found, self._heard(case, found, term, begun))
         if found.error is None and not found.waiting:
             self._done[key] = target.egress
         return found
+
+    async def _work(
+        self,
+        case: Case,
+        target: Target,
+        host_keys: HostKeys,
+        made: Settings,
+        check: Callable[[HostState], None],
+        admit: Callable[[], bool],
+        term: Term,
+        *,
+        change_expected: bool,
+    ) -> PassResult:
+        """The connection, and what is done over it. `admit` is asked before a change."""
+        return await one_pass(
+            target,
+            host_keys,
+            made,
+            check=check,
+            change_expected=change_expected,
+            fetch_anyway=case.held.reason("EgressWorks") != "Fetched",
+            admit=admit,
+        )
+
+    def _stands_alone(self, case: Case) -> bool:
+        """Whether the host takes no part in rollouts: there is nothing on it that a change could harm."""
+        return False
+
+    def _failed_changes(self, target: Target) -> list[str]:
+        """The names of the changes with which the host failed: who works after this process does not begin with them anew."""
+        name = self._rollouts.failed_change(target)
+        return [name] if name else []
 
     def _heard(self, case: Case, found: PassResult, term: Term, begun: datetime) -> Coroutine[Any, Any, bool] | None:
         """Whether the Node is heard of after its kubelet was restarted; None where that says nothing about a change."""
@@ -304,7 +348,10 @@ class WindowsController:
             errors.append(found.place.error(("spec", "address"), message))
         key_text = instances.private_key(found, objects)
         egress = self._settings.of(found)
-        target = Target(found, egress, key_text) if egress is not None and key_text is not None else None
+        target = None
+        if egress is not None and key_text is not None:
+            earlier = self._keys.earlier(held, spec.key_secret.name, key_text, objects)
+            target = Target(found, egress, key_text, previous=earlier)
         missing = None
         if key_text is None:
             missing = (
@@ -347,10 +394,14 @@ class WindowsController:
         except (NotFound, Conflict) as error:
             _log.info("status not written: the object is gone", error=str(error))
             return
-        key = (meta.namespace, meta.name)
+        self._remember(answer)
+
+    def _remember(self, written: HeldInstance) -> None:
+        """What the server answered, until the store has it."""
+        meta = written.metadata
         latest = self._watched.windows_instances.snapshot().get(meta.name, meta.namespace)
-        if latest is not None and latest.metadata.resource_version != answer.metadata.resource_version:
-            self._written[key] = (latest.metadata.resource_version, answer)
+        if latest is not None and latest.metadata.resource_version != meta.resource_version:
+            self._written[meta.namespace, meta.name] = (latest.metadata.resource_version, written)
 
     def _tell(self, case: Case, target: Target, found: PassResult, verdicts: Verdicts, term: Term) -> None:
         """Events: what was changed, and what is newly wrong."""
@@ -367,27 +418,6 @@ class WindowsController:
         if configured is not None and configured.status == "False" and case.held.reason("Configured") != configured.reason:
             tell = term.recorder.normal if configured.reason in _EXPECTED else term.recorder.warning
             tell(regarding_of(case.held), configured.reason, configured.message)
-
-
-class StatusKeys:
-    """Host keys in the status of an instance: trusted on first use, and only the one that was recorded afterwards."""
-
-    def __init__(self, name: str, fingerprint: str | None) -> None:
-        self._name = name
-        self._fingerprint = fingerprint
-        self.recorded: str | None = None
-
-    def known(self, address: str, port: int) -> Sequence[KnownKey]:
-        """The one of the status."""
-        return (Fingerprint(self._fingerprint),) if self._fingerprint else ()
-
-    def record(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
-        """Keep it for the status."""
-        self.recorded = key.get_fingerprint()
-
-    def remedy(self, address: str, port: int) -> str:
-        """As HostKeys says."""
-        return f"clear status.hostKeyFingerprint of WindowsInstance {self._name}"
 
 
 def _refusal(case: Case) -> Verdicts | None:
@@ -408,16 +438,10 @@ def _refusal(case: Case) -> Verdicts | None:
     return None
 
 
-def regarding_of(held: HeldInstance) -> Regarding:
-    """An instance, as the subject of events."""
-    meta = held.metadata
-    return Regarding(INSTANCES.api_version, INSTANCES.kind, meta.name, meta.namespace, meta.uid)
-
-
 def _wanted(held: HeldInstance) -> tuple[Any, ...]:
     """What of an instance people write: its spec, its annotations, and the one field of its status that they clear."""
     meta = held.metadata
-    cleared = not held.live.get(_FINGERPRINT) and held.reason("Reachable") == "HostKeyChanged"
+    cleared = not held.live.get(FINGERPRINT) and held.reason("Reachable") == "HostKeyChanged"
     return meta.uid, meta.generation, meta.annotations or {}, meta.deletion_timestamp, cleared
 
 
@@ -439,14 +463,6 @@ def _concern(node: HostNode | None) -> tuple[Any, ...] | None:
         return None
     ready = (node.ready.status, node.ready.reason) if node.ready is not None else None
     return ready, node.managed_by_other, node.addresses, node.cordoned
-
-
-def managed_message(node: HostNode) -> str:
-    """Why a host whose Node is another operator's is left alone."""
-    return (
-        f"Node {node.metadata.name} is managed by another operator (annotation {MANAGED_BY_WMCO}); "
-        f'annotate it with {ADOPT}: "true" to have it worked on'
-    )
 
 
 def _hash_of_ledger(state: HostState | None) -> str | None:

@@ -128,13 +128,12 @@ class Drain:
         found = await self.term.client.list_objects(PODS, fields=f"spec.nodeName={self.node}")
         remaining = [left for pod in found.items if (left := await self._ended(pod)) is not None]
         remaining += [_unreadable(one.metadata.metadata.namespace, one.metadata.metadata.name) for one in found.malformed]
-        annotations = node.metadata.annotations
         if not remaining:
-            if annotations is None or annotations.drained is None:
+            if not node.drained:
                 await self._change(self._drained)
                 self.term.recorder.normal(self.regarding, "Drained", f"Node {self.node} has no pods left that can go")
             return Progress()
-        begun = _time(annotations.drain if annotations else None) or self.now()
+        begun = node.draining_since or self.now()
         lasted = (self.now() - begun).total_seconds()
         progress = Progress(tuple(remaining), overdue=lasted >= self.timeout)
         if progress.overdue:
@@ -198,10 +197,9 @@ class Drain:
         raise AssertionError("unreachable")  # pragma: no cover
 
     def _cordoned(self, node: HostNode) -> Values | None:
-        held = node.metadata.annotations
-        begun = held.drain if held is not None and _time(held.drain) is not None else timestamp(self.now())
+        begun = timestamp(node.draining_since or self.now())
         if node.cordoned:
-            return None if held is not None and held.drain == begun else {"annotations": {DRAIN: begun}}
+            return None if node.draining_since is not None else {"annotations": {DRAIN: begun}}
         annotations = {CORDONED: self.purpose, DRAIN: begun, DRAINED: None}
         return {"annotations": annotations, "spec": {"unschedulable": True}}
 
@@ -219,11 +217,3 @@ def _given_back(node: HostNode) -> Values | None:
 
 def _unreadable(namespace: str | None, name: str) -> Remaining:
     return Remaining(f"{namespace}/{name}", "cannot be read")
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
-    return found if found is not None and found.tzinfo is not None else None

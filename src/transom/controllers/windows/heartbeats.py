@@ -22,7 +22,7 @@ class Heartbeats:
     def seen(self, name: str, node: HostNode | None) -> None:
         """A Node is there now, or changed."""
         for heard, since in self._waiting.get(name, {}).items():
-            if _beats(node, since):
+            if beats(node, since):
                 heard.set()
 
     async def heard_of(self, name: str, since: datetime, client: Client) -> bool:
@@ -30,7 +30,7 @@ class Heartbeats:
 
         Raises ApiError: before a kubelet is given up the API server is asked, which may be what was not heard of.
         """
-        if _beats(self._nodes.snapshot().get(name), since):
+        if beats(self._nodes.snapshot().get(name), since):
             return True
         heard = asyncio.Event()
         self._waiting.setdefault(name, {})[heard] = since
@@ -39,7 +39,7 @@ class Heartbeats:
                 await heard.wait()
         except TimeoutError:
             found = (await client.list_objects(NODES, fields=f"metadata.name={name}")).items
-            return _beats(next(iter(found), None), since)
+            return beats(next(iter(found), None), since)
         finally:
             del self._waiting[name][heard]
             if not self._waiting[name]:
@@ -47,7 +47,8 @@ class Heartbeats:
         return True
 
 
-def _beats(node: HostNode | None, since: datetime) -> bool:
+def beats(node: HostNode | None, since: datetime) -> bool:
+    """Whether the kubelet of a Node has said that it is Ready, later than `since`."""
     ready = node.ready if node is not None else None
     beat = ready.last_heartbeat_time if ready is not None and ready.status == "True" else None
     # kubelets give whole seconds

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from transom.controllers.watched import Watched
-from transom.kube.objects import ObjectMeta, Projected
+from transom.kube.objects import Metadata, ObjectMeta, Projected
 from transom.kube.resources import Resource
 from transom.kube.store import Store
 from transom.kube.versions import PREFERRED
@@ -32,12 +32,18 @@ class HeldMachine(Projected, frozen=True):
 
 
 MACHINES: Final = Resource("machine.openshift.io", "v1beta1", "Machine", "machines", True, HeldMachine)
+MACHINE_SETS: Final = Resource("machine.openshift.io", "v1beta1", "MachineSet", "machinesets", True, Metadata)
 CLUSTER_MACHINES: Final = Resource("cluster.x-k8s.io", PREFERRED, "Machine", "machines", True, HeldMachine)
 
 
 def machines(watched: Watched) -> Store[HeldMachine]:
     """Those of the Machine API whose system is Windows, of all namespaces."""
     return watched.watch(MACHINES, labels=f"{OS_ID}=Windows", indexes={"origin": _origin})
+
+
+def machine_sets(watched: Watched) -> Store[Metadata]:
+    """Those of the Machine API, of all namespaces."""
+    return watched.watch(MACHINE_SETS)
 
 
 def cluster_machines(watched: Watched) -> Store[HeldMachine]:

@@ -5,6 +5,8 @@ import base64
 import contextlib
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -12,13 +14,17 @@ import structlog
 
 from transom.controllers.conditions import Verdict, Verdicts
 from transom.controllers.controller import Outcome, Surroundings
-from transom.controllers.kept import HeldInstance, HostNode
+from transom.controllers.kept import PAYLOAD_VERSION, HeldInstance, HostNode
 from transom.controllers.term import Term
+from transom.controllers.windows.case import Case, regarding_of
 from transom.controllers.windows.cluster_facts import ClusterFacts
-from transom.controllers.windows.controller import Case, WindowsController, regarding_of
+from transom.controllers.windows.controller import WindowsController
 from transom.controllers.windows.hosts import Target, restarts
 from transom.controllers.windows.instances import HOST_NAME, JOINED
+from transom.controllers.windows.interruptions import Interruptions, Purpose
 from transom.controllers.windows.node_progress import REASONS, NodeProgress
+from transom.controllers.windows.rollouts import Digest, Subject, rollouts_of
+from transom.controllers.windows.slots import Slots
 from transom.controllers.windows.status import not_connected
 from transom.hosts import configure as hosts
 from transom.hosts.configure import Configured, Worker
@@ -41,7 +47,8 @@ from transom.windows.worker import Facts, node_name
 
 _log: Final = structlog.get_logger("transom.nodes")
 _NODES: Final = Resource(WHOLE_NODES.group, "v1", WHOLE_NODES.kind, WHOLE_NODES.plural, False, Metadata)
-PAYLOAD_VERSION: Final = "transom.dev/payload-version"
+_PREPARATION: Final = "Preparation"
+"""The reason of RebootRequired where it is for Transom to boot the host."""
 STATE_HASH: Final = "transom.dev/state-hash"
 _WORKER: Final = "node-role.kubernetes.io/worker"
 """Kubelets may not give themselves a role (NodeRestriction); the other labels and the taint they register."""
@@ -59,7 +66,17 @@ class NodesController(WindowsController):
     refused_again: ClassVar[float | None] = 600.0
 
     def __init__(self, on: Surroundings) -> None:
-        super().__init__(on.watched, on.settings, pace=on.options.pace, observe=on.observe, now=on.now)
+        pace = on.options.pace
+        super().__init__(
+            on.watched,
+            on.settings,
+            pace=pace,
+            observe=on.observe,
+            rollouts=on.rollouts,
+            keys=on.keys,
+            tokens=on.members.tokens,
+            now=on.now,
+        )
         self._members = on.members
         self._cluster = ClusterFacts(on.watched, on.settings)
         self._path = on.options.payload
@@ -67,6 +84,12 @@ class NodesController(WindowsController):
         self._opening = asyncio.Lock()
         self._unready: dict[Name, float] = {}
         """Since when a host is configured whose Node is not Ready (time.monotonic)."""
+        hold = pace.drain + pace.ready
+        self._slots = Slots(on.watched, on.options.max_unavailable, hold, on.now, self.queue.add)
+        upgrade = Subject("upgrade", lambda _: self._identity, lambda _: self._identity, self._named, "use another payload")
+        self._upgrades = rollouts_of(on.watched, on.reports, upgrade, self.lifecycle)
+        self._upgrades.join(self.queue.add)
+        self._interruptions = Interruptions(self._slots, self._rollouts, self._upgrades, pace, hold, on.now)
 
     def begin(self) -> None:
         """Follow the stores, which have been filled."""
@@ -77,6 +100,30 @@ class NodesController(WindowsController):
         for held in self._watched.windows_instances.snapshot():
             if held.fields.get("lifecycle") == self.lifecycle:
                 self.queue.add((held.metadata.namespace, held.metadata.name), Priority.CHECK)
+
+    @property
+    def _identity(self) -> str:
+        return self._directory.identity if self._directory is not None else ""
+
+    def _named(self) -> str:
+        return f"payload {self._directory.payload.version}" if self._directory is not None else "the payload"
+
+    def _node_changed(self, name: Name, before: HostNode | None, after: HostNode | None) -> None:
+        super()._node_changed(name, before, after)
+        self._slots.node_changed(name[1], after)
+        for held in self._watched.windows_instances.snapshot().by("node", name[1]):
+            if self._interruptions.awaited(key := (held.metadata.namespace, held.metadata.name)):
+                self.queue.add(key)
+
+    async def reconcile(self, key: Name, term: Term) -> Outcome:
+        """As `WindowsController` says. An instance that is to go needs no slot."""
+        held = self._watched.windows_instances.snapshot().get(key[1], key[0])
+        if held is None or held.metadata.deletion_timestamp is not None:
+            self._interruptions.forget(key)
+        try:
+            return await super().reconcile(key, term)
+        finally:
+            self._upgrades.done(key)
 
     async def _refusal(self, case: Case, term: Term) -> Verdicts | None:
         refused = await super()._refusal(case, term)
@@ -112,18 +159,105 @@ class NodesController(WindowsController):
                 self._directory = await asyncio.to_thread(PayloadDirectory.open, path)
             return self._directory
 
+    async def _pass(self, case: Case, target: Target, term: Term) -> Outcome:
+        node, key = case.node, (case.held.metadata.namespace, case.held.metadata.name)
+        if self._path is None or node is None:
+            self._interruptions.forget(key)
+            return await super()._pass(case, target, term)
+        purpose, why = self._interruption(case, (await self._payload(self._path)).payload.version)
+        if node.cordoned_for is not None:
+            if (waits := await self._awaited(case, node, purpose, term)) is not None:
+                return waits
+        elif purpose is None:
+            self._interruptions.forget(key)
+        if purpose is None or not _is_ready(node):
+            return await super()._pass(case, target, term)
+        pending = await self._interruptions.prepare(case.held, target, node, purpose, why, term, self._digest(term))
+        if pending is None:
+            return await super()._pass(replace(case, drained=True), target, term)
+        if pending.draining or (self._done.get(key) == target.egress and self._is_fresh(case.held)):
+            if pending.verdict.reason != "DrainBlocked":
+                self._tell_trouble(case, {"Configured": pending.verdict}, term)
+            await self._write(case, {"Configured": pending.verdict}, {}, term)
+            return Outcome(again=pending.again)
+        return await super()._pass(replace(case, later=pending.verdict), target, term)
+
+    def _interruption(self, case: Case, version: str) -> tuple[Purpose | None, str]:
+        """For what the Node of a host has to be drained, and a sentence on it."""
+        installed = (case.node.payload_version if case.node else None) or case.held.live.get("payloadVersion")
+        if installed and installed != version:
+            return "upgrade", f"payload {installed} is installed, and {version} is to be"
+        if case.held.reason("RebootRequired") == _PREPARATION:
+            return "reboot", "the host has to boot to complete its preparation"
+        return None, ""
+
+    async def _awaited(self, case: Case, node: HostNode, purpose: Purpose | None, term: Term) -> Outcome | None:
+        """What is done with a host whose work has ended, and whose kubelet is to be heard of; None: there is work."""
+        key = (case.held.metadata.namespace, case.held.metadata.name)
+        kept_back = self._interruptions.put_back(case.held)
+        awaited = self._interruptions.awaited(key)
+        if kept_back is None and (purpose is not None or not awaited):
+            return None
+        if not await self._interruptions.give_back(case.held, node, term):
+            return Outcome(again=self._pace.unready / (4 if awaited else 1))
+        if kept_back is None:
+            await self._write(
+                case, {"Configured": Verdict("True", "UpToDate", "the host is as the settings ask for")}, {}, term
+            )
+        return Outcome(again=self._pace.check_interval)
+
+    def _digest(self, term: Term) -> Digest:
+        return lambda text: self._hash_key.digest(text, term)
+
+    def _is_fresh(self, held: HeldInstance) -> bool:
+        """Whether the host was looked at since the last periodic check was due."""
+        try:
+            checked = datetime.fromisoformat(str(held.live.get("lastChecked")))
+        except ValueError:
+            return False
+        return (self._now() - checked).total_seconds() < self._pace.check_interval
+
+    def _stands_alone(self, case: Case) -> bool:
+        return not _is_ready(case.node) or case.drained or (case.node is not None and case.node.cordoned_for is not None)
+
     async def _carry_out(
         self, case: Case, target: Target, host_keys: HostKeys, made: Settings, check: Callable[[HostState], None], term: Term
     ) -> PassResult:
+        begun, found = self._now(), PassResult()
+        try:
+            found = await super()._carry_out(case, target, host_keys, made, check, term)
+        finally:
+            if case.drained:
+                key = (case.held.metadata.namespace, case.held.metadata.name)
+                self._interruptions.worked(case.held, found)
+                self._upgrades.came_out(key, target, found, self._heard(case, found, term, begun))
+        return found
+
+    def _failed_changes(self, target: Target) -> list[str]:
+        name = self._upgrades.failed_change(target)
+        return [*super()._failed_changes(target), *([name] if name else [])]
+
+    async def _work(
+        self,
+        case: Case,
+        target: Target,
+        host_keys: HostKeys,
+        made: Settings,
+        check: Callable[[HostState], None],
+        admit: Callable[[], bool],
+        term: Term,
+        *,
+        change_expected: bool,
+    ) -> PassResult:
         if self._path is None:
-            return await super()._carry_out(case, target, host_keys, made, check, term)
+            return await super()._work(case, target, host_keys, made, check, admit, term, change_expected=change_expected)
         directory = await self._payload(self._path)
         key = (case.held.metadata.namespace, case.held.metadata.name)
-        if self._busy(case, directory.payload.version):
+        if case.later is not None:
             services = tuple(service.name for service in directory.payload.services if service.egress)
             windows = msgspec.structs.replace(target.egress.windows, services=services)
-            egress = msgspec.structs.replace(target.egress, windows=windows)
-            return await super()._carry_out(case, msgspec.structs.replace(target, egress=egress), host_keys, made, check, term)
+            target = msgspec.structs.replace(target, egress=msgspec.structs.replace(target.egress, windows=windows))
+            return await super()._work(case, target, host_keys, made, check, admit, term, change_expected=change_expected)
         facts = await self._facts(case, term)
 
         def known(actual: HostState) -> Facts:
@@ -141,19 +275,14 @@ class NodesController(WindowsController):
         try:
             again = case.held.reason("EgressWorks") != "Fetched"
             worker = Worker(directory, known, target.egress, restarts(target), fetch_anyway=again)
-            found = await hosts.configure(target.access, host_keys, made, worker, report=progress)
-            if found.error is None and found.reboot and self._may_boot(found):
+            found = await hosts.configure(target.access, host_keys, made, worker, report=progress, admit=admit)
+            if found.error is None and found.reboot and self._may_boot(case, found):
                 await self._boot(found, target, host_keys, made, term, case.held)
         finally:
             telling.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await telling
         return found
-
-    def _busy(self, case: Case, version: str) -> bool:
-        """Whether another payload would be put under pods that run: the node has to be drained first."""
-        installed = case.held.live.get("payloadVersion")
-        return bool(installed) and installed != version and _is_ready(case.node) and not _is_cordoned(case.node)
 
     async def _facts(self, case: Case, term: Term) -> Facts:
         """What is known of the host's node and its cluster. Makes a bootstrap token where the host has to join."""
@@ -192,15 +321,16 @@ class NodesController(WindowsController):
             return Secret(base64.b64decode(encoded).decode())
         return (await self._members.tokens.ensure(held, term)).text
 
-    def _may_boot(self, found: Configured) -> bool:
-        """A host without a Node disturbs nobody when it boots, nor does one that a person has cordoned."""
+    def _may_boot(self, case: Case, found: Configured) -> bool:
+        """A host disturbs nobody when it boots whose Node was emptied, or is not Ready, or is not there."""
         node = self._watched.nodes.snapshot().get(found.node_name) if found.node_name else None
-        return node is None or _is_cordoned(node)
+        return case.drained or not _is_ready(node)
 
     async def _boot(
         self, found: Configured, target: Target, host_keys: HostKeys, made: Settings, term: Term, held: HeldInstance
     ) -> None:
-        term.recorder.normal(regarding_of(held), "Rebooting", f"{found.reboot}: the host boots once before it joins")
+        term.recorder.normal(regarding_of(held), "Rebooting", f"{found.reboot}: the host boots once")
+        self._interruptions.booted(held)
         try:
             await hosts.reboot(target.access, host_keys, made)
         except HostError as error:
@@ -219,13 +349,11 @@ class NodesController(WindowsController):
         done = await super()._conclude(case, node, found, verdicts, fields, term)
         if found.error is not None:
             return done
-        if self._directory is not None and not isinstance(found, Configured):
-            message = (
-                f"payload {case.held.live.get('payloadVersion')} is installed, and {self._directory.payload.version} is to be: "
-                f"drain Node {node.metadata.name if node else ''} (kubectl drain). Proxy and trust are as the settings ask for"
-            )
-            verdicts["Configured"] = Verdict("False", "UpgradePending", message)
-            return done
+        if case.later is not None:
+            verdicts["Configured"] = case.later
+            if case.held.reason("RebootRequired") == _PREPARATION:
+                del verdicts["RebootRequired"]
+            return Outcome(again=self._pace.unready)
         if not isinstance(found, Configured) or self._directory is None:
             message = (
                 "there is no payload to install: run `transom run` with --payload DIR. Proxy and trust are as the settings ask"
@@ -236,8 +364,8 @@ class NodesController(WindowsController):
         fields["nodeName"] = found.node_name
         node = self._watched.nodes.snapshot().get(found.node_name)
         if found.reboot:
-            verdicts["RebootRequired"] = Verdict("True", "Preparation", found.reboot)
-            waits = "" if self._may_boot(found) else f"; Node {found.node_name} is there: drain it and boot the host"
+            verdicts["RebootRequired"] = Verdict("True", _PREPARATION, found.reboot)
+            waits = "" if self._may_boot(case, found) else f"; Node {found.node_name} is drained before the host boots"
             verdicts["Configured"] = Verdict("False", "RebootRequired", f"{found.reboot}{waits}")
             return Outcome(again=self._pace.unready / 4)
         fields["payloadVersion"] = payload.version
@@ -248,7 +376,13 @@ class NodesController(WindowsController):
             verdicts["Configured"] = Verdict("True", "UpToDate", f"the host is as the settings ask for; {odd}")
         if node is not None:
             await self._mark(case.held, node, payload.version, fields.get("stateHash"), term)
-        return self._readiness(case, node, found.node_name, verdicts, term, done)
+        outcome = self._readiness(case, node, found.node_name, verdicts, term, done)
+        interrupted = node is not None and (case.drained or node.cordoned_for is not None)
+        if node is None or not interrupted or await self._interruptions.give_back(case.held, node, term):
+            return outcome
+        said = f"payload {payload.version} is installed; Node {found.node_name} takes pods again when its kubelet was heard of"
+        verdicts["Configured"] = Verdict("False", "WaitingForNode", said)
+        return Outcome(again=self._pace.unready / 4)
 
     def _readiness(
         self, case: Case, node: HostNode | None, name: str, verdicts: Verdicts, term: Term, done: Outcome
@@ -294,10 +428,6 @@ class NodesController(WindowsController):
 
 def _is_ready(node: HostNode | None) -> bool:
     return node is not None and node.ready is not None and node.ready.status == "True"
-
-
-def _is_cordoned(node: HostNode | None) -> bool:
-    return node is not None and node.cordoned
 
 
 def _has(there: Mapping[str, str] | None, wanted: Mapping[str, str]) -> bool:

@@ -23,6 +23,12 @@ def change_of(egress: Egress) -> Hashable:
     return egress.http_proxy, egress.https_proxy, egress.no_proxy, egress.trust, egress.windows
 
 
+def change_text(egress: Egress) -> str:
+    """The same as a text, the same in each process. It holds credentials: for keyed hashes alone."""
+    trust = [one.sha256 for one in egress.trust]
+    return msgspec.json.encode((egress.variables, trust, egress.windows)).decode()
+
+
 def verdict(egress: Egress, found: PassResult) -> Verdict:
     """What a pass says of the change that it made. A host that was not changed says nothing."""
     if not found.begun or isinstance(found.error, Held | Superseded):

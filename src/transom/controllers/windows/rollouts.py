@@ -1,16 +1,19 @@
 """Whose turn it is: the operator's hosts, each change to them a rollout of its own, and what people are told of it."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 from transom.controllers.conditions import Verdict
+from transom.controllers.kept import HeldInstance
 from transom.controllers.reports import Reports
 from transom.controllers.settings import Cluster
+from transom.controllers.watched import Watched, cluster_index
 from transom.controllers.windows.hosts import Target
-from transom.controllers.windows.rollout import change_of, stopped, verdict
+from transom.controllers.windows.rollout import change_of, change_text, stopped, verdict
 from transom.hosts.passes import PassResult
 from transom.kube.errors import ApiError
 from transom.kube.lease import LeaseLost
@@ -21,15 +24,43 @@ from transom.windows.rollout import Verdict as Outcome
 
 _log: Final = structlog.get_logger("transom.rollout")
 _CONDITION: Final = "RolloutHalted"
+FAILED_CHANGES: Final = "failedChanges"
+"""The field of an instance's status that names the changes with which the host failed."""
+Digest = Callable[[str], Awaitable[str | None]]
+"""The keyed hash of a text that may hold credentials. Raises ApiError."""
+Recall = Callable[[Cluster, str], tuple[str, ...]]
+"""The hosts of a cluster that are known to have failed with the change of this name."""
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """What is rolled out: how changes are told apart, and how people are told of one that was stopped."""
+
+    name: str
+    what: Callable[[Target], Hashable]
+    text: Callable[[Target], str]
+    """All that makes a change another one; it may hold credentials."""
+    failed_with: Callable[[], str]
+    way_out: str
+
+
+SETTINGS: Final = Subject(
+    "rollout",
+    lambda target: change_of(target.egress),
+    lambda target: change_text(target.egress),
+    lambda: "these settings",
+    "edit the settings to go on",
+)
 
 
 class _Change:
     """One change to the hosts of one cluster."""
 
-    def __init__(self, what: Hashable, hosts: int) -> None:
+    def __init__(self, what: Hashable, hosts: int, name: str | None = None, failed: tuple[str, ...] = ()) -> None:
         self.what = what
-        self.rollout = Rollout(hosts)
-        self.differs = False
+        self.name = name
+        """By which it is known again after a restart."""
+        self.rollout = Rollout(hosts, failed=failed)
+        self.differs = bool(failed)
         """Whether a host was found that has to be changed: the others will have to, too."""
         self.reading: set[Name] = set()
         """Hosts that are connected to, and may yet turn out to need the change."""
@@ -39,14 +70,37 @@ class _Change:
 
 
 class Rollouts:
-    """Asked before a host is connected to and before it is changed; told what became of it."""
+    """Asked before a host is connected to and before it is changed; told what became of it.
 
-    def __init__(self, hosts: Callable[[Cluster], int], ask: Callable[[Name], None], reports: Reports) -> None:
-        """`hosts` counts those of a cluster; `ask` puts one that has waited into the queue again."""
-        self._hosts, self._ask, self._reports = hosts, ask, reports
+    What is remembered over a restart stands with the hosts that failed, in the field `FAILED_CHANGES`.
+    """
+
+    def __init__(
+        self,
+        hosts: Callable[[Cluster], int],
+        reports: Reports,
+        subject: Subject = SETTINGS,
+        recall: Recall = lambda *_: (),
+    ) -> None:
+        """`hosts` counts those of a cluster."""
+        self._hosts, self._reports, self._subject, self._recall = hosts, reports, subject, recall
+        self._asking: list[Callable[[Name], None]] = []
         self._changes: dict[Cluster, _Change] = {}
         self._halted: dict[Cluster, str] = {}
         self._listening: set[asyncio.Future[None]] = set()
+
+    def join(self, ask: Callable[[Name], None]) -> None:
+        """Have hosts that have waited put into one's queue again; a key may be another's."""
+        self._asking.append(ask)
+
+    async def meet(self, target: Target, digest: Digest) -> None:
+        """Get to know the change that a host is about to see, and what an earlier process learned of it. Raises ApiError."""
+        cluster, what = target.instance.cluster, self._subject.what(target)
+        held = self._changes.get(cluster)
+        if held is None or held.what != what:
+            name = await digest(f"{self._subject.name} {self._subject.text(target)}")
+            if self._changes.get(cluster) is held:
+                self._begin(cluster, _Change(what, self._hosts(cluster), name, self._recall(cluster, name) if name else ()))
 
     def may_connect(self, key: Name, target: Target) -> bool:
         """Whether a host that is not known to be right may be read now; if not, it waits, and is asked for again."""
@@ -71,13 +125,25 @@ class Rollouts:
         change.rollout = change.rollout.begin(target.instance.name)
         return True
 
+    def resume(self, target: Target) -> None:
+        """The host was begun before, by another process or in vain: it goes on, whoever's turn it is."""
+        change = self._change(target)
+        change.differs = True
+        change.rollout = change.rollout.resume(target.instance.name)
+
+    def leave(self, target: Target) -> None:
+        """The host stays as it was, for now: the turn goes to the next one."""
+        change = self._change(target)
+        change.rollout = change.rollout.come_out(target.instance.name, "left")
+        self._next(change)
+
     def came_out(self, key: Name, target: Target, found: PassResult, heard: Coroutine[Any, Any, bool] | None = None) -> None:
         """What became of a host; it counts as well when `heard` says so of its Node. Those whose turn it is are asked for."""
         change = self._change(target)
         change.reading.discard(key)
         outcome = verdict(target.egress, found)
         if heard is not None and outcome == "passed":
-            task = asyncio.ensure_future(self._listen(change, target, heard))
+            task = asyncio.ensure_future(self._listen(key, change, target, heard))
             self._listening.add(task)
             task.add_done_callback(self._listening.discard)
             return
@@ -88,7 +154,7 @@ class Rollouts:
         self._next(change)
         self._report(target.instance.cluster, change)
 
-    async def _listen(self, change: _Change, target: Target, heard: Coroutine[Any, Any, bool]) -> None:
+    async def _listen(self, key: Name, change: _Change, target: Target, heard: Coroutine[Any, Any, bool]) -> None:
         outcome: Outcome = "left"
         try:
             outcome = "passed" if await heard else "failed"
@@ -98,6 +164,9 @@ class Rollouts:
         self._next(change)
         if self._changes.get(target.instance.cluster) is change:
             self._report(target.instance.cluster, change)
+        if outcome == "failed":
+            # it is noted in the host's status with its next pass
+            self._ask(key)
 
     def done(self, key: Name) -> None:
         """The key was worked on, and be it that its host is gone: the turn that it had goes to the next one."""
@@ -113,13 +182,26 @@ class Rollouts:
         waits = change.rollout.stage == "halted" and not change.rollout.admits(target.instance.name)
         return stopped(change.rollout) if waits else None
 
+    def failed_change(self, target: Target) -> str | None:
+        """The name of the change with which the host failed; None where it did not."""
+        change = self._changes.get(target.instance.cluster)
+        return change.name if change is not None and target.instance.name in change.rollout.failed else None
+
+    def _ask(self, key: Name) -> None:
+        for ask in self._asking:
+            ask(key)
+
     def _change(self, target: Target) -> _Change:
-        cluster, what = target.instance.cluster, change_of(target.egress)
+        cluster, what = target.instance.cluster, self._subject.what(target)
         held = self._changes.get(cluster)
         if held is None or held.what != what:
-            held = self._changes[cluster] = _Change(what, self._hosts(cluster))
-            self._report(cluster, held)
+            held = _Change(what, self._hosts(cluster))
+            self._begin(cluster, held)
         return held
+
+    def _begin(self, cluster: Cluster, change: _Change) -> None:
+        self._changes[cluster] = change
+        self._report(cluster, change)
 
     def _next(self, change: _Change) -> None:
         stage = change.rollout.stage
@@ -137,8 +219,8 @@ class Rollouts:
             where = "" if cluster is None else f" of Cluster {'/'.join(cluster)}"
             failed = ", ".join(change.rollout.failed)
             self._halted[cluster] = (
-                f"{len(change.rollout.failed)} hosts{where} failed with these settings ({failed}); "
-                f"{len(change.rollout.passed)} are well. No further host is changed: edit the settings to go on"
+                f"{len(change.rollout.failed)} hosts{where} failed with {self._subject.failed_with()} ({failed}); "
+                f"{len(change.rollout.passed)} are well. No further host is changed: {self._subject.way_out}"
             )
         else:
             self._halted.pop(cluster, None)
@@ -148,4 +230,17 @@ class Rollouts:
             said = Verdict("False", "NotHalted", "the rollout goes on")
         else:
             return
-        self._reports.put("rollout", {BASE: {_CONDITION: said}})
+        self._reports.put(self._subject.name, {BASE: {_CONDITION: said}})
+
+
+def rollouts_of(watched: Watched, reports: Reports, subject: Subject = SETTINGS, lifecycle: str | None = None) -> Rollouts:
+    """The rollouts to the instances that are seen, of one lifecycle or of all."""
+
+    def of(cluster: Cluster) -> list[HeldInstance]:
+        listed = watched.windows_instances.snapshot().by("cluster", cluster_index(cluster))
+        return [held for held in listed if lifecycle is None or held.fields.get("lifecycle", "Egress") == lifecycle]
+
+    def recall(cluster: Cluster, name: str) -> tuple[str, ...]:
+        return tuple(held.metadata.name for held in of(cluster) if name in str(held.live.get(FAILED_CHANGES, "")).split())
+
+    return Rollouts(lambda cluster: len(of(cluster)), reports, subject, recall)

@@ -96,11 +96,14 @@ def node_ready(node: HostNode | None, name: str | None) -> Verdict:
 def merged(
     live: Mapping[str, Any], verdicts: Verdicts, fields: Mapping[str, str | None], generation: int | None, now: datetime
 ) -> dict[str, Any]:
-    """The whole status: conditions that nobody spoke of stay as they are, and a time is new where a status is another."""
+    """The whole status: conditions and fields that nobody spoke of stay as they are, an empty one goes.
+
+    The time of a condition is new where its status is another.
+    """
     stamp = timestamp(now)
     held = {one.get("type"): one for one in live.get("conditions") or ()}
     conditions = list(_conditions(held, verdicts, generation, stamp))
-    kept = {name: live[name] for name in _FIELDS if live.get(name)}
+    kept = {name: live[name] for name in _FIELDS if live.get(name) and fields.get(name) != ""}
     given = {name: value for name, value in fields.items() if value}
     status = {**kept, **given, "conditions": conditions}
     if generation is not None:
@@ -108,7 +111,16 @@ def merged(
     return status
 
 
-_FIELDS: Final = ("nodeName", "hostKeyFingerprint", "osVersion", "payloadVersion", "stateHash", "lastChecked")
+_FIELDS: Final = (
+    "nodeName",
+    "hostKeyFingerprint",
+    "keyHash",
+    "osVersion",
+    "payloadVersion",
+    "stateHash",
+    "lastChecked",
+    "failedChanges",
+)
 
 
 def _conditions(
