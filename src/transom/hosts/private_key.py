@@ -21,6 +21,7 @@ def private_key(key: Secret) -> asyncssh.SSHKey:
         raise KeyUnusable("the private key cannot be read; it must be a PEM or OpenSSH private key") from None
 
 
+@functools.lru_cache(maxsize=64)
 def public_line(key: Secret) -> str:
     """Type and base64 of the public key, as in `authorized_keys`, without a comment. Raises KeyUnusable."""
     parts = private_key(key).export_public_key().decode().split()

@@ -35,12 +35,13 @@ class FileError(Exception):
 class File:
     """A file's content; `holds` counts what has it open, `writers` those that write."""
 
-    __slots__ = ("data", "holds", "modified", "name", "owner", "parent", "writers")
+    __slots__ = ("acl", "data", "holds", "modified", "name", "owner", "parent", "writers")
 
     def __init__(self, name: str, data: bytes = b"") -> None:
         self.name, self.data = name, bytearray(data)
         self.parent: Directory | None = None
         self.owner = ADMINISTRATORS
+        self.acl: tuple[str, ...] = ()
         self.holds = self.writers = self.modified = 0
 
 

@@ -16,6 +16,7 @@ from transom.windows.gathering import BOOT, ENVIRONMENT, SERVICES, STORES, SYSTE
 from transom.windows.registry import CreateKey, Edit, Key, Registry, SetValue, Value, ValueType, dword, expand_sz, sz
 
 SYSTEM32 = r"C:\Windows\System32"
+KEYS = r"C:\ProgramData\ssh\administrators_authorized_keys"
 _PROGRAM_MARK = b"MZ"
 _ROOT = re.compile("%SystemRoot%", re.IGNORECASE)
 
@@ -107,6 +108,12 @@ class Host:
         """Features of Windows that are enabled, and those that the next boot enables."""
         self.firewall: dict[str, str] = {}
         """Ports that are let in, by the name of their rule."""
+        self.networks: set[str] = set()
+        """Networks of the Host Networking Service."""
+        self.authorized_keys = KEYS
+        """Where the SSH server looks who may log in; somewhere else without `Match Group administrators` in its settings."""
+        self.key_types: tuple[str, ...] | None = None
+        """The types of keys that it takes (PubkeyAcceptedAlgorithms); None: all."""
         self.name_at_boot = name
         self.booting: asyncio.Future[None] | None = None
         self.powershell: Callable[[Invocation], int] | None = None

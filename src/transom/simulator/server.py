@@ -2,13 +2,15 @@
 
 import asyncio
 import re
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Literal, NoReturn, Self, TypeVar
 
 import asyncssh
 
 from transom.simulator.faults import Fault
-from transom.simulator.host import Host
+from transom.simulator.filesystem import File
+from transom.simulator.host import KEYS, Host
 from transom.simulator.interpreter import Shell
 from transom.simulator.processes import Job
 from transom.simulator.sftp import Sftp
@@ -16,6 +18,7 @@ from transom.simulator.streams import Forward, Streams
 from transom.windows.registry import Edit
 
 _Result = TypeVar("_Result")
+ACL = ("*S-1-5-32-544:F", "*S-1-5-18:F")
 _SESSIONS = 10  # MaxSessions of sshd_config, its default
 _SAME_IN_POWERSHELL = re.compile(r"[A-Za-z0-9\\:._/ -]*")
 _SERVICES: Mapping[str, tuple[str, ...]] = {"containerd": (), "kubelet": ("containerd",)}
@@ -75,8 +78,13 @@ class Connection(asyncssh.SSHServer):
         return True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        """The administrator's key, for the administrator alone."""
-        return username == self.host.username and key.public_data == self._simulator.client_key.public_data
+        """The keys of the file that Windows' OpenSSH has for administrators, for the administrator alone."""
+        if self.host.key_types is not None and key.get_algorithm() not in self.host.key_types:
+            return False
+        held = self.host.files.find(self.host.authorized_keys)
+        lines = bytes(held.data).splitlines() if isinstance(held, File) else []
+        known = {word for line in lines if not line.startswith(b"#") for word in line.split()}
+        return username == self.host.username and b64encode(key.public_data) in known
 
     def auth_completed(self) -> None:
         """Counts the login."""
@@ -220,7 +228,7 @@ class _Session(asyncssh.SSHServerProcess[bytes]):
 class Simulator:
     """Simulated hosts on 127.0.0.1, each with a port of its own, for as long as the context lasts.
 
-    `client_key` is the private key that every host lets in.
+    `client_key` is the private key that every host lets in at first: its public key is the one in the file `KEYS`.
     """
 
     def __init__(self) -> None:
@@ -261,6 +269,7 @@ class Simulator:
         for service, depends in services.items():
             host.add_service(service, depends)
         host.edit(edits)
+        host.files.write(KEYS, self.client_key.export_public_key()).acl = ACL
         await host.boot()
         await self._listen(host, self._host_key, 0)
         self.hosts.append(host)

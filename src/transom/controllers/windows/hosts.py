@@ -28,18 +28,19 @@ class ApiServerUnknown(HostError):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A host and what it should get."""
+    """A host and what it should get. `previous` are earlier keys that may still open it."""
 
     instance: WindowsInstance
     egress: Egress
     key: Secret | None
     ssh_config: bool = False
+    previous: tuple[Secret, ...] = ()
 
     @property
     def access(self) -> Access:
         """How the host is reached."""
         spec = self.instance.spec
-        keys = (self.key,) if self.key else ()
+        keys = (self.key, *self.previous) if self.key else ()
         return Access(spec.address, spec.port, spec.username, keys, spec.host_key, self.ssh_config)
 
 

@@ -2,12 +2,14 @@
 
 import re
 
-from transom.simulator.filesystem import ADMINISTRATORS, Directory
+from transom.simulator.filesystem import ADMINISTRATORS, Directory, File, Node
 from transom.simulator.interpreter import Shell
 from transom.simulator.processes import Invocation
 
 _SYSTEM = "S-1-5-18"
 _RENAME = re.compile(r"Rename-Computer -NewName '([^']+)' -Force")
+_PROCESSES = re.compile(r"Get-Process \| Where-Object \{ \$_\.Path -like '[^']+' \} \| Stop-Process -Force")
+_NETWORK = re.compile(r"Get-HnsNetwork \| Where-Object \{ \$_\.Name -eq '([^']+)' \} \| Remove-HnsNetwork")
 _OWNER = re.compile(r"Get-Acl -LiteralPath '([^']+)'\)\.GetOwner\(", re.IGNORECASE)
 
 
@@ -60,13 +62,18 @@ async def ping(call: Invocation) -> int:
 
 
 async def icacls(call: Invocation) -> int:
-    """`icacls PATH /setowner SID`, `/inheritance:r`, `/grant:r SID:rights`: kept in the directory's `owner` and `acl`."""
+    """`icacls PATH /setowner SID`, `/inheritance:r`, `/grant:r SID:rights`, `/save FILE`, `/restore FILE`.
+
+    What they say is in `owner` and `acl` of the file or directory.
+    """
     words = call.arguments
     node = call.host.files.find(call.absolute(words[0])) if words else None
     if node is None:
         call.error("The system cannot find the file specified.\n")
         return 2
-    owner, acl, granting, at = node.owner, node.acl if isinstance(node, Directory) else (), False, 1
+    if len(words) > 2 and words[1].casefold() in ("/save", "/restore"):
+        return _saved(call, node, call.absolute(words[2]), restore=words[1].casefold() == "/restore")
+    owner, acl, granting, at = node.owner, node.acl, False, 1
     while at < len(words):
         word = words[at].casefold()
         if word == "/setowner" and at + 1 < len(words):
@@ -86,10 +93,24 @@ async def icacls(call: Invocation) -> int:
     if not call.host.administrator and "/setowner" in (word.casefold() for word in words):
         call.error("This security ID may not be assigned as the owner of this object.\n")
         return 1307
-    node.owner = owner
-    if isinstance(node, Directory):
-        node.acl = acl
+    node.owner, node.acl = owner, acl
     call.out("Successfully processed 1 files; Failed processing 0 files\n")
+    return 0
+
+
+def _saved(call: Invocation, node: Node, file: str, *, restore: bool) -> int:
+    """The saved list names a file without its directory; it is restored to the file of that name in the one given."""
+    files = call.host.files
+    if not restore:
+        files.write(file, f"{node.name}\n{' '.join(node.acl)}\n".encode("utf-16"))
+        return 0
+    saved = files.find(file)
+    name, *rest = bytes(saved.data).decode("utf-16").splitlines() if isinstance(saved, File) else ("",)
+    found = node.entries.get(name.upper()) if isinstance(node, Directory) else None
+    if found is None:
+        call.error("The system cannot find the file specified.\n")
+        return 2
+    found.acl = tuple(rest[0].split())
     return 0
 
 
@@ -98,6 +119,12 @@ async def powershell(call: Invocation) -> int:
     asked = _OWNER.search(call.rest)
     if renamed := _RENAME.search(call.rest):
         call.host.name_at_boot = renamed[1]
+        return 0
+    if _PROCESSES.search(call.rest):
+        # what runs there holds no file here
+        return 0
+    if network := _NETWORK.search(call.rest):
+        call.host.networks.discard(network[1])
         return 0
     if asked is None and call.host.powershell is not None:
         return call.host.powershell(call)
