@@ -63,15 +63,20 @@ def settings(port: int) -> dict[str, Any]:
 
 def writes(plane: ControlPlane, since: int, agent: str) -> list[dict[str, Any]]:
     """The requests by which a client changed something in the organizations' namespaces."""
-    verbs = ("create", "patch", "update", "delete")
-    return [
-        entry
-        for entry in itertools.islice(plane.audit(), since, None)
-        if entry["verb"] in verbs
-        and entry["stage"] == "ResponseComplete"
-        and (entry.get("objectRef") or {}).get("namespace", "").startswith("org-")
-        and entry["userAgent"].startswith(agent)
-    ]
+    return [entry for entry in _changes(plane, since, agent) if entry["objectRef"].get("namespace", "").startswith("org-")]
+
+
+def told(plane: ControlPlane, since: int) -> Counter[str]:
+    """How many events the operator made or counted up, and how often it wrote the status of the settings."""
+    found = Counter(entry["objectRef"]["resource"] for entry in _changes(plane, since, "transom"))
+    return Counter({kind: found[kind] for kind in ("events", "egressproxies")})
+
+
+def _changes(plane: ControlPlane, since: int, agent: str) -> Iterator[dict[str, Any]]:
+    for entry in itertools.islice(plane.audit(), since, None):
+        changes = entry["verb"] in ("create", "patch", "update", "delete") and entry["stage"] == "ResponseComplete"
+        if changes and entry.get("objectRef") and entry["userAgent"].startswith(agent):
+            yield entry
 
 
 def rate(entries: list[dict[str, Any]]) -> float:
@@ -161,6 +166,8 @@ async def one_change(client: Client, plane: ControlPlane, operator: Operator, po
         f"{sum(one.get('responseStatus', {}).get('code', 0) > 299 for one in made)} refused; "
         f"{rate(made):.0f}/s; CPU {operator.cpu() - cpu:.1f} s"
     )
+    said = told(plane, since)
+    print(f"told: {said['events']} events, {said['egressproxies']} writes of the status of the settings")
 
 
 async def one_loop(client: Client, plane: ControlPlane, turn: int) -> None:
