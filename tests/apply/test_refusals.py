@@ -100,3 +100,22 @@ async def test_ctrl_c_during_a_change_finishes_or_leaves_the_host(simulated: Sim
         assert difference(before, await seen(simulated)) == []
         assert not len(await simulated.registry(LEDGER))
         simulated.host.traffic.clear()
+
+
+async def test_a_state_directory_that_cannot_be_used_is_named(simulated: Simulated, tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "desk", simulated)
+    desk.write(SETTINGS)
+    (desk.directory / "state").write_text("a file where the directory should be")
+    for command in ("apply", "rollback"):
+        answer = await desk.transom(command, "-f", str(desk.manifests))
+        assert (answer.code, answer.out) == (1, "")
+        assert f"transom: {desk.directory / 'state'}" in answer.err
+        assert "XDG_STATE_HOME" in answer.err and "Traceback" not in answer.err
+    assert simulated.host.traffic.connections == 0
+
+    (desk.directory / "state").unlink()
+    (desk.directory / "state" / "transom").mkdir(parents=True)
+    (desk.directory / "state" / "transom" / "passed").write_text("the same, further down")
+    answer = await desk.apply()
+    assert answer.code == 0
+    assert answer.err.count("`transom rollback` will not know these settings") == 1

@@ -21,6 +21,7 @@ class Progress:
         self._bar = Bar(*columns, console=self._console, transient=True, disable=not shown)
         self._task = self._bar.add_task(f"hosts {word}", total=total)
         self._shown = shown
+        self._warned: set[str] = set()
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -33,6 +34,12 @@ class Progress:
         """A line for people who watch."""
         if self._shown:
             self._console.print(text, style="dim", markup=False)
+
+    def warn(self, text: str) -> None:
+        """A line for everybody, once."""
+        if text not in self._warned:
+            self._warned.add(text)
+            self._console.print(f"transom: {text}", markup=False, soft_wrap=True)
 
     def done(self, report: HostReport) -> None:
         """One host more."""

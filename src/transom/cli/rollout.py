@@ -37,7 +37,7 @@ async def carry_out(targets: list[Target], *, workers: int, all_at_once: bool) -
                 progress.say(_SAID[stage])
 
         async for target, report in roll_out(
-            free, _remembering(passing(host_keys(), settings())), at_once=workers, all_at_once=all_at_once, told=told
+            free, _remembering(passing(host_keys(), settings()), progress), at_once=workers, all_at_once=all_at_once, told=told
         ):
             found[target.instance.place.object] = report
             progress.done(report)
@@ -50,13 +50,16 @@ async def carry_out(targets: list[Target], *, workers: int, all_at_once: bool) -
     return Report(tuple(found[target.instance.place.object] for target in targets))
 
 
-def _remembering(work: Work) -> Work:
-    """The same passes; what hosts are well with is kept for `transom rollback`."""
+def _remembering(work: Work, progress: Progress) -> Work:
+    """The same passes; what hosts are well with is kept for `transom rollback`. That it cannot be is no trouble of a host."""
     passed = PassedSettings(directory())
 
     async def remembered(target: Target, admit: Callable[[], bool]) -> PassResult:
         found = await work(target, admit)
-        passed.note(target, found)
+        try:
+            passed.note(target, found)
+        except OSError as error:
+            progress.warn(f"{error.filename or directory()}: {error.strerror}: `transom rollback` will not know these settings")
         return found
 
     return remembered

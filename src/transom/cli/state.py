@@ -1,17 +1,26 @@
 """What the command line keeps between its runs, under `$XDG_STATE_HOME/transom`: host keys, and who works on which host."""
 
+import os
 from pathlib import Path
 
 import platformdirs
 
+from transom.cli.output import ExitCode, fail
 from transom.hosts import owner
 from transom.hosts.known_hosts import KnownHostsFile
 from transom.hosts.passes import Settings
 
 
 def directory() -> Path:
-    """Transom's state directory (XDG Base Directory Specification)."""
-    return platformdirs.user_state_path("transom")
+    """Transom's state directory (XDG Base Directory Specification), made where it is missing; without it the command ends."""
+    path = platformdirs.user_state_path("transom")
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+            raise PermissionError(None, "it is not writable")
+    except OSError as error:
+        fail(f"{path}: {error.strerror}; the state directory can be set by XDG_STATE_HOME", ExitCode.NOT_DONE)
+    return path
 
 
 def host_keys() -> KnownHostsFile:
