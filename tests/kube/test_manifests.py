@@ -68,7 +68,15 @@ def test_the_roles_follow_the_controllers() -> None:
     egress, windows, both = verbs("egress"), verbs("hosts"), verbs("egress, hosts")
     assert egress | windows == both
     assert egress - windows == {("configmaps", "patch"), ("egressproxies/status", "patch")}
-    assert windows - egress == {("windowsinstances/status", "patch"), ("secrets", "create")}
+    assert windows - egress == {
+        ("windowsinstances", "patch"),
+        ("windowsinstances/status", "patch"),
+        ("secrets", "create"),
+        ("secrets", "patch"),
+        ("machines", "get"),
+        ("namespaces", "list"),
+        ("namespaces", "watch"),
+    }
     assert not {verb for _, verb in both} & {"*", "delete", "deletecollection", "impersonate", "escalate", "bind"}
 
 
@@ -76,7 +84,7 @@ def test_a_name_stands_for_all_that_belongs_together() -> None:
     def rbac(names: str) -> list[dict[str, Any]]:
         return objects("--part", "rbac", "--controllers", names)
 
-    assert rbac("windows") == rbac("hosts,instances,userdata,certificates,nodes")
+    assert rbac("windows") == rbac("hosts,instances,userdata,certificates,nodes,keys")
     assert rbac("egress,windows,fleet,pods") == objects("--part", "rbac")
 
 

@@ -1,7 +1,7 @@
 """Bare hosts on which payloads of small programs are tried: a simulated one, and Wine."""
 
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +15,8 @@ from transom.hosts.connection import Access
 from transom.hosts.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
 from transom.simulator import Fault, Host, Simulator
-from transom.simulator.filesystem import File, listed
+from transom.simulator.filesystem import Directory, File, listed
+from transom.windows.registry import NamedValue, Value
 
 SMALL = r"""
 apiVersion: transom.dev/v1alpha1
@@ -36,7 +37,11 @@ files:
 - {path: 'C:\k\kubelet.yaml', content: 'nodeIP: ${NODE_IP}', services: [kubelet]}
 - {path: 'C:\k\cni.conf', content: 'subnet: ${SUBNET}', services: [kube-proxy]}
 services:
-- {name: kube-proxy, order: 3, command: 'C:\k\kube-proxy.exe kube-proxy C:\k\logs\${SOURCE_VIP}.jsonl', dependsOn: [kubelet]}
+- name: kube-proxy
+  order: 3
+  command: C:\k\kube-proxy.exe kube-proxy C:\k\logs\${SOURCE_VIP}.jsonl
+  dependsOn: [kubelet]
+  hnsNetworks: [Overlay, External]
 - {name: kubelet, order: 2, command: 'C:\k\kubelet.exe kubelet C:\k\logs\kubelet.jsonl', dependsOn: [containerd], egress: true}
 - name: containerd
   order: 1
@@ -53,14 +58,17 @@ class BareHost(Protocol):
 
     access: Access
 
-    def payload(self, path: Path, version: str = "1.0.0", kubelet: bytes = b"") -> PayloadDirectory:
-        """The payload for this host; `kubelet` makes kubelet.exe another file."""
+    def payload(self, path: Path, version: str = "1.0.0", kubelet: bytes = b"", program: bytes = b"") -> PayloadDirectory:
+        """The payload for this host; `kubelet` makes kubelet.exe another file, and `program` is what it is instead."""
 
     def content(self, path: str) -> bytes | None:
         """A file's content; None where there is none."""
 
     def put(self, path: str, content: bytes) -> None:
         """Write a file, as somebody at the console might."""
+
+    def everything(self) -> tuple[set[str], set[str]]:
+        """The paths of all files and directories, and every registry value, for a comparison."""
 
     def hold(self, path: str) -> Callable[[], None]:
         """Use a program, so that it cannot be removed and can be renamed, until the function is called."""
@@ -99,13 +107,17 @@ class Simulated:
         self.access = Access(host.address, host.port, host.username, (Secret(key),), simulator.host_key(host))
         host.powershell = lambda call: call.out(f"{VIP}\r\n") or 0
 
-    def payload(self, path: Path, version: str = "1.0.0", kubelet: bytes = b"") -> PayloadDirectory:
+    def payload(self, path: Path, version: str = "1.0.0", kubelet: bytes = b"", program: bytes = b"") -> PayloadDirectory:
         programs = {name: b"MZservice " + name.encode() for name in SERVICES}
-        return _payload(path, version, programs | {"tool": b"MZtool " + version.encode()}, kubelet)
+        kubelet = kubelet and programs["kubelet"] + kubelet
+        return _payload(path, version, programs | {"tool": b"MZtool " + version.encode()}, program or kubelet)
 
     def content(self, path: str) -> bytes | None:
         node = self.host.files.find(path)
         return bytes(node.data) if isinstance(node, File) else None
+
+    def everything(self) -> tuple[set[str], set[str]]:
+        return everything_of(self.host)
 
     def hold(self, path: str) -> Callable[[], None]:
         # the simulated host does not tell a program that runs from another open file: nobody holds it
@@ -154,15 +166,19 @@ class OnWine:
         (machine.drive / "lab" / "powershell.out").write_text(f"{VIP}\r\n")
         self._seen = 0
 
-    def payload(self, path: Path, version: str = "1.0.0", kubelet: bytes = b"") -> PayloadDirectory:
+    def payload(self, path: Path, version: str = "1.0.0", kubelet: bytes = b"", program: bytes = b"") -> PayloadDirectory:
         recorder = build.program(build.RECORDER).read_bytes()
         # boot.exe stays when it is started
         tool = (build.native() / "boot.exe").read_bytes() + version.encode()
-        return _payload(path, version, dict.fromkeys(SERVICES, recorder) | {"tool": tool}, kubelet and recorder + kubelet)
+        kubelet = kubelet and recorder + kubelet
+        return _payload(path, version, dict.fromkeys(SERVICES, recorder) | {"tool": tool}, program or kubelet)
 
     def content(self, path: str) -> bytes | None:
         file = self.machine.path(path)
         return file.read_bytes() if file.is_file() else None
+
+    def everything(self) -> tuple[set[str], set[str]]:
+        return everything(self.machine)
 
     def hold(self, path: str) -> Callable[[], None]:
         command = [*self.machine.place.inside, wine.loader(), path]
@@ -212,6 +228,43 @@ class OnWine:
 
     def asked(self) -> str:
         return "\n".join((*self.machine.calls(), *(entry.detail or "" for entry in self.machine.ssh.entries())))
+
+
+_OWN = ("lab/", "users/", "windows/temp")
+"""What of a machine of the lab is the lab's, or a profile's."""
+_COUNTED = (r"\Control\ServiceCurrent", r"\Memory Management\PrefetchParameters")
+"""Where Windows counts services and boots."""
+
+
+def everything(machine: Machine) -> tuple[set[str], set[str]]:
+    """The paths of all files and directories of a machine, and each line of its registry's export with its key."""
+    files = {str(path.relative_to(machine.drive)) for path in machine.drive.rglob("*")}
+    return {path for path in files if not path.startswith(_OWN)}, set(_values(machine.export("HKLM")))
+
+
+def everything_of(host: Host) -> tuple[set[str], set[str]]:
+    """The same of a simulated host."""
+    values = {
+        f"{key.path} {named.name} {named.value.type} {named.value.data.hex()}"
+        for key in host.registry
+        for named in ((key.values or {}).values() or [NamedValue("", Value(0, b""))])
+    }
+    return set(_paths(host.files.directory("C:\\"), "C:")), values
+
+
+def _values(exported: str) -> Iterator[str]:
+    key = ""
+    for line in exported.replace("\\\n  ", "").splitlines():
+        key = line if line.startswith("[") else key
+        if not any(one in key for one in _COUNTED):
+            yield f"{key} {line}"
+
+
+def _paths(directory: Directory, path: str) -> Iterator[str]:
+    for node in listed(directory):
+        yield f"{path}\\{node.name}"
+        if isinstance(node, Directory):
+            yield from _paths(node, f"{path}\\{node.name}")
 
 
 def _payload(path: Path, version: str, programs: Mapping[str, bytes], kubelet: bytes) -> PayloadDirectory:

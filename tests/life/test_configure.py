@@ -11,16 +11,19 @@ from lab.machine import Machine
 from tests.life.hosts import SERVICES, VIP, BareHost, OnWine, Simulated
 
 from transom.hosts import configure as configuring
+from transom.hosts import removal
 from transom.hosts.configure import Configured, Worker
 from transom.hosts.connection import Timeouts
 from transom.hosts.delivery import Progress
 from transom.hosts.errors import (
+    ConnectionLost,
     DirectoryNotOurs,
     FileRefused,
     HashMismatch,
     HostError,
     InstallFailed,
     NotAdministrator,
+    PutBack,
     RestartsFailed,
     ServiceDied,
 )
@@ -28,10 +31,11 @@ from transom.hosts.known_hosts import KnownHostsFile
 from transom.hosts.owner import Owner
 from transom.hosts.passes import Settings
 from transom.hosts.payload_directory import PayloadDirectory
+from transom.hosts.removal import Removed
 from transom.hosts.script import Patience
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.simulator import Simulator
+from transom.simulator import Fault, Simulator
 from transom.windows import ledger
 from transom.windows.fetch import Fetched
 from transom.windows.gathering import SERVICES as SERVICE_KEYS
@@ -45,7 +49,7 @@ TOKEN = "abcdef.hunter2"
 NODE = {"metadata": {"annotations": {"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.1.0/24"}}}
 PROVIDED = {"bootstrap-kubeconfig": Secret(f"token: {TOKEN}")}
 WAITING = Waiting("kube-proxy", "SUBNET", "there is no Node yet")
-KUBELET = r"C:\k\kubelet.exe"
+KUBELET, TOOL = r"C:\k\kubelet.exe", r"C:\k\tool.exe"
 
 
 @pytest.fixture(params=["simulated", pytest.param("wine", marks=pytest.mark.lab)])
@@ -78,7 +82,7 @@ class Operator:
         self.payload: PayloadDirectory = host.payload(path / "payload")
         self.facts = Facts(provided=PROVIDED)
         self.egress, self.fetch_anyway = EGRESS, False
-        patience = Patience(stop=10, start=10)
+        patience = Patience(stop=10, start=10, steady=2)
         self.settings = Settings(Owner("transom", "test"), timeouts=Timeouts(progress=progress), patience=patience)
         self.reports: list[Progress] = []
 
@@ -86,6 +90,9 @@ class Operator:
         keys = KnownHostsFile(self.path / "known_hosts")
         worker = Worker(self.payload, self.facts, self.egress, fetch_anyway=self.fetch_anyway)
         return await configuring.configure(self.host.access, keys, self.settings, worker, report=self.reports.append, **options)
+
+    async def remove(self) -> Removed:
+        return await removal.remove(self.host.access, KnownHostsFile(self.path / "known_hosts"), self.settings)
 
     async def reached(self) -> Configured:
         """A pass that has to succeed, and one after it that finds nothing to do."""
@@ -101,6 +108,7 @@ class Operator:
 
 async def test_from_a_bare_host_to_services_that_run_and_to_the_next_version(host: BareHost, tmp_path: Path) -> None:
     operator = Operator(host, tmp_path)
+    bare = host.everything()
     host.mark()
     result = await operator.configure()
     assert (result.result, result.error, result.node_name, result.waits) == ("changed", None, "win-b", (WAITING,))
@@ -129,11 +137,17 @@ async def test_from_a_bare_host_to_services_that_run_and_to_the_next_version(hos
     assert host.content(r"C:\k\bootstrap.kubeconfig") is None
     assert "HTTP_PROXY" not in host.environments("kube-proxy")[0]
 
+    await _put_back(operator)
+
     # an upgrade sends and reconfigures what differs, and restarts that and who depends on it, once
     before = {name: len(host.environments(name)) for name in SERVICES}
     let_go = host.hold(r"C:\k\tool.exe")
     operator.payload = host.payload(tmp_path / "payload", "1.0.1", kubelet=b"new")
-    result = await operator.reached()
+    host.mark()
+    result = await operator.configure()
+    connections, channels, _ = host.counted()
+    assert (result.error, connections) == (None, 1) and channels == result.channels <= 8
+    assert (await operator.configure()).result == "unchanged"
     artifacts = operator.payload.artifacts
     assert result.sent == artifacts["bin/kubelet.exe"].size + artifacts["bin/tool.exe"].size
     assert (host.content(r"C:\k\tool.exe") or b"").endswith(b"1.0.1"), "a program in use was renamed aside"
@@ -152,8 +166,29 @@ async def test_from_a_bare_host_to_services_that_run_and_to_the_next_version(hos
     assert not [name for name in host.names(r"C:\k") if "transom-old" in name]
     if isinstance(host, OnWine):
         _called_rightly(host.machine.calls())
+    await _given_back(operator, bare)
     assert not [line for line in host.asked().splitlines() if "hunter2" in line]
     assert "hunter2" not in repr(result)
+
+
+async def _given_back(operator: Operator, before: tuple[set[str], set[str]]) -> None:
+    """The host is as it was before Transom came, by one connection; a second time there is nothing to do."""
+    host = operator.host
+    host.mark()
+    removed = await operator.remove()
+    assert (removed.result, removed.error, removed.remains) == ("changed", None, ())
+    connections, channels, _ = host.counted()
+    assert connections == 1 and channels == removed.channels <= 4
+    files, values = host.everything()
+    assert (sorted(files - before[0]), sorted(before[0] - files)) == ([], [])
+    assert (sorted(values - before[1]), sorted(before[1] - values)) == ([], [])
+    assert (await operator.remove()).result == "unchanged"
+    if isinstance(host, OnWine):
+        calls = "\n".join(host.machine.calls())
+        for name in ("Overlay", "External"):
+            assert f"Get-HnsNetwork | Where-Object {{ $_.Name -eq '{name}' }} | Remove-HnsNetwork" in calls
+        assert r"Where-Object { $_.Path -like 'C:\k\logs\*' } | Stop-Process -Force" in calls
+        assert calls.count('netsh.exe" advfirewall firewall delete rule name="Transom TCP 10250"') == 2, "opened, and closed"
 
 
 def _called_rightly(calls: list[str]) -> None:
@@ -171,6 +206,30 @@ def _called_rightly(calls: list[str]) -> None:
     assert len(asked) == 2
     for call in asked:
         assert re.fullmatch(rf'powershell -NoProfile -NonInteractive -ExecutionPolicy Bypass -File "{script}"', call)
+
+
+async def _put_back(operator: Operator) -> None:
+    """A version whose kubelet does not run: the host is as it was, without anybody; its former payload finds it so."""
+    host, path = operator.host, operator.payload.path
+    state = (await operator.configure()).before
+    before, listed = {path: host.content(path) for path in (KUBELET, TOOL)}, host.names(r"C:\k")
+    operator.payload = host.payload(path, "2.0.0", program=b"no program")
+    result = await operator.configure()
+    assert isinstance(result.error, PutBack), result.error
+    assert (result.error.services, result.error.version, result.error.former) == (("kubelet",), "2.0.0", "1.0.0")
+    assert str(result.error).endswith(": payload 1.0.0 was put back, and its services run")
+    assert host.running() == set(SERVICES)
+    assert ({path: host.content(path) for path in before}, host.names(r"C:\k")) == (before, listed)
+    last = host.environments("containerd")[-1]
+    assert (last["CONTAINERD_X"], last["HTTPS_PROXY"]) == ("1.0.0", URL)
+    assert state is not None and result.after is not None
+    assert ledger.read(result.after.registry).installed == ledger.read(state.registry).installed
+    for name in SERVICES:
+        key = rf"{SERVICE_KEYS}\{name}"
+        assert result.after.registry.key(key) == state.registry.key(key), name
+    operator.payload = host.payload(path, "1.0.0")
+    withdrawn = await operator.reached()
+    assert (withdrawn.sent, withdrawn.restarted) == (0, ())
 
 
 @pytest.mark.server
@@ -249,6 +308,113 @@ async def _cut_and_converge(operator: Operator, at: int, action: str) -> None:
     assert "HTTPS_PROXY" in operator.host.environments("containerd")[0], at
 
 
+async def upgraded(path: Path, simulator: Simulator) -> Operator:
+    """A host with the first version, and the second to install; the Node is there."""
+    operator = Operator(Simulated(simulator, await simulator.add_host("WIN-B", services={})), path)
+    operator.joined()
+    await operator.configure()
+    operator.payload = operator.host.payload(path / "payload", "1.0.1", kubelet=b"new")
+    return operator
+
+
+async def _settled(operator: Operator) -> Configured:
+    """A pass that succeeds: what a cut one began may still be going on, and holds the host."""
+    for _ in range(100):
+        result = await operator.configure()
+        if result.error is None:
+            return result
+        await asyncio.sleep(0.05)
+    raise AssertionError(result.error)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("wanted", ["1.0.1", "1.0.0"], ids=["goes on", "is withdrawn"])
+async def test_cut_anywhere_an_upgrade(tmp_path: Path, wanted: str) -> None:
+    async with Simulator() as simulator:
+        operator = await upgraded(tmp_path / "first", simulator)
+        operator.host.mark()
+        await operator.configure()
+        count = operator.host.counted()[2]
+        for at in range(1, count + 1):
+            operator = await upgraded(tmp_path / str(at), simulator)
+            operator.host.fail(at, "cut" if at % 2 else "after")
+            await operator.configure()
+            operator.host.came()
+            operator.payload = operator.host.payload(tmp_path / "wanted", wanted, kubelet=b"new" if wanted == "1.0.1" else b"")
+            await _settled(operator)
+            assert (await operator.configure()).result == "unchanged", at
+            assert operator.host.running() == set(SERVICES), at
+            assert (operator.host.content(KUBELET) or b"").endswith(b"new" if wanted == "1.0.1" else b"kubelet"), at
+            assert (operator.host.content(TOOL) or b"").endswith(wanted.encode()), at
+            assert operator.host.environments("containerd")[-1]["CONTAINERD_X"] == wanted, at
+
+
+@pytest.mark.server
+async def test_power_lost_anywhere_in_the_job_of_an_upgrade_that_does_not_run(tmp_path: Path) -> None:
+    async with Simulator() as simulator:
+        operator = await upgraded(tmp_path / "first", simulator)
+        host = operator.host
+        assert isinstance(host, Simulated)
+        operator.payload = host.payload(tmp_path / "bad", "2.0.0", program=b"MZends 23 after 1")
+        seen = len(host.host.processes)
+        result = await operator.configure()
+        assert isinstance(result.error, PutBack) and "kubelet ended with exit code 23" in str(result.error)
+        job = range(len(host.host.processes) - seen)
+        for at in job[:: max(1, len(job) // 40)]:
+            operator = await upgraded(tmp_path / str(at), simulator)
+            await _lose_power(operator, tmp_path, at)
+            await _settled(operator)
+            assert operator.host.running() == set(SERVICES), at
+            assert (operator.host.content(KUBELET) or b"").endswith(b"kubelet"), at
+            assert (await operator.configure()).result == "unchanged", at
+
+
+async def _lose_power(operator: Operator, path: Path, at: int) -> None:
+    """The host boots when the version that does not run has come that far; then the former one is wanted."""
+    assert isinstance(operator.host, Simulated)
+    host = operator.host.host
+    operator.payload = operator.host.payload(path / "bad", "2.0.0", program=b"MZends 23 after 1")
+    left = [at]
+
+    def lose(_: str) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            asyncio.get_running_loop().call_soon(host.cut_power)
+
+    host.watchers.add(lose)
+    await operator.configure()
+    host.watchers.clear()
+    await host.boot()
+    operator.payload = operator.host.payload(path / "good", "1.0.0")
+
+
+@pytest.mark.server
+async def test_nobody_connected_the_upgrade_is_finished(tmp_path: Path) -> None:
+    async with Simulator() as simulator:
+        operator = await upgraded(tmp_path, simulator)
+        assert isinstance(operator.host, Simulated)
+        host = operator.host.host
+        host.faults.arm(Fault(await _script_of(operator, tmp_path, simulator), "during", "cut", 'sc.exe stop "kube-proxy"'))
+        result = await operator.configure()
+        assert isinstance(result.error, ConnectionLost) and host.faults.ordered is None
+        async with asyncio.timeout(30):
+            while host.files.find(r"C:\ProgramData\Transom\lock") is not None:
+                await asyncio.sleep(0.005)
+        assert operator.host.running() == set(SERVICES)
+        assert (operator.host.content(KUBELET) or b"").endswith(b"new")
+        assert (await operator.configure()).result == "unchanged", "nothing is owed"
+
+
+async def _script_of(operator: Operator, path: Path, simulator: Simulator) -> int:
+    """The number of the request that runs the change script of an upgrade like this one."""
+    other = await upgraded(path / "other", simulator)
+    assert isinstance(other.host, Simulated)
+    other.host.mark()
+    await other.configure()
+    requests = other.host.host.traffic.requests
+    return next(number for number, request in enumerate(requests, 1) if re.match(r"exec .*change\.cmd", request))
+
+
 @pytest.mark.server
 @pytest.mark.parametrize("at", [2, 9, 30, 60, 75, 90, 120])
 async def test_a_host_that_hangs_costs_its_own_pass(simulated: Simulated, tmp_path: Path, at: int) -> None:
@@ -276,7 +442,7 @@ class TestFaults:
     async def test_a_disk_without_room(self, simulated: Simulated, tmp_path: Path) -> None:
         operator = Operator(simulated, tmp_path)
         program = b"MZservice kubelet".ljust(2_000_000, b".")
-        operator.payload = simulated.payload(tmp_path / "payload", kubelet=program)
+        operator.payload = simulated.payload(tmp_path / "payload", program=program)
         simulated.host.files.free = 1_500_000
         result = await operator.configure()
         assert isinstance(result.error, FileRefused)
@@ -290,7 +456,7 @@ class TestFaults:
     async def test_a_file_in_use_that_cannot_be_renamed(self, simulated: Simulated, tmp_path: Path) -> None:
         operator = Operator(simulated, tmp_path)
         await operator.configure()
-        operator.payload = simulated.payload(tmp_path / "payload", "1.0.1", kubelet=b"MZnew")
+        operator.payload = simulated.payload(tmp_path / "payload", "1.0.1", program=b"MZnew")
         holder = simulated.host.files.open(KUBELET)
         result = await operator.configure()
         assert isinstance(result.error, InstallFailed)

@@ -65,7 +65,22 @@ class Cluster:
     async def leave(self) -> None:
         """Take away what a command that reads the whole cluster would find after this test."""
         await self.delete(EGRESS_PROXIES, "cluster")
+        # no operator gives hosts back here
+        for held in (await self.client.list_objects(WINDOWS_INSTANCES, self.namespace)).items:
+            await self.merge(WINDOWS_INSTANCES, held.metadata.name, {"metadata": {"finalizers": None}})
         await self.client.request("DELETE", WINDOWS_INSTANCES.path(self.namespace))
+
+    async def gone(self, name: str, seconds: float = 20) -> None:
+        """Wait until a WindowsInstance is gone."""
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    await self.client.get(WINDOWS_INSTANCES, name, self.namespace)
+                    await asyncio.sleep(0.05)
+        except NotFound:
+            return
+        except TimeoutError:
+            raise AssertionError(f"{name}: {await self.status(name)}") from None
 
     async def proxy(self, **spec: Any) -> None:
         await self.put(EGRESS_PROXIES, "cluster", spec=spec)

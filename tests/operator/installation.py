@@ -104,6 +104,10 @@ class Installation:
     async def remove(self) -> None:
         """Everything again, as an administrator would; namespaces need a controller that is not there."""
         await self.kubectl("delete", "egressproxies", "--all")
+        # no operator gives hosts back here
+        for one in (await self.kubectl("get", "windowsinstances", "-n", self.namespace, "-o", "name")).split():
+            patch = ("--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+            await self.kubectl("patch", one, "-n", self.namespace, *patch)
         for kind in ("windowsinstances", "secrets", "configmaps"):
             await self.kubectl("delete", kind, "--all", "-n", self.namespace)
 

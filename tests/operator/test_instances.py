@@ -288,6 +288,8 @@ async def test_a_status_does_not_go_to_another_instance_of_the_same_name(cluster
     await cluster.instance("win-1", host)
     async with cluster.operator():
         await until(lambda: f"HTTP_PROXY={PROXY}" in environment(host, "containerd"))
+        # as somebody who does not wait for the host
+        await cluster.merge(WINDOWS_INSTANCES, "win-1", {"metadata": {"finalizers": None}})
         await cluster.delete(WINDOWS_INSTANCES, "win-1")
         await cluster.instance("win-1", host, paused=True)
         await cluster.until("win-1", Configured="Unknown/Paused")

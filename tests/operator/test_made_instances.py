@@ -11,7 +11,7 @@ from tests.operator.limited import limited
 
 from transom.controllers.windows.machines import MACHINES
 from transom.kube.objects import Whole
-from transom.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, WINDOWS_INSTANCES, Resource
+from transom.kube.resources import CONFIG_MAPS, NAMESPACES, WINDOWS_INSTANCES, Resource
 
 pytestmark = pytest.mark.lab
 MACHINES_WHOLE = Resource(MACHINES.group, MACHINES.version, MACHINES.kind, MACHINES.plural, True, Whole)
@@ -162,9 +162,6 @@ async def test_machines_and_their_replacement(cluster: Cluster, machine_api: Non
         first = await cluster.client.get(WINDOWS_INSTANCES, "winworker-a", cluster.namespace)
         assert first.value["spec"]["nodeName"] == "winworker-a"
         assert first.value["metadata"]["annotations"]["transom.dev/host-name"] == "winworker-a"
-        joined = {"transom.dev/instance": f"{cluster.namespace}/winworker-a"}
-        await cluster.put(NODES, "winworker-a", metadata={"name": "winworker-a", "annotations": joined})
-        await cluster.merge(WINDOWS_INSTANCES, "winworker-a", {"status": {"nodeName": "winworker-a"}}, "status")
         await cluster.delete(MACHINES_WHOLE, "winworker-a")
         await put_machine(cluster, "winworker-a", "10.4.0.8")
         async with asyncio.timeout(20):
@@ -174,7 +171,5 @@ async def test_machines_and_their_replacement(cluster: Cluster, machine_api: Non
                     break
                 await asyncio.sleep(0.05)
         assert found.items[0].metadata.uid != first.metadata.uid
-        nodes = await cluster.client.list_objects(NODES)
-        assert "winworker-a" not in {node.metadata.name for node in nodes.items}
         await cluster.delete(MACHINES_WHOLE, "winworker-a")
         await until_names(cluster, set())

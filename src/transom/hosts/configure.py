@@ -18,6 +18,7 @@ from transom.hosts.known_hosts import HostKeys
 from transom.hosts.outputs import outputs
 from transom.hosts.passes import PassResult, Settings, beyond, claimed, differences, leave, own_directory
 from transom.hosts.payload_directory import PayloadDirectory
+from transom.hosts.probing import probed
 from transom.hosts.template import render
 from transom.hosts.transport import Transport, ssh
 from transom.proxy.settings import Egress
@@ -26,7 +27,7 @@ from transom.windows.environment import RegistryTypeError
 from transom.windows.fetch import configurations
 from transom.windows.gathering import LEDGER, SERVICES, Questions
 from transom.windows.plan import Plan, When, plan
-from transom.windows.state import CHANGED, HostState, stamp
+from transom.windows.state import HostState
 from transom.windows.worker import Desired, Facts, Waiting, desired, node_name, probed_paths, scripts
 
 _NETWORK = rf"{SERVICES}\Tcpip\Parameters"
@@ -181,19 +182,10 @@ class _Configuration:
         return msgspec.structs.replace(found, files=state.files, directories=state.directories, outputs=state.outputs)
 
     async def _probed(self, directory: Directory, state: HostState) -> HostState:
-        """The state with the files and directories that matter: an unchanged file is known by its size and its time."""
+        """The state with the files and directories that matter."""
         held = ledger.read(state.registry).installed
         files, directories = probed_paths(self._worker.directory.payload, self._facts, held)
-        look = directory.transport.look
-        found = await asyncio.gather(*(look(path.replace("\\", "/")) for path in (*files, *directories)))
-        hashes = {}
-        for path, there in zip(files, found, strict=False):
-            own = held.file(path)
-            if there is not None:
-                same = own is not None and (there.size, there.modified) == (own.size, stamp(own.digest))
-                hashes[path] = own.digest if own is not None and same else CHANGED
-        present = tuple(path for path, there in zip(directories, found[len(files) :], strict=True) if there and there.directory)
-        return msgspec.structs.replace(state, files=hashes, directories=present)
+        return await probed(directory.transport, state, files, directories)
 
     def _desired(self, state: HostState) -> Desired:
         payload = self._worker.directory

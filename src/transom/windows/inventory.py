@@ -99,7 +99,7 @@ def from_machine(machine: Mapping[str, Any]) -> Entry | Rejected | None:
     """Of a Machine (machine.openshift.io/v1beta1); None where it is none of Windows, or is to be ignored."""
     meta = _mapping(machine.get("metadata"))
     labels, annotations = _mapping(meta.get("labels")), _mapping(meta.get("annotations"))
-    if labels.get(OS_ID) != "Windows" or _ignored(labels, annotations):
+    if labels.get(OS_ID) != "Windows" or ignored(labels, annotations):
         return None
     name, origin = str(meta.get("name", "")), f"{meta.get('namespace', '')}/{meta.get('name', '')}"
     status = _mapping(machine.get("status"))
@@ -146,7 +146,7 @@ def from_cluster_machine(machine: Mapping[str, Any]) -> Entry | Rejected | None:
     """Of a Machine (cluster.x-k8s.io); None where nobody opened it to SSH, or it has no Windows Node."""
     meta = _mapping(machine.get("metadata"))
     labels, annotations = _mapping(meta.get("labels")), _mapping(meta.get("annotations"))
-    if labels.get(SSH) != "true" or _ignored(labels, annotations):
+    if labels.get(SSH) != "true" or ignored(labels, annotations):
         return None
     namespace, name = str(meta.get("namespace", "")), str(meta.get("name", ""))
     status, origin = _mapping(machine.get("status")), f"{namespace}/{name}"
@@ -212,7 +212,8 @@ def _name(text: str) -> str:
     )
 
 
-def _ignored(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> bool:
+def ignored(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> bool:
+    """Whether a Machine is to be left alone."""
     return "true" in (labels.get(IGNORE), annotations.get(IGNORE))
 
 

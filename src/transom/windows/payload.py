@@ -108,6 +108,8 @@ class PayloadService(Base, frozen=True):
     """Whether it takes the proxy's variables, and is restarted when the trusted certificates change."""
     restart: Restart = Restart()
     start: Start = "Automatic"
+    hns_networks: tuple[str, ...] = ()
+    """The networks of the Host Networking Service that it makes: removed with it."""
     order: int = 0
     when: When = When()
 
@@ -244,6 +246,9 @@ def _services(payload: Payload, place: Place) -> Iterator[Finding]:
                 yield place.error((*at, "environment", name), "must be a name of letters, digits and _")
             for variable in sorted(names(text) - known):
                 yield place.error((*at, "environment", name), _unknown(variable))
+        for number, network in enumerate(service.hns_networks):
+            if not _NAME.fullmatch(network):
+                yield place.error((*at, "hnsNetworks", number), "must be the name of a network: letters, digits, `_`, `-`, `.`")
         if not 0 <= service.restart.delay_seconds <= 3600:
             yield place.error((*at, "restart", "delaySeconds"), "must be 0 to 3600")
     depends = {service.name: service.depends_on for service in payload.services}

@@ -63,7 +63,9 @@ class HostState(msgspec.Struct, frozen=True):
     `files` maps paths (`C:\\…`) of files that are of interest: in a wish to their SHA-256, else to the ledger's digest of it,
     or to CHANGED; `sizes` those that are wanted to their size in bytes, and `readers` to the services that read them.
     `trusting` are the services that are restarted with the trust store, None: all that are managed.
-    `directories` are those of interest that are there. `outputs` are what scripts of the payload printed.
+    `directories` are those of interest that are there; as a wish, `owned` are those of them that go with all that is in them
+    when the host is given back, and `networks` the HNS networks that services make, by service.
+    `outputs` are what scripts of the payload printed.
     `payload` is the version of what is installed; as a wish, None leaves services, files and directories as they are.
     `preparation` is what was done to Windows itself.
     """
@@ -77,6 +79,8 @@ class HostState(msgspec.Struct, frozen=True):
     readers: dict[str, tuple[str, ...]] = {}
     trusting: tuple[str, ...] | None = None
     directories: tuple[str, ...] = ()
+    owned: tuple[str, ...] = ()
+    networks: dict[str, tuple[str, ...]] = {}
     outputs: dict[str, str] = {}
     payload: str | None = None
     preparation: Preparation | None = None

@@ -130,6 +130,8 @@ class _Worker:
             readers=self.readers,
             trusting=egress_services,
             directories=self._directories(),
+            owned=self.payload.directories,
+            networks={service.name: service.hns_networks for service in ordered if service.hns_networks},
             payload=self.payload.version,
             preparation=self._preparation(),
         )

@@ -82,7 +82,9 @@ class WindowsController:
         self._rollouts.join(self.queue.add)
         self._heartbeats = Heartbeats(watched.nodes)
         self._finalizers = Finalizers(watched)
-        self._removal = Removal(Surrounds(watched, self._finalizers, pace, now, self._write, self._node, observe, tokens))
+        self._removal = Removal(
+            Surrounds(watched, self._finalizers, pace, now, self._write, self._current, self._node, observe, tokens)
+        )
 
     def begin(self) -> None:
         """Follow the stores, which have been filled: every instance that is there is asked for at once."""

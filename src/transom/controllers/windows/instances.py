@@ -12,9 +12,8 @@ from transom.controllers.watched import Watched
 from transom.controllers.windows.machines import cluster_machines, machines
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
-from transom.kube.objects import Metadata
 from transom.kube.queue import KeyQueue
-from transom.kube.resources import CONFIG_MAPS, NAMESPACES, Resource
+from transom.kube.resources import CONFIG_MAPS, NAMESPACES
 from transom.kube.store import Name
 from transom.windows.inventory import (
     CONFIG_MAP,
@@ -35,7 +34,6 @@ HOST_NAME: Final = "transom.dev/host-name"
 CONFIRM: Final = "transom.dev/confirm-removal"
 JOINED: Final = "transom.dev/instance"
 """The annotation of a Node that Transom joined: namespace and name of its WindowsInstance."""
-_NODES: Final = Resource("", "v1", "Node", "nodes", False, Metadata)
 _CHECK: Final = 600.0
 
 
@@ -158,30 +156,16 @@ class InstancesController:
         return (namespace.metadata.annotations or {}).get(CONFIRM) == "true"
 
     async def _remove(self, held: HeldInstance, why: str, term: Term) -> None:
-        """Delete an instance; where its machine is gone, the Node that it was, too."""
+        """Delete an instance; what becomes of its host and its Node is its controller's work."""
         meta = held.metadata
         if meta.deletion_timestamp is not None:
             return
-        if _source(held) == "Machine":
-            await self._remove_node(held, term)
         try:
             await term.client.delete(INSTANCES, meta.name, meta.namespace, meta.uid)
         except (NotFound, Conflict):
             return
         _log.info("instance removed", instance=meta.name, reason=why)
-        term.recorder.normal(_regarding(held), "Removed", why)
-
-    async def _remove_node(self, held: HeldInstance, term: Term) -> None:
-        name = str(held.live.get("nodeName") or "")
-        if not name:
-            return
-        try:
-            node = await term.client.get(_NODES, name)
-            if (node.metadata.annotations or {}).get(JOINED) == f"{held.metadata.namespace}/{held.metadata.name}":
-                await term.client.delete(_NODES, name, uid=node.metadata.uid)
-                term.recorder.normal(_regarding(held), "NodeRemoved", f"Node {name} was this machine's")
-        except (NotFound, Conflict):
-            return
+        term.recorder.normal(_regarding(held), "Deleted", why)
 
     def _tell_rejected(self, rejected: Iterable[Rejected], term: Term) -> None:
         wrong = {f"{one.source}/{one.origin}": one for one in rejected if not one.waiting}

@@ -1,0 +1,135 @@
+"""Give a host back: everything that the ledger holds is undone, and nothing of Transom stays. One pass, over one connection."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from transom.hosts.change import carry_out
+from transom.hosts.connection import Access
+from transom.hosts.directory import Directory
+from transom.hosts.errors import HostError, NotConverged, PassTimedOut, Unreadable
+from transom.hosts.gather import gather
+from transom.hosts.known_hosts import HostKeys
+from transom.hosts.passes import PassResult, Settings, claimed, differences, own_directory
+from transom.hosts.probing import probed
+from transom.hosts.template import BASE
+from transom.hosts.transport import Transport, ssh
+from transom.windows import ledger, questions
+from transom.windows.environment import RegistryTypeError
+from transom.windows.gathering import LEDGER, Questions
+from transom.windows.plan import Plan, plan
+from transom.windows.registry import Registry
+from transom.windows.state import HostState
+
+NOTHING: Final = HostState(Registry(), payload="")
+"""The wish that a host has nothing of ours."""
+_NO_EGRESS: Final = HostState(Registry())
+"""The wish that a host has no proxy and no trust of ours; what a payload brought stays."""
+
+
+class Removed(PassResult, frozen=True):
+    """What a pass found and did. `remains` is what could not be removed, and is no longer known to anybody but its reader."""
+
+    remains: tuple[str, ...] = ()
+
+
+async def remove(
+    access: Access,
+    host_keys: HostKeys,
+    settings: Settings,
+    *,
+    check: Callable[[HostState], None] = lambda _: None,
+    payload: bool = True,
+) -> Removed:
+    """Undo what the ledger of the host holds; without `payload`, proxy and trust alone. Its troubles are in the result.
+
+    Services that had the proxy are restarted at once. Nothing hides what the host has booted with: variables of the machine
+    environment are gone from its registry, and services see them until it boots. `check` sees what was read and raises a
+    HostError where the host must not be changed.
+    """
+    begun = time.monotonic()
+    work = _Removal(settings, NOTHING if payload else _NO_EGRESS, check)
+    error: HostError | None = None
+    try:
+        with claimed(settings, access, needed=True) as alone:
+            async with asyncio.timeout(settings.timeouts.whole), ssh(access, host_keys, settings.timeouts) as transport:
+                await work.run(transport, alone=alone)
+    except HostError as raised:
+        error = raised
+    except TimeoutError:
+        error = PassTimedOut(f"the pass took longer than {settings.timeouts.whole:g} s")
+    return msgspec.structs.replace(work.result, seconds=time.monotonic() - begun, error=error or work.result.error)
+
+
+class _Removal:
+    """The steps of a pass, and how far it came."""
+
+    def __init__(self, settings: Settings, wish: HostState, check: Callable[[HostState], None]) -> None:
+        self._settings, self._wish, self._check = settings, wish, check
+        self._salt = secrets.token_bytes(16)
+        self.result = Removed()
+
+    async def run(self, transport: Transport, *, alone: bool) -> None:
+        """Read, undo, read again. Raises HostError, with `result` as far as it is known."""
+        try:
+            await self._undo(own_directory(transport, self._settings.owner, alone=alone))
+        except ledger.LedgerError as error:
+            raise Unreadable(f"the ledger in {LEDGER} cannot be understood: {error}") from None
+        except RegistryTypeError as error:
+            raise Unreadable(str(error)) from None
+        finally:
+            self._note(channels=transport.channels)
+
+    async def _undo(self, directory: Directory) -> None:
+        asked = Questions()
+        state = await gather(directory, asked)
+        self._note(before=state)
+        if ledger.read(state.registry):
+            asked = self._wider(asked, state, Plan())
+            state = await self._read(directory, asked)
+            if (wider := self._wider(asked, state, self._planned(state))) != asked:
+                asked = wider
+                state = await self._read(directory, asked)
+        self._note(before=state)
+        self._check(state)
+        planned = self._planned(state)
+        self._note(plan=planned)
+        if planned:
+            state = await self._change(directory, planned, state, asked)
+        if self.result.error is None and state.registry.key(LEDGER) is None and not await directory.dismantle():
+            self._note(remains=(*self.result.remains, BASE))
+
+    async def _change(self, directory: Directory, planned: Plan, state: HostState, asked: Questions) -> HostState:
+        self._note(begun=True)
+        patience, permit = self._settings.patience, self._settings.permit
+        done = await carry_out(directory, planned, state, questions.again(asked, state), patience=patience, permit=permit)
+        after = await self._probed(directory, done.after)
+        self._note(after=after, restarted=done.restarted, error=done.error, remains=done.remains)
+        if done.error is None and (rest := self._planned(after)):
+            self._note(error=NotConverged(differences(rest)))
+        return after
+
+    async def _read(self, directory: Directory, asked: Questions) -> HostState:
+        return await self._probed(directory, await gather(directory, asked))
+
+    async def _probed(self, directory: Directory, state: HostState) -> HostState:
+        held = ledger.read(state.registry).installed
+        return await probed(directory.transport, state, tuple(held.files), held.directories)
+
+    def _wider(self, asked: Questions, state: HostState, planned: Plan) -> Questions:
+        """What has to be known as well, in one more reading. Which boot it is decides nothing here."""
+        held = ledger.read(state.registry)
+        restarts = bool(held.services or held.installed.services or any(held.certificates.values()))
+        services = Questions(services=tuple(held.installed.services), dependants=restarts)
+        more = questions.more(self._wish, asked, state, planned) or asked
+        return msgspec.structs.replace(questions.combined(asked, more, services), boot=False)
+
+    def _planned(self, state: HostState) -> Plan:
+        return plan(self._wish, state, self._salt)
+
+    def _note(self, **fields: object) -> None:
+        self.result = msgspec.structs.replace(self.result, **fields)

@@ -1,0 +1,30 @@
+rem %1 directory: programs that run from there are ended, for what they use cannot be removed
+:end
+"%POWERSHELL%" -NoProfile -NonInteractive -Command "Get-Process | Where-Object { $_.Path -like '%~1\*' } | Stop-Process -Force" >nul 2>nul
+exit /b 0
+
+rem %1 network of the Host Networking Service, where Windows has it; this may cut every connection of the host for a moment
+:network
+"%POWERSHELL%" -NoProfile -NonInteractive -Command "$ErrorActionPreference = 'Stop'; if (Get-Command -Name Get-HnsNetwork -ErrorAction SilentlyContinue) { Get-HnsNetwork | Where-Object { $_.Name -eq '%~1' } | Remove-HnsNetwork }" >nul 2>nul
+if errorlevel 1 >>"%RESULT%" echo remains HNS network %~1
+exit /b 0
+
+rem %1 directory of Transom's own, with what programs wrote there; rmdir removes links, and does not follow them
+:clear
+set "TRIES=0"
+:clearing
+if not exist "%~1\" exit /b 0
+rmdir /s /q "%~1" >nul 2>nul
+if not exist "%~1\" exit /b 0
+set /a TRIES+=1
+if %TRIES% GTR 5 goto remains
+"%PING%" -n 2 127.0.0.1 >nul
+goto clearing
+:remains
+>>"%RESULT%" echo remains %~1
+exit /b 0
+
+rem %1 TCP port: the rule that let it in
+:close
+"%SystemRoot%\System32\netsh.exe" advfirewall firewall delete rule name="Transom TCP %~1" >nul 2>nul
+exit /b 0
