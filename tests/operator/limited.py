@@ -13,10 +13,10 @@ from transom.manifests.roles import roles
 
 
 @contextlib.asynccontextmanager
-async def limited(cluster: Cluster, *controllers: str) -> AsyncIterator[Client]:
+async def limited(cluster: Cluster, *controllers: str, openshift: bool = False) -> AsyncIterator[Client]:
     """What was refused fails the test at the end."""
     plane, namespace = cluster.control_plane, cluster.namespace
-    await asyncio.to_thread(plane.apply, list(roles(namespace, controllers)))
+    await asyncio.to_thread(plane.apply, list(roles(namespace, controllers, openshift=openshift)))
     token = await asyncio.to_thread(plane.service_account_token, namespace, "transom")
     connection = connect(str(plane.user_kubeconfig(f"{namespace}-limited", token)))
     try:

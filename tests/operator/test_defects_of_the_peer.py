@@ -1,0 +1,137 @@
+"""Defects of the Windows Machine Config Operator, by the numbers of docs/peer-defects.md: those that no other test shows."""
+
+import ast
+import re
+import struct
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lab.powershell import commands
+from tests.life.payloads import opened
+from tests.operator.bundles import ROOT_1, ROOT_2
+from tests.operator.clusters import PROXY, Cluster, until
+from tests.operator.kubelets import PODS, Kubelets
+
+from transom.controllers.term import Term
+from transom.controllers.windows.drain import Drain
+from transom.hosts.configure import Worker, configure
+from transom.hosts.connection import Access
+from transom.hosts.known_hosts import NoHostKeys
+from transom.hosts.owner import Owner
+from transom.hosts.passes import Settings
+from transom.kube.events import EventRecorder, Regarding
+from transom.kube.resources import EGRESS_PROXIES
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.proxy.trust import parse_bundle
+from transom.simulator import Simulator
+from transom.windows.first_boot import SCRIPT
+from transom.windows.gathering import ENVIRONMENT, SERVICES
+from transom.windows.mirrors import Mirror
+from transom.windows.node import desired
+from transom.windows.registry import SetValue, expand_sz
+from transom.windows.service import Configuration
+from transom.windows.worker import Facts
+
+PAGE = Path(__file__).parents[2] / "docs" / "peer-defects.md"
+ROOT = Path(__file__).parents[2]
+
+
+def test_each_defect_has_a_test_or_a_reason() -> None:
+    rows = [line.split("|")[1:-1] for line in PAGE.read_text().splitlines() if re.match(r"\| [^| ]+ \| \S", line)]
+    numbers = [int(row[0]) for row in rows if row[0].strip().isdigit()]
+    assert numbers == list(range(1, 18))
+    for number, _, instead, test in rows:
+        if not test.strip():
+            assert "Does not apply:" in instead, number
+            continue
+        file, _, name = test.strip().strip("`").partition("::")
+        found = {node.name for node in ast.walk(ast.parse((ROOT / file).read_text())) if hasattr(node, "name")}
+        assert name.rpartition("::")[2] in found, number
+
+
+async def test_3_an_image_with_a_proxy_of_its_own_and_no_node(cluster: Cluster) -> None:
+    theirs = expand_sz("http://image.example:1")
+    host = await cluster.simulator.add_host(edits=[SetValue(ENVIRONMENT, "Http_Proxy", theirs)])
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, windows={"environmentScope": "Both"})
+    await cluster.instance("win-1", host)
+    async with cluster.operator(controllers=("egress", "hosts")):
+        await cluster.until("win-1", ProxyApplied="True/Applied", NodeReady="Unknown/NoNode")
+        value = host.registry.value(ENVIRONMENT, "HTTP_PROXY")
+        assert value is not None
+        assert value.text() == PROXY
+        await cluster.delete(EGRESS_PROXIES, "cluster")
+        await until(lambda: host.registry.value(ENVIRONMENT, "HTTP_PROXY") == theirs)
+        assert host.registry.value(ENVIRONMENT, "HTTPS_PROXY") is None
+
+
+def test_4_a_bundle_with_much_text_is_read_whole() -> None:
+    text = "# what the certificate authority says of itself\n" * 3000
+    bundle = parse_bundle(f"{ROOT_1}{text}{'x' * 200_000}\n{ROOT_2}")
+    assert len(bundle.certificates) == 2
+    assert not bundle.problems
+
+
+def test_7_a_service_that_fails_is_restarted_after_seconds() -> None:
+    """SERVICE_FAILURE_ACTIONS as the registry has it: the delay is in milliseconds (Microsoft: "SC_ACTION")."""
+    data = Configuration("kubelet", r"C:\k\kubelet.exe", restart_seconds=10).values()["FailureActions"].data
+    reset, _, _, count, _ = struct.unpack_from("<5I", data)
+    actions = [struct.unpack_from("<2I", data, 20 + 8 * number) for number in range(count)]
+    assert reset == 86400
+    assert actions == [(1, 10_000)] * 3
+
+
+async def test_8_a_drained_pod_has_its_time(cluster: Cluster) -> None:
+    kubelets, name = Kubelets(cluster), f"node-{cluster.namespace}"
+    host = await cluster.simulator.add_host(name)
+    await kubelets.join(host)
+    await kubelets.pod("web-0", host.name.lower())
+    recorder = EventRecorder(cluster.client, instance="test")
+    term = Term(cluster.client, recorder, lambda: 60.0, Owner("transom-tests", "pytest"))
+    drain = Drain(host.name.lower(), "upgrade", term, Regarding("v1", "Node", host.name.lower()), lambda: datetime.now(UTC), 60)
+    assert "web-0" in str(await drain.step())
+    held = (await cluster.client.get(PODS, "web-0", cluster.namespace)).value
+    assert held["metadata"]["deletionGracePeriodSeconds"] == held["spec"]["terminationGracePeriodSeconds"] == 30
+    path = PODS.path(cluster.namespace, "web-0")
+    await cluster.client.request("DELETE", path, {"gracePeriodSeconds": "0"})
+    assert (await drain.step()).done
+
+
+def test_9_no_password_is_set() -> None:
+    called = {command.casefold() for command in commands(SCRIPT)}
+    assert not {command for command in called if "localuser" in command or "securestring" in command or command == "net"}
+    assert "PasswordAuthentication no" in SCRIPT
+
+
+async def test_14_mirrors_are_written_where_they_differ(tmp_path: Path) -> None:
+    payload, settings = opened(tmp_path / "payload"), Settings(Owner("transom-tests", "pytest"))
+    place = r"C:\k\containerd\certs.d"
+    async with Simulator() as simulator:
+        host = await simulator.add_host(services={})
+        key = Secret(simulator.client_key.export_private_key().decode())
+        access = Access(host.address, host.port, host.username, (key,), simulator.host_key(host))
+
+        async def configured(*mirrors: Mirror) -> int:
+            facts = Facts(
+                node_name="win-1", mirrors=mirrors, provided={"bootstrap-kubeconfig": None, "kubelet-ca": Secret("x")}
+            )
+            found = await configure(access, NoHostKeys(), settings, Worker(payload, facts, Egress()))
+            assert found.error is None
+            return found.sent
+
+        quay, gcr = Mirror("quay.io", ("a.example/quay",)), Mirror("gcr.io", ("a.example/gcr",))
+        await configured(quay, gcr)
+        node = host.files.file(rf"{place}\quay.io\hosts.toml")
+        assert await configured(quay, gcr) == 0
+        starts = len(host.starts("containerd"))
+        sent = await configured(quay, Mirror("gcr.io", ("b.example/gcr",)))
+        assert sent == len(host.files.read(rf"{place}\gcr.io\hosts.toml"))
+        assert host.files.file(rf"{place}\quay.io\hosts.toml") is node
+        assert len(host.starts("containerd")) == starts
+
+
+def test_the_machine_shows_no_credentials() -> None:
+    proxy = Secret("http://alice:hunter2@proxy.corp.example:3128")
+    wanted = desired(Egress(proxy, proxy, ".svc"))
+    assert wanted.registry.key(ENVIRONMENT) is None
+    assert wanted.registry.value(rf"{SERVICES}\containerd", "Environment") is not None
