@@ -171,27 +171,6 @@ async def test_why_a_host_is_not_touched(cluster: Cluster, tmp_path: Path) -> No
         await cluster.until("win-1", Configured="False/PayloadMissing")
 
 
-async def test_another_payload_waits_until_the_node_is_drained(cluster: Cluster, payload: Path, tmp_path: Path) -> None:
-    host = await bare(cluster, "win")
-    await cluster.instance("win-1", host, lifecycle="Node")
-    async with cluster.operator(payload=payload, pace=QUICK):
-        await cluster.until("win-1", NodeReady="False/Registering")
-        await registered(cluster, host, **SUBNET)
-        await cluster.until("win-1", NodeReady="True", Configured="True/UpToDate")
-    newer = write(tmp_path / "newer", TEXT.replace("1.36.3-1", "1.36.3-2"), sizes=4000)
-    program, other = host.files.read(r"C:\k\kubelet.exe"), "http://other.corp.example:3128"
-    async with cluster.operator(payload=newer, pace=QUICK):
-        await cluster.proxy(httpProxy=other, networks={"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]})
-        await until(lambda: f"HTTP_PROXY={other}" in environment(host, "kubelet"))
-        await cluster.until("win-1", Configured="False/UpgradePending", NodeReady="True")
-        assert host.files.read(r"C:\k\kubelet.exe") == program
-        await cluster.merge(NODES, node_of(host), {"spec": {"unschedulable": True}})
-        await cluster.until("win-1", Configured="True/UpToDate")
-        assert host.files.read(r"C:\k\kubelet.exe") != program
-    assert (await cluster.status("win-1"))["payloadVersion"] == "1.36.3-2"
-    assert (await whole(cluster, host))["metadata"]["annotations"]["transom.dev/payload-version"] == "1.36.3-2"
-
-
 async def test_a_key_that_opens_nothing_and_the_right_one(cluster: Cluster, payload: Path) -> None:
     """Missing, garbage, somebody else's: said, and taken up as soon as it is right."""
     host = await bare(cluster, "win")

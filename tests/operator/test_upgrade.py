@@ -1,18 +1,23 @@
 """Another payload: each Node is drained, its host changed, and the Node given back; not too many at once, and not for ever."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.life.payloads import TEXT, write
 from tests.operator.clusters import PROXY, Cluster, environment, until
 from tests.operator.kubelets import Kubelets
 from tests.operator.limited import limited
+from tests.operator.programs import Program
 from tests.operator.test_nodes import SUBNET, bare, published, reasons
+from tests.operator.test_rollout import halted
 
 from transom.controllers.options import Pace
 from transom.hosts.connection import Timeouts
+from transom.kube.resources import LEASES, NODES
 from transom.simulator import Host
 
 pytestmark = pytest.mark.lab
@@ -110,3 +115,146 @@ async def test_one_node_after_the_other_and_a_proxy_change_in_between(
     assert await kubelets.pods() == {f"everywhere-{number}" for number in range(3)}
     told = await reasons(cluster, f"win-{first}")
     assert [one for one in told if one in ("Cordoned", "Drained", "Uncordoned")] == ["Cordoned", "Drained", "Uncordoned"]
+
+
+async def test_two_at_a_time(cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path) -> None:
+    """One first, for it could go wrong; then two, and one that a person cordoned stays cordoned."""
+    hosts = await nodes(cluster, kubelets, payload, 4)
+    theirs = hosts[3].name.lower()
+    async with cluster.operator(payload=newer, pace=QUICK, max_unavailable=2):
+        await until(lambda: len(kubelets.order) == 1)
+        assert kubelets.most_away == 1
+        await cluster.merge(NODES, theirs, {"spec": {"unschedulable": True}})
+        for number in range(3):
+            await upgraded(cluster, f"win-{number}")
+        await cluster.until("win-3", Configured="True/UpToDate")
+        async with asyncio.timeout(20):
+            while (node := await kubelets.node(theirs))["metadata"]["annotations"].keys() & set(MARKS):
+                await asyncio.sleep(0.05)
+    assert node["spec"]["unschedulable"]
+    assert node["metadata"]["annotations"]["transom.dev/payload-version"] == "1.36.3-2"
+    assert "Uncordoned" not in await reasons(cluster, "win-3")
+
+
+async def test_a_budget_that_never_allows(cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path) -> None:
+    """Named, given up, nothing changed on the host, and the Node takes pods again; the next one has its turn."""
+    hosts = await nodes(cluster, kubelets, payload, 2)
+    await kubelets.budget(0)
+    for number, host in enumerate(hosts[:1]):
+        await kubelets.pod(f"web-{number}", host.name.lower(), app="web")
+    program = hosts[0].files.read(PROGRAM)
+    async with cluster.operator(payload=newer, pace=msgspec.structs.replace(QUICK, drain=1)):
+        await cluster.until("win-0", Configured="False/DrainBlocked")
+        said = await message(cluster, "win-0")
+        assert "takes pods again" in said
+        assert f"{cluster.namespace}/web-0" in said
+        assert "budget web" in said
+        await upgraded(cluster, "win-1")
+    assert hosts[0].files.read(PROGRAM) == program
+    assert "web-0" in await kubelets.pods()
+    told = [one for one in await cluster.events("win-0") if one[1] == "DrainBlocked"]
+    assert told
+    assert all("web-0" in text for _, _, text in told)
+
+
+async def test_a_payload_that_is_withdrawn_half_way(cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path) -> None:
+    """The operator ends while it drains; the next one has the former payload, and gives the Node back; then the newer one."""
+    (host,) = await nodes(cluster, kubelets, payload, 1)
+    await kubelets.pod("web", host.name.lower(), app="web")
+    await kubelets.budget(0)
+    starts = len(host.starts("kubelet"))
+    async with cluster.operator(payload=newer, pace=QUICK):
+        await cluster.until("win-0", Configured="False/Draining")
+    assert (await kubelets.node(host.name.lower()))["metadata"]["annotations"]["transom.dev/cordoned"] == "upgrade"
+    async with cluster.operator(payload=payload, pace=QUICK):
+        await cluster.until("win-0", Configured="True/UpToDate")
+        async with asyncio.timeout(20):
+            while (node := await kubelets.node(host.name.lower()))["spec"].get("unschedulable"):
+                await asyncio.sleep(0.05)
+    assert not node["metadata"]["annotations"].keys() & set(MARKS)
+    assert len(host.starts("kubelet")) == starts
+    await kubelets.budget(1)
+    async with cluster.operator(payload=newer, pace=QUICK):
+        await upgraded(cluster, "win-0")
+
+
+@pytest.mark.parametrize("step", ["Changing", "WaitingForNode"])
+async def test_an_operator_that_is_killed_while_it_upgrades(
+    cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path, step: str
+) -> None:
+    (host,) = await nodes(cluster, kubelets, payload, 1)
+    if step == "Changing":
+        host.faults.disk_delay = 0.05
+    else:
+        kubelets.silent.add(host.name.lower())
+    async with Program(cluster, name="first", payload=str(newer), **{"log-format": "console"}) as program:
+        async with asyncio.timeout(60):
+            while (await cluster.conditions("win-0"))["Configured"][1] != step:
+                await asyncio.sleep(0.02)
+        program.signal(signal.SIGKILL)
+        await program.process.wait()
+    # waiting for it to run out is tried elsewhere
+    await cluster.delete(LEASES, "transom")
+    assert (await kubelets.node(host.name.lower()))["spec"]["unschedulable"]
+    host.faults.disk_delay = 0.0
+    kubelets.silent.clear()
+    async with cluster.operator(payload=newer, pace=QUICK):
+        await upgraded(cluster, "win-0")
+
+
+async def test_a_host_that_cannot_be_reached_holds_nobody_up_for_ever(
+    cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path
+) -> None:
+    hosts = await nodes(cluster, kubelets, payload, 2)
+    await kubelets.pod("web", hosts[0].name.lower(), app="web")
+    await kubelets.budget(0)
+    async with cluster.operator(payload=newer, pace=msgspec.structs.replace(QUICK, drain=2, ready=2)):
+        await cluster.until("win-0", Configured="False/Draining")
+        hosts[0].faults.refuses = True
+        await kubelets.budget(1)
+        await cluster.until("win-0", Configured="False/Unreachable")
+        await upgraded(cluster, "win-1")
+        hosts[0].faults.refuses = False
+        await upgraded(cluster, "win-0")
+
+
+async def test_a_version_that_does_not_run_stops_after_two(
+    cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path
+) -> None:
+    """Two hosts fail and have their former version again; no other is drained, and a restarted operator knows it."""
+    (newer / "bin" / "kubelet.exe").write_bytes(b"MZends 1 after 1")
+    hosts = await nodes(cluster, kubelets, payload, 4)
+    async with cluster.operator(payload=newer, pace=QUICK):
+        await halted(cluster, "True")
+    before = [len(host.starts("kubelet")) for host in hosts]
+    failed = [number for number in range(4) if (await cluster.status(f"win-{number}")).get("failedChanges")]
+    assert len(failed) == 2
+    async with cluster.operator(payload=newer, pace=QUICK):
+        for number in set(range(4)) - set(failed):
+            await cluster.until(f"win-{number}", Configured="False/RolloutHalted")
+            assert "payload 1.36.3-1 is installed" in await message(cluster, f"win-{number}")
+        for number in failed:
+            await cluster.until(f"win-{number}", Configured="False/PutBack")
+        assert "2 hosts failed with payload 1.36.3-2" in await halted(cluster, "True")
+    assert len(set(kubelets.order)) == 2
+    assert [len(hosts[number].starts("kubelet")) for number in failed] == [before[number] for number in failed]
+    for host in hosts:
+        node = await kubelets.node(host.name.lower())
+        assert not node["spec"].get("unschedulable")
+
+
+async def test_a_node_that_has_to_boot_is_drained_first(cluster: Cluster, kubelets: Kubelets, payload: Path) -> None:
+    (host,) = await nodes(cluster, kubelets, payload, 1)
+    await kubelets.pod("web", host.name.lower())
+    boot = host.boot_id
+    host.features.clear()
+    write(payload, TEXT.replace("[10250, 9182]", "[10250]"))
+    async with cluster.operator(payload=payload, pace=QUICK):
+        await until(lambda: host.boot_id != boot)
+        assert await kubelets.pods() == set()
+        await cluster.until("win-0", Configured="True/UpToDate", RebootRequired="False", NodeReady="True")
+        async with asyncio.timeout(20):
+            while (await kubelets.node(host.name.lower()))["spec"].get("unschedulable"):
+                await asyncio.sleep(0.05)
+    assert host.boot_id == boot + 1
+    assert {"Cordoned", "Drained", "Rebooting", "Uncordoned"} <= set(await reasons(cluster, "win-0"))

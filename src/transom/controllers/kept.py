@@ -94,6 +94,11 @@ class HostNode(Projected, frozen=True):
         return next((one for one in conditions if one.type == "Ready"), None)
 
     @property
+    def is_ready(self) -> bool:
+        """Whether its condition Ready is True."""
+        return self.ready is not None and self.ready.status == "True"
+
+    @property
     def addresses(self) -> tuple[str, ...]:
         """Names and IPs, in lower case."""
         listed = (self.status.addresses if self.status else None) or ()

@@ -94,7 +94,7 @@ class Interruptions:
     def _waits(self, held: HeldInstance, target: Target, purpose: Purpose, why: str) -> Pending | None:
         """Why the Node may not be cordoned yet; None where it may, and is about to be."""
         key, reason = _key(held), _REASONS[purpose]
-        halted = self._settings.stopped(target) or (self._upgrades.stopped(target) if purpose == "upgrade" else None)
+        halted = self._settings.stopped(target) or (self._upgrades.halted(target) if purpose == "upgrade" else None)
         if halted is not None:
             return Pending(Verdict("False", "RolloutHalted", f"{why}: {halted}"), self._pace.check_interval)
         if (full := self._slots.refusal(held)) is not None:
@@ -139,8 +139,7 @@ class Interruptions:
         """Uncordon the Node once its kubelet says that it is Ready; whether that is so. Raises ApiError."""
         key = _key(held)
         since = self._restarted.get(key)
-        ready = node.ready is not None and node.ready.status == "True"
-        if not ready or (since is not None and not heartbeats.beats(node, since)):
+        if not node.is_ready or (since is not None and not heartbeats.beats(node, since)):
             return False
         await self._drain(held, node, "upgrade", term).uncordon()
         self.forget(key)

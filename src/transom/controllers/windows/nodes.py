@@ -1,7 +1,6 @@
 """Instances of lifecycle Node to nodes: a host that has nothing but SSH becomes a worker, and stays one."""
 
 import asyncio
-import base64
 import contextlib
 import time
 from collections.abc import Callable, Mapping
@@ -20,25 +19,22 @@ from transom.controllers.windows.case import Case, regarding_of
 from transom.controllers.windows.cluster_facts import ClusterFacts
 from transom.controllers.windows.controller import WindowsController
 from transom.controllers.windows.hosts import Target, restarts
-from transom.controllers.windows.instances import HOST_NAME, JOINED
+from transom.controllers.windows.instances import JOINED
 from transom.controllers.windows.interruptions import Interruptions, Purpose
+from transom.controllers.windows.node_facts import WHOLE, NodeFacts
 from transom.controllers.windows.node_progress import REASONS, NodeProgress
 from transom.controllers.windows.rollouts import Digest, Subject, rollouts_of
 from transom.controllers.windows.slots import Slots
 from transom.controllers.windows.status import not_connected
 from transom.hosts import configure as hosts
 from transom.hosts.configure import Configured, Worker
-from transom.hosts.errors import HostError
+from transom.hosts.errors import HostError, PutBack
 from transom.hosts.known_hosts import HostKeys
 from transom.hosts.passes import PassResult, Settings
 from transom.hosts.payload_directory import PayloadDirectory
 from transom.kube.errors import Conflict, NotFound
-from transom.kube.objects import Metadata
 from transom.kube.queue import Priority
-from transom.kube.resources import NODES as WHOLE_NODES
-from transom.kube.resources import Resource
 from transom.kube.store import Name
-from transom.proxy.secret import Secret
 from transom.sources.payload import PayloadError
 from transom.windows import skew
 from transom.windows.instance import Lifecycle
@@ -46,14 +42,11 @@ from transom.windows.state import HostState
 from transom.windows.worker import Facts, node_name
 
 _log: Final = structlog.get_logger("transom.nodes")
-_NODES: Final = Resource(WHOLE_NODES.group, "v1", WHOLE_NODES.kind, WHOLE_NODES.plural, False, Metadata)
 _PREPARATION: Final = "Preparation"
 """The reason of RebootRequired where it is for Transom to boot the host."""
 STATE_HASH: Final = "transom.dev/state-hash"
 _WORKER: Final = "node-role.kubernetes.io/worker"
 """Kubelets may not give themselves a role (NodeRestriction); the other labels and the taint they register."""
-_BOOTSTRAP: Final = "bootstrap-kubeconfig"
-_CLIENT_CA: Final = "kubelet-ca"
 
 
 class NodesController(WindowsController):
@@ -79,6 +72,7 @@ class NodesController(WindowsController):
         )
         self._members = on.members
         self._cluster = ClusterFacts(on.watched, on.settings)
+        self._facts = NodeFacts(on.members, self._cluster)
         self._path = on.options.payload
         self._directory: PayloadDirectory | None = None
         self._opening = asyncio.Lock()
@@ -176,9 +170,10 @@ class NodesController(WindowsController):
         if pending is None:
             return await super()._pass(replace(case, drained=True), target, term)
         if pending.draining or (self._done.get(key) == target.egress and self._is_fresh(case.held)):
+            verdicts = _said(pending.verdict, case.held)
             if pending.verdict.reason != "DrainBlocked":
-                self._tell_trouble(case, {"Configured": pending.verdict}, term)
-            await self._write(case, {"Configured": pending.verdict}, {}, term)
+                self._tell_trouble(case, verdicts, term)
+            await self._write(case, verdicts, {}, term)
             return Outcome(again=pending.again)
         return await super()._pass(replace(case, later=pending.verdict), target, term)
 
@@ -258,7 +253,7 @@ class NodesController(WindowsController):
             windows = msgspec.structs.replace(target.egress.windows, services=services)
             target = msgspec.structs.replace(target, egress=msgspec.structs.replace(target.egress, windows=windows))
             return await super()._work(case, target, host_keys, made, check, admit, term, change_expected=change_expected)
-        facts = await self._facts(case, term)
+        facts = await self._facts.of(case, term)
 
         def known(actual: HostState) -> Facts:
             check(actual)
@@ -283,43 +278,6 @@ class NodesController(WindowsController):
             with contextlib.suppress(asyncio.CancelledError):
                 await telling
         return found
-
-    async def _facts(self, case: Case, term: Term) -> Facts:
-        """What is known of the host's node and its cluster. Makes a bootstrap token where the host has to join."""
-        assert case.instance is not None  # an instance that cannot be read is refused
-        node = case.node
-        provided: dict[str, Secret | None] = {}
-        if (authority := self._cluster.client_ca()) is not None:
-            provided[_CLIENT_CA] = authority
-        if _is_ready(node):
-            await self._members.tokens.forget(case.held, term)
-            provided[_BOOTSTRAP] = None
-        else:
-            provided[_BOOTSTRAP] = self._cluster.kubeconfig(await self._token(case.held, term))
-        mirrored = await self._cluster.mirrors(term.client)
-        for problem in mirrored.problems:
-            term.recorder.warning(regarding_of(case.held), "MirrorNotSet", problem)
-        whole = None
-        if node is not None:
-            with contextlib.suppress(NotFound):
-                whole = await term.client.get_json(_NODES.path(None, node.metadata.name))
-        return Facts(
-            node_name=case.instance.spec.node_name or "",
-            rename=HOST_NAME in (case.held.metadata.annotations or {}),
-            network=self._cluster.network,
-            platform=self._cluster.platform,
-            variables=self._cluster.variables(),
-            node=whole,
-            provided=provided,
-            mirrors=mirrored.mirrors,
-        )
-
-    async def _token(self, held: HeldInstance, term: Term) -> Secret:
-        openshift = self._members.openshift_token
-        if openshift is not None:
-            encoded = (openshift.value.get("data") or {}).get("token", "")
-            return Secret(base64.b64decode(encoded).decode())
-        return (await self._members.tokens.ensure(held, term)).text
 
     def _may_boot(self, case: Case, found: Configured) -> bool:
         """A host disturbs nobody when it boots whose Node was emptied, or is not Ready, or is not there."""
@@ -350,7 +308,8 @@ class NodesController(WindowsController):
         if found.error is not None:
             return done
         if case.later is not None:
-            verdicts["Configured"] = case.later
+            del verdicts["Configured"]
+            verdicts |= _said(case.later, case.held)
             if case.held.reason("RebootRequired") == _PREPARATION:
                 del verdicts["RebootRequired"]
             return Outcome(again=self._pace.unready)
@@ -411,7 +370,7 @@ class NodesController(WindowsController):
         """The Node's annotations, and the role that its kubelet may not give it."""
         name = node.metadata.name
         try:
-            there = await term.client.get(_NODES, name)
+            there = await term.client.get(WHOLE, name)
             marks = {
                 JOINED: f"{held.metadata.namespace}/{held.metadata.name}",
                 PAYLOAD_VERSION: version,
@@ -420,14 +379,20 @@ class NodesController(WindowsController):
             if _has(there.metadata.annotations, marks) and _has(there.metadata.labels, {_WORKER: ""}):
                 return
             change = {"metadata": {"uid": there.metadata.uid, "annotations": marks, "labels": {_WORKER: ""}}}
-            await term.client.patch(_NODES, change, name)
+            await term.client.patch(WHOLE, change, name)
         except (NotFound, Conflict):
             # it is another Node by now; its coming is told
             return
 
 
 def _is_ready(node: HostNode | None) -> bool:
-    return node is not None and node.ready is not None and node.ready.status == "True"
+    return node is not None and node.is_ready
+
+
+def _said(later: Verdict, held: HeldInstance) -> Verdicts:
+    """Why a host is not upgraded yet. What went wrong on this very host says more than that others wait for it."""
+    known = later.reason == "RolloutHalted" and held.reason("Configured") == PutBack.__name__
+    return {} if known else {"Configured": later}
 
 
 def _has(there: Mapping[str, str] | None, wanted: Mapping[str, str]) -> bool:

@@ -182,6 +182,11 @@ class Rollouts:
         waits = change.rollout.stage == "halted" and not change.rollout.admits(target.instance.name)
         return stopped(change.rollout) if waits else None
 
+    def halted(self, target: Target) -> str | None:
+        """Why no host is changed, those that failed included; None where the rollout goes on."""
+        change = self._change(target)
+        return stopped(change.rollout) if change.rollout.stage == "halted" else None
+
     def failed_change(self, target: Target) -> str | None:
         """The name of the change with which the host failed; None where it did not."""
         change = self._changes.get(target.instance.cluster)

@@ -122,12 +122,9 @@ def _full(gone: set[Name], most: int, who_says: str) -> str | None:
 
 def _away_since(node: HostNode) -> datetime | None:
     """Since when a Node is away; None where it takes pods, or a person cordoned it."""
-    ready = node.ready
     if node.cordoned_for is not None:
         return node.draining_since
-    if ready is not None and ready.status != "True":
-        return ready.last_transition_time
-    return None
+    return node.ready.last_transition_time if node.ready is not None and not node.is_ready else None
 
 
 def _key(held: HeldInstance) -> Name:
