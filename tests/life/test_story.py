@@ -15,6 +15,7 @@ from lab.egress import Egress
 from lab.kubernetes import ControlPlaneError
 from lab.machine import Machine
 from tests.life.conftest import API_NAME, PASSWORD
+from tests.life.hosts import everything
 from tests.operator.installation import Installation, environment, followed, roots
 
 from lab import openshift, payload
@@ -159,6 +160,21 @@ def began(log: str, said: str) -> str:
     return found[1]
 
 
+def lived_in(machine: Machine) -> tuple[set[str], set[str]]:
+    """A machine with a directory and a service of somebody else's; everything on it."""
+    (machine.drive / "var" / "log").mkdir(parents=True)
+    (machine.drive / "var" / "log" / "theirs.log").write_text("theirs")
+    machine.run("sc", "create", "theirs", "binPath=", r"C:\theirs\theirs.exe", "start=", "demand")
+    return everything(machine)
+
+
+async def gone(installed: Installation, kind: str, name: str) -> None:
+    try:
+        await installed.kubectl("wait", "--for=delete", f"{kind}/{name}", "-n", installed.namespace, "--timeout=180s")
+    except ControlPlaneError as error:
+        raise AssertionError(f"{error}\n{await installed.describe(kind, name)}") from None
+
+
 async def test_three_hosts_behind_a_proxy(
     control_plane: ControlPlane, egress: Egress, bare_machine: MakeMachine, installed: Installation
 ) -> None:
@@ -174,8 +190,16 @@ async def test_three_hosts_behind_a_proxy(
         trustedCA={"name": "corp-ca"},
         networks=NETWORKS | {"internalAPIHost": "api-int.corp.example"},
     )
+    before: dict[str, tuple[set[str], set[str]]] = {}
+
+    def make(name: str) -> Machine:
+        machine = bare_machine(name)
+        if name == "WORKER-B":
+            before[name] = lived_in(machine)
+        return machine
+
     async with installed.program(payload=str(payload.directory())) as program:
-        instances = await three(installed, bare_machine)
+        instances = await three(installed, make)
         await joined(installed, instances)
         for name, host in zip(instances, NAMES, strict=True):
             right(await node(installed, host.lower()), name)
@@ -199,6 +223,14 @@ async def test_three_hosts_behind_a_proxy(
         tunnels = {one.user for one in egress.requests() if one.method == "CONNECT" and one.url.startswith(API_NAME)}
         assert "alice" in tunnels
         await pulled(installed, egress, "worker-b")
+        # the entry of the ConfigMap is taken out: its host is as it was before Transom came
+        second = list(instances.values())[1]
+        await installed.kubectl("delete", "configmap", "windows-instances", "-n", installed.namespace)
+        await gone(installed, "windowsinstance", second.place.address)
+        assert "worker-b" not in await installed.kubectl("get", "nodes", "-o", "name")
+        files, values = await asyncio.to_thread(everything, second)
+        assert (sorted(files - before["WORKER-B"][0]), sorted(before["WORKER-B"][0] - files)) == ([], [])
+        assert (sorted(values - before["WORKER-B"][1]), sorted(before["WORKER-B"][1] - values)) == ([], [])
         said = await installed.kubectl("get", "windowsinstances,events", "-A", "-o", "yaml") + program.log()
         assert "hunter2" not in said
         assert "forbidden" not in program.log()
@@ -223,15 +255,21 @@ async def test_the_same_without_a_proxy_and_what_somebody_else_joined(
         await joined(installed, instances)
         for name, host in zip(instances, NAMES, strict=True):
             right(await node(installed, host.lower()), name)
+        # nobody looks after them any more, and they stay nodes
+        await installed.kubectl(
+            "annotate", "windowsinstances", "--all", "-n", installed.namespace, "transom.dev/leave-host=true"
+        )
+        await installed.kubectl("delete", "configmap", "windows-instances", "-n", installed.namespace)
+        await installed.kubectl("delete", "machines.machine.openshift.io", "--all", "-A")
+        await installed.kubectl("delete", "windowsinstances", "by-hand", "-n", installed.namespace)
+        for name in instances:
+            await gone(installed, "windowsinstance", name)
     for host, machine in zip(NAMES, instances.values(), strict=True):
         everything = machine.export("HKLM").upper()
         assert not [name for name in PROXY_NAMES if name in everything]
         assert roots(machine) == trusted[host]
 
     theirs = instances["by-hand"]
-    await installed.kubectl("delete", "windowsinstances", "--all", "-n", installed.namespace)
-    await installed.kubectl("delete", "configmap", "windows-instances", "-n", installed.namespace)
-    await installed.kubectl("delete", "machines.machine.openshift.io", "--all", "-A")
     marks = [f"transom.dev/{name}-" for name in ("payload-version", "instance", "state-hash")]
     await installed.kubectl("annotate", "node", "worker-c", *marks)
     theirs.run("reg", "delete", r"HKLM\SOFTWARE\Transom", "/f")

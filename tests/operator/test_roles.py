@@ -10,7 +10,7 @@ from tests.operator.clusters import PROXY, Cluster
 from tests.operator.programs import Program
 
 from lab import cluster_api, openshift
-from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
+from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, WINDOWS_INSTANCES
 from transom.manifests.roles import roles
 
 pytestmark = pytest.mark.lab
@@ -50,7 +50,7 @@ def listed(objects: list[dict[str, Any]]) -> str:
 async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> None:
     control_plane, namespace = cluster.control_plane, cluster.namespace
     objects = list(roles(namespace, ("egress", "hosts")))
-    clusters = [one for one in cluster_api.definitions() if one["spec"]["names"]["kind"] == "Cluster"]
+    clusters = [one for one in cluster_api.definitions() if one["spec"]["names"]["kind"] in ("Cluster", "Machine")]
     kinds = [*openshift.definitions(), *clusters]
     await asyncio.to_thread(control_plane.apply, objects)
     await asyncio.to_thread(control_plane.kubectl, "apply", "--server-side", "-f", "-", input=listed(kinds))
@@ -99,6 +99,11 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> N
             await cluster.instance("win-1", host, port=port)
             await cluster.until("win-1", Reachable="True" if port == host.port else "False")
         await cluster.delete(EGRESS_PROXIES, "cluster")
+        # an instance of a Machine: it is asked whether its host goes with it
+        marks = {"labels": {"transom.dev/source": "ClusterMachine"}, "annotations": {"transom.dev/origin": f"{namespace}/m"}}
+        await cluster.merge(WINDOWS_INSTANCES, "win-1", {"metadata": marks})
+        await cluster.delete(WINDOWS_INSTANCES, "win-1")
+        await cluster.gone("win-1")
         for _ in range(60):
             if not any(left_over().values()):
                 break
