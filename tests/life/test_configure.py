@@ -35,7 +35,7 @@ from transom.hosts.removal import Removed
 from transom.hosts.script import Patience
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.simulator import Fault, Simulator
+from transom.simulator import Fault, Host, Simulator
 from transom.windows import ledger
 from transom.windows.fetch import Fetched
 from transom.windows.gathering import SERVICES as SERVICE_KEYS
@@ -327,65 +327,67 @@ async def _settled(operator: Operator) -> Configured:
     raise AssertionError(result.error)
 
 
+VERSIONS = {"1.0.0": b"old", "1.0.1": b"new"}
+
+
 @pytest.mark.server
-@pytest.mark.parametrize("wanted", ["1.0.1", "1.0.0"], ids=["goes on", "is withdrawn"])
-async def test_cut_anywhere_an_upgrade(tmp_path: Path, wanted: str) -> None:
+async def test_cut_at_every_request_of_an_upgrade_it_goes_on_or_is_withdrawn(tmp_path: Path) -> None:
     async with Simulator() as simulator:
-        operator = await upgraded(tmp_path / "first", simulator)
-        operator.host.mark()
+        operator = await upgraded(tmp_path, simulator)
+        host = operator.host
+        host.mark()
         await operator.configure()
-        count = operator.host.counted()[2]
+        count, version = host.counted()[2], "1.0.1"
         for at in range(1, count + 1):
-            operator = await upgraded(tmp_path / str(at), simulator)
-            operator.host.fail(at, "cut" if at % 2 else "after")
+            other = next(iter(VERSIONS.keys() - {version}))
+            operator.payload = host.payload(tmp_path / "payload", other, kubelet=VERSIONS[other])
+            host.fail(at, "cut" if at % 4 < 2 else "after")
             await operator.configure()
-            operator.host.came()
-            operator.payload = operator.host.payload(tmp_path / "wanted", wanted, kubelet=b"new" if wanted == "1.0.1" else b"")
+            host.came()
+            version = other if at % 2 else version
+            operator.payload = host.payload(tmp_path / "payload", version, kubelet=VERSIONS[version])
             await _settled(operator)
             assert (await operator.configure()).result == "unchanged", at
-            assert operator.host.running() == set(SERVICES), at
-            assert (operator.host.content(KUBELET) or b"").endswith(b"new" if wanted == "1.0.1" else b"kubelet"), at
-            assert (operator.host.content(TOOL) or b"").endswith(wanted.encode()), at
-            assert operator.host.environments("containerd")[-1]["CONTAINERD_X"] == wanted, at
+            assert host.running() == set(SERVICES), at
+            assert (host.content(KUBELET) or b"").endswith(VERSIONS[version]), at
+            assert (host.content(TOOL) or b"").endswith(version.encode()), at
+            assert host.environments("containerd")[-1]["CONTAINERD_X"] == version, at
 
 
 @pytest.mark.server
-async def test_power_lost_anywhere_in_the_job_of_an_upgrade_that_does_not_run(tmp_path: Path) -> None:
+async def test_power_lost_anywhere_while_a_version_that_does_not_run_is_put_back(tmp_path: Path) -> None:
     async with Simulator() as simulator:
-        operator = await upgraded(tmp_path / "first", simulator)
-        host = operator.host
+        operator = await upgraded(tmp_path, simulator)
+        host, good = operator.host, operator.payload
         assert isinstance(host, Simulated)
-        operator.payload = host.payload(tmp_path / "bad", "2.0.0", program=b"MZends 23 after 1")
-        seen = len(host.host.processes)
+        bad = host.payload(tmp_path / "bad", "2.0.0", program=b"MZends 23 after 1")
+        await operator.configure()
+        operator.payload, seen = bad, len(host.host.processes)
         result = await operator.configure()
         assert isinstance(result.error, PutBack) and "kubelet ended with exit code 23" in str(result.error)
-        job = range(len(host.host.processes) - seen)
-        for at in job[:: max(1, len(job) // 40)]:
-            operator = await upgraded(tmp_path / str(at), simulator)
-            await _lose_power(operator, tmp_path, at)
+        count = len(host.host.processes) - seen
+        for at in range(count // 3, count, count // 20):
+            operator.payload = bad
+            await _lose_power(operator, host.host, at)
+            operator.payload = good
             await _settled(operator)
-            assert operator.host.running() == set(SERVICES), at
-            assert (operator.host.content(KUBELET) or b"").endswith(b"kubelet"), at
+            assert host.running() == set(SERVICES), at
+            assert (host.content(KUBELET) or b"").endswith(b"new"), at
             assert (await operator.configure()).result == "unchanged", at
 
 
-async def _lose_power(operator: Operator, path: Path, at: int) -> None:
-    """The host boots when the version that does not run has come that far; then the former one is wanted."""
-    assert isinstance(operator.host, Simulated)
-    host = operator.host.host
-    operator.payload = operator.host.payload(path / "bad", "2.0.0", program=b"MZends 23 after 1")
-    left = [at]
+async def _lose_power(operator: Operator, host: Host, at: int) -> None:
+    """The host boots when a pass has started as many programs as `at`."""
 
     def lose(_: str) -> None:
-        left[0] -= 1
-        if left[0] == 0:
+        if len(host.processes) - seen == at:
             asyncio.get_running_loop().call_soon(host.cut_power)
 
+    seen = len(host.processes)
     host.watchers.add(lose)
     await operator.configure()
     host.watchers.clear()
     await host.boot()
-    operator.payload = operator.host.payload(path / "good", "1.0.0")
 
 
 @pytest.mark.server

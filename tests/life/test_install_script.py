@@ -53,7 +53,8 @@ def test_command_lines_travel_in_files(kind: str) -> None:
     assert "--x" not in rendered(planned)
     images = [f.content.decode() for f in install_script.files(planned) if f.name.startswith("image-")]
     if kind == "upgrade":
-        assert images == ['\\"C:\\k\\a b.exe\\" --x=\\"100%^&|\\"\r\n']
+        # the last is what was there before
+        assert images == ['\\"C:\\k\\a b.exe\\" --x=\\"100%^&|\\"\r\n', "C:\\k\\kubelet.exe --x=1\r\n"]
 
 
 def test_a_trailing_backslash_does_not_take_the_quote() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.windows.authorities import authority
 
-from transom.windows import certificates, ledger
+from transom.windows import certificates, ledger, reversal
 from transom.windows.gathering import LEDGER, SERVICES
 from transom.windows.plan import after, plan
 from transom.windows.registry import Edit, Registry, SetValue, expand_sz, multi_sz
@@ -193,6 +193,39 @@ def test_a_wish_that_does_not_speak_of_a_payload_leaves_it_alone() -> None:
     assert not plan(wish(payload=None), found, SALT).install
 
 
+UPGRADED = msgspec.structs.replace(KUBELET, image=rf"{EXE} --x=2", environment=("A=1",))
+
+
+def test_another_version_can_be_taken_back_as_it_was() -> None:
+    first = wish(KUBELET, CONTAINERD, files={EXE: A}, proxied=True)
+    found = msgspec.structs.replace(reached(first, host()), dependencies={"kubelet": ("containerd",)})
+    assert plan(first, host(), SALT).install.reversal is None, "there is nothing before the first one"
+    second = wish(UPGRADED, CONTAINERD, files={EXE: B, CONF: A}, directories=(r"C:\k",), payload="2.0.0", proxied=True)
+    planned = plan(second, found, SALT)
+    made = planned.install.reversal
+    assert made is not None and (made.former, made.version) == ("1.0.0", "2.0.0")
+    assert [(one.name, one.image, one.depends) for one in made.configure] == [("kubelet", KUBELET.image, KUBELET.depends)]
+    back = reversal.after(found, planned.edits, planned.install)
+    assert back.registry.key(KUBELET.path) == found.registry.key(KUBELET.path)
+    assert ledger.read(back.registry).installed == ledger.read(found.registry).installed
+
+
+def test_the_ledger_names_both_files_while_one_is_replaced() -> None:
+    found = reached(wish(KUBELET, files={EXE: A}), host())
+    second = wish(KUBELET, files={EXE: B}, payload="2.0.0")
+    planned = plan(second, found, SALT)
+    between = msgspec.structs.replace(found, registry=found.registry.apply(planned.edits))
+    line, former = (ledger.read(one.registry).installed.files[EXE] for one in (between, found))
+    assert (line.former, line.former_size) == (former.digest, former.size)
+    # cut there: the next pass goes on, or with the former payload finds the former file as it is, or removes it
+    assert plan(second, between, SALT).install == planned.install
+    withdrawn = plan(wish(KUBELET, files={EXE: A}), between, SALT)
+    assert not withdrawn.install.place and withdrawn.stop == ("kubelet",), "its restart is owed"
+    assert ledger.read(between.registry.apply(withdrawn.edits)).installed.files[EXE] == former
+    assert [one.path for one in plan(wish(payload=""), between, SALT).install.remove] == [EXE]
+    assert not ledger.read(reached(second, found).registry).installed.files[EXE].former
+
+
 configurations = st.builds(
     Configuration,
     st.sampled_from(["containerd", "kubelet", "kube-proxy"]),
@@ -225,6 +258,11 @@ def test_every_plan_is_over_once_it_was_carried_out_and_removal_gives_the_host_b
 ) -> None:
     found = actual
     for one in desired:
+        planned = plan(one, found, SALT)
+        back = reversal.after(found, planned.edits, planned.install)
+        if planned.install.reversal is not None:
+            assert ledger.read(back.registry).installed == ledger.read(found.registry).installed
+            reached(one, back)
         found = reached(one, found)
     gone = reached(wish(payload=""), found)
     assert gone.registry.key(LEDGER) is None

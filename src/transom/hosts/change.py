@@ -33,7 +33,7 @@ _BEFORE_LEAVING = 30
 class Change(msgspec.Struct, frozen=True):
     """What became of a plan: the state after, the services seen running again, and what went wrong on the host.
 
-    `boot` says for what the host has to boot before it goes on: `containers`, `name`.
+    `boot` says for what the host has to boot before it goes on: `containers`, `name`. `remains` is what could not be removed.
     """
 
     after: HostState
@@ -42,6 +42,7 @@ class Change(msgspec.Struct, frozen=True):
     fetched: tuple[Fetched, ...] | None = ()
     """The tries of curl.exe; None where the host has none."""
     boot: tuple[str, ...] = ()
+    remains: tuple[str, ...] = ()
 
 
 async def carry_out(
@@ -77,17 +78,19 @@ async def carry_out(
         raise
     ended = await _run(directory, name)
     if not ended.succeeded:
-        told = _Result(await directory.transport.read(remote(name, "result.txt"), _RESULT_LIMIT) or b"")
+        told = _Result.of(await directory.transport.read(remote(name, "result.txt"), _RESULT_LIMIT) or b"")
         if told.says("unfinished"):
             # the job still reads its script
             raise RestartsFailed(_UNFINISHED)
         await directory.remove(name)
         raise told.refusal(owner)
     found = await collect(directory, ended, "change.cmd")
-    result = _Result(found.parts.get("result.txt", b""))
+    result = _Result.of(found.parts.get("result.txt", b""))
     boot = tuple(word for text in result.values("mustboot") for word in text.split())
     trouble = result.trouble(plan, patience)
-    return Change(found.state(questions), result.values("restarted"), trouble, result.fetched(), boot)
+    restarted = tuple(dict.fromkeys(result.values("restarted")))
+    after = msgspec.structs.replace(found.state(questions), dependencies=actual.dependencies)
+    return Change(after, restarted, trouble, result.fetched(), boot, result.values("remains"))
 
 
 async def fetch(directory: Directory, fetches: Sequence[Secret]) -> tuple[Fetched, ...] | None:
@@ -96,7 +99,7 @@ async def fetch(directory: Directory, fetches: Sequence[Secret]) -> tuple[Fetche
     await _put(directory, name, (script.fetch(name, len(fetches)), *_fetch_files(fetches)))
     ended = await directory.transport.run(local(name, "fetch.cmd"))
     await directory.remove(name)
-    return _Result("\n".join(ended.lines).encode()).fetched()
+    return _Result([line.strip() for line in ended.lines]).fetched()
 
 
 def _fetch_files(fetches: Sequence[Secret]) -> list[Script]:
@@ -133,14 +136,22 @@ async def _run(directory: Directory, name: str) -> Run:
 class _Result:
     """The lines of `result.txt`: a word each, and what it is about."""
 
-    def __init__(self, text: bytes) -> None:
-        self._lines = [line.strip() for line in text.decode("ascii", "replace").splitlines()]
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+
+    @classmethod
+    def of(cls, text: bytes) -> "_Result":
+        return cls([line.strip() for line in text.decode("ascii", "replace").splitlines()])
 
     def says(self, word: str) -> bool:
         return word in self._lines
 
     def values(self, word: str) -> tuple[str, ...]:
         return tuple(line.removeprefix(f"{word} ") for line in self._lines if line.startswith(f"{word} "))
+
+    def _parted(self, word: str) -> "tuple[_Result, _Result]":
+        at = self._lines.index(word)
+        return _Result(self._lines[:at]), _Result(self._lines[at:])
 
     def fetched(self) -> tuple[Fetched, ...] | None:
         if self.says("nocurl"):
@@ -160,6 +171,9 @@ class _Result:
 
     def trouble(self, plan: Plan, patience: Patience) -> HostError | None:
         """What went wrong after the host was taken."""
+        if self.says("reversing"):
+            first, then = self._parted("reversing")
+            return install_result.put_back(first.values, then.values, plan)
         if failed := install_result.trouble(self.values, plan):
             return failed
         if self.says("notimported"):

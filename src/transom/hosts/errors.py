@@ -97,5 +97,13 @@ class InstallFailed(HostError):
     """Windows could not be prepared, a file not be placed, or a service not be made."""
 
 
+class PutBack(HostError):
+    """A version of a payload does not run, and the former one was put back."""
+
+    def __init__(self, text: str, services: tuple[str, ...], version: str, former: str) -> None:
+        super().__init__(text)
+        self.services, self.version, self.former = services, version, former
+
+
 class ServiceDied(HostError):
     """A service was started and does not run."""

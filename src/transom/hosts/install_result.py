@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from transom.hosts.errors import DirectoryNotOurs, HashMismatch, HostError, InstallFailed
+from transom.hosts.errors import DirectoryNotOurs, HashMismatch, HostError, InstallFailed, PutBack
 from transom.windows.plan import Plan
 
 _FEATURE = "dism could not enable the feature Containers; see C:\\Windows\\Logs\\DISM\\dism.log on the host"
@@ -16,8 +16,37 @@ _SAYINGS = {
 }
 
 
-def trouble(values: Callable[[str], tuple[str, ...]], plan: Plan) -> HostError | None:
-    """The first thing that went wrong; `values` gives what stands behind a word of the result."""
+Values = Callable[[str], tuple[str, ...]]
+"""What stands behind a word of the result, in each line that begins with it."""
+
+
+def put_back(first: Values, then: Values, plan: Plan) -> HostError:
+    """Why an installation was taken back, and how that went: what was said until then, and afterwards."""
+    reversal = plan.install.reversal
+    assert reversal is not None
+    why = trouble(first, plan)
+    lost = [text.split(" ", 2) for text in first("lost")]
+    down = [text.split(" ", 1)[1] for text in then("unstarted")]
+    left = [f"{path} could not be put back: another program uses it" for path in then("unrestored")]
+    left += [f"{name} does not run with it either" for name in down]
+    before = f"payload {reversal.former}" if reversal.former != reversal.version else "what was there before"
+    outcome = f"{before} was put back, and {'; '.join(left) or 'its services run'}"
+    if why is not None:
+        return InstallFailed(f"{why}; {outcome}")
+    causes = ", ".join(_lost(name, state, code) for state, code, name in lost)
+    text = f"payload {reversal.version} does not run on the host ({causes}): {outcome}"
+    return PutBack(text, tuple(name for _, _, name in lost), reversal.version, reversal.former)
+
+
+def _lost(name: str, state: str, code: str) -> str:
+    """`sc query` gives state and exit code; a minus sign ends each, for there may be neither."""
+    if state != "1-":
+        return f"{name} did not get to run"
+    return f"{name} ended" + (f" with exit code {code[:-1]}" if code[:-1] not in ("", "0") else "")
+
+
+def trouble(values: Values, plan: Plan) -> HostError | None:
+    """The first thing that went wrong."""
     if hashes := (*values("mismatch"), *values("unsent")):
         paths = [place.path for place in plan.install.place if place.sha256 in hashes]
         return HashMismatch(

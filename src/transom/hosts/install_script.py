@@ -30,22 +30,47 @@ def work_blocks(plan: Plan) -> dict[str, str]:
 
 
 def job_blocks(plan: Plan, pass_id: str) -> dict[str, str]:
-    """What is done between the stops and the starts. Raises NotExpressible."""
+    """What is done between the stops and the starts, and after the starts. Raises NotExpressible."""
     if not plan.install:
         return {"INSTALL": "", "INSTALLING": ""}
-    values = {"STEPS": "\n".join(_steps(plan.install)), "ID": pass_id, "SERVICES": SERVICES}
-    return {"INSTALL": template("install.cmd"), "INSTALLING": filled("installing.cmd", values)}
+    values = {
+        "STEPS": "\n".join(_steps(plan.install)),
+        "FINISH": "\n".join(_finish(plan.install)),
+        "ID": pass_id,
+        "SERVICES": SERVICES,
+    }
+    removing = template("removing.cmd") if plan.install.networks or plan.install.clear or plan.install.ports else ""
+    after = "if defined UNWELL goto undone" if plan.install.reversal is not None else "call :finish"
+    return {"INSTALL": filled("install.cmd", {"AFTER": after}), "INSTALLING": filled("installing.cmd", values) + removing}
+
+
+def reversal_steps(install: Install) -> Iterator[str]:
+    """What takes an installation back, after all that it started was stopped. Raises NotExpressible."""
+    for made in install.create:
+        yield f'call :delete "{_name(made.name)}"'
+    for number, place in enumerate(install.place):
+        yield f"call :unplace {number} {_path(place.path)}"
+    if install.reversal is not None:
+        first = len(install.create) + len(install.configure)
+        for number, configuration in enumerate(install.reversal.configure, first):
+            yield from _service("configure", number, configuration)
+    for path in reversed(install.directories):
+        yield f"rmdir {_path(path)} 2>nul"
 
 
 def files(plan: Plan) -> Iterator[Script]:
     """What the script reads: the values that it must not hold itself."""
-    install = plan.install
-    for number, made in enumerate((*install.create, *install.configure)):
+    install, reversal = plan.install, plan.install.reversal
+    for number, made in enumerate((*install.create, *install.configure, *(reversal.configure if reversal else ()))):
         yield Script(f"image-{number}.txt", (_quoted(made.image) + "\r\n").encode("ascii"))
     if install.edits:
         yield Script("install.reg", reg.render(install.edits))
     if install.lines:
         yield Script("ledger.reg", reg.render(install.lines))
+    if reversal is not None and reversal.lines:
+        yield Script("former-ledger.reg", reg.render(reversal.lines))
+    if reversal is not None and reversal.edits:
+        yield Script("former.reg", reg.render(reversal.edits))
     if plan.prepare:
         yield Script("prepared.reg", reg.render(plan.prepared))
         yield Script("pending.reg", reg.render(plan.pending))
@@ -69,20 +94,35 @@ def _steps(install: Install) -> Iterator[str]:
     for path in install.directories:
         inherits = path.rpartition("\\")[0].casefold() in made
         yield f"call :directory {_path(path)} {'inherit' if inherits else 'own'}"
+    for number, place in enumerate(install.place):
+        yield f"call :place {number} {place.staged} {_path(place.path)} {'aside' if place.aside else '-'}"
+    for number, configuration in enumerate((*install.create, *install.configure)):
+        yield from _service("service" if number < len(install.create) else "configure", number, configuration)
+
+
+def _finish(install: Install) -> Iterator[str]:
+    for path in dict.fromkeys(place.path.rpartition("\\")[0] for place in install.place):
+        yield f"call :sweep {_path(path)}"
     for name in install.delete:
         yield f'call :delete "{_name(name)}"'
+    for path in install.clear:
+        yield f"call :end {_path(path)}"
+    for network in install.networks:
+        yield f'call :network "{_name(network)}"'
     for removal in install.remove:
         yield f"call :remove {_path(removal.path)} {'back' if removal.back else '-'}"
-    for place in install.place:
-        yield f"call :place {place.staged} {_path(place.path)} {'aside' if place.aside else '-'}"
-    numbered = list(enumerate((*install.create, *install.configure)))
-    for number, configuration in numbered:
-        step = "service" if number < len(install.create) else "configure"
-        yield f"call :{step} {number} {_arguments(configuration)}"
-        if configuration.restart_seconds is not None:
-            yield f'call :failure "{configuration.name}" {configuration.restart_seconds * 1000}'
+    for path in install.clear:
+        yield f"call :clear {_path(path)}"
     for path in install.leave:
         yield f"rmdir {_path(path)} 2>nul"
+    for port in install.ports:
+        yield f"call :close {port}"
+
+
+def _service(step: str, number: int, configuration: Configuration) -> Iterator[str]:
+    yield f"call :{step} {number} {_arguments(configuration)}"
+    if configuration.restart_seconds is not None:
+        yield f'call :failure "{configuration.name}" {configuration.restart_seconds * 1000}'
 
 
 def _arguments(configuration: Configuration) -> str:

@@ -6,20 +6,21 @@ is `cmd.exe /d /c PATH`, the path made of letters, digits, `\`, `:`, `.`, `_` an
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
 from transom.hosts.errors import NotExpressible
-from transom.hosts.install_script import job_blocks, work_blocks
+from transom.hosts.install_script import job_blocks, reversal_steps, work_blocks
 from transom.hosts.owner import Owner
 from transom.hosts.template import BASE, Script, filled, render, template
 from transom.windows.fetch import MARK
 from transom.windows.gathering import BOOT, ENVIRONMENT, LEDGER, RESTARTS, SERVICES, Questions
 from transom.windows.plan import Plan
 from transom.windows.registry import Registry
+from transom.windows.reversal import ran
 from transom.windows.state import HostState
 
 _SERVICE = re.compile(r"[A-Za-z0-9_.-]+")
@@ -39,6 +40,8 @@ class Patience(msgspec.Struct, frozen=True):
     stop: int = 60
     start: int = 60
     services: Mapping[str, int] = {}
+    steady: int = 10
+    """For how long what was replaced has to run before its former version goes."""
 
     def stopping(self, name: str) -> int:
         """Seconds for `name` to stop."""
@@ -50,11 +53,12 @@ class Patience(msgspec.Struct, frozen=True):
 
     def total(self, plan: Plan) -> int:
         """Seconds that the restarts of a plan may take together; looking costs time as well as waiting."""
-        return (
+        once = (
             60
             + 10 * len(plan.install.create + plan.install.configure + plan.install.delete)
             + 2 * (sum(map(self.stopping, plan.stop)) + sum(map(self.starting, plan.start)))
         )
+        return once if plan.install.reversal is None else 2 * once + 2 * self.steady
 
 
 def command(path: str) -> str:
@@ -87,7 +91,8 @@ def _calls(questions: Questions) -> Iterator[str]:
     if questions.boot:
         yield f'call :value boot "{BOOT}" BootId'
     if questions.dependants:
-        yield f'call :everywhere dependants "{SERVICES}" DependOnService'
+        # a change makes it no other: the script that calls this one knows it
+        yield f'if not defined TRANSOM_PASS call :everywhere dependants "{SERVICES}" DependOnService'
     walked: set[str] = set()
     for number, (place, stores) in enumerate(questions.walks.items()):
         # the names of stores and certificates come after the key's own parts
@@ -143,7 +148,7 @@ def change(
             "IMPORT": template("import.cmd") if plan.edits else "",
             "JOB": handing_over,
             "FETCHING": _fetching(fetches),
-            "RESTARTING": filled("job.cmd", _restarts(plan, actual, patience) | job_blocks(plan, pass_id)) if restarts else "",
+            "RESTARTING": _job(plan, actual, patience, pass_id) if restarts else "",
             **work_blocks(plan),
         },
     )
@@ -163,9 +168,14 @@ def _fetches(count: int) -> str:
     return "\n".join(f"call :fetch {number}\nif defined FETCHED goto fetched" for number in range(count))
 
 
+def _job(plan: Plan, actual: HostState, patience: Patience, pass_id: str) -> str:
+    text = filled("job.cmd", _restarts(plan, actual, patience) | job_blocks(plan, pass_id))
+    return text if plan.install.reversal is None else f"{text}\n{_reversing(plan, patience, pass_id)}"
+
+
 def _restarts(plan: Plan, actual: HostState, patience: Patience) -> dict[str, str]:
-    notes = _notes(plan, actual)
-    numbers = {name.casefold(): number for number, name in enumerate(dict.fromkeys((*plan.stop, *plan.start)))}
+    notes, numbers = _notes(plan, actual), _numbers(plan)
+    reversible = plan.install.reversal is not None
     stopped = {name.casefold() for name in plan.stop}
     flags = [f'set "SKIP_{numbers[name.casefold()]}=1"' for name in plan.stop if notes.get(name.casefold()) == "check"]
     flags += [f'set "DONE_{numbers[name.casefold()]}=1"' for name in plan.start if name.casefold() not in stopped]
@@ -174,16 +184,45 @@ def _restarts(plan: Plan, actual: HostState, patience: Patience) -> dict[str, st
         f"{patience.stopping(name)}\nif defined STUCK goto starts"
         for name in plan.stop
     ]
-    starts = [
-        f'call :start {numbers[name.casefold()]} "{_service_in_job(name)}" {patience.starting(name)}' for name in plan.start
-    ]
     return {
         "RESTARTS": RESTARTS,
         "FLAGS": "\n".join(flags),
         "STOPS": "\n".join(stops),
-        "STARTS": "\n".join(starts),
+        "STARTS": _starts(plan.start, numbers, patience, ran(plan.stop, plan.start) if reversible else ()),
+        "SETTLE": template("reversible.cmd") if reversible else "",
         "FORGET": f'if not defined UNWELL "%REG%" delete "{LEDGER}" /f /reg:64 >nul 2>nul' if plan.forget else "",
     }
+
+
+def _reversing(plan: Plan, patience: Patience, pass_id: str) -> str:
+    """Whether what ran runs again is looked at, and what is done where it does not."""
+    numbers = _numbers(plan)
+    calls = {name: f'{numbers[name.casefold()]} "{_service_in_job(name)}"' for name in (*plan.stop, *plan.start)}
+    values = {
+        "ID": pass_id,
+        "STEADY": str(patience.steady),
+        "LOOKS": "\n".join(f"call :alive {calls[name]}" for name in ran(plan.stop, plan.start)),
+        "OWED": "\n".join(f"call :owe {calls[name]}" for name in plan.stop),
+        "HALTS": "\n".join(f"call :halt {calls[name]} {patience.stopping(name)}" for name in reversed(plan.start)),
+        "REVERSAL": "\n".join(reversal_steps(plan.install)),
+        "AGAIN": _starts(tuple(reversed(plan.stop)), numbers, patience),
+    }
+    return filled("reversing.cmd", values)
+
+
+def _numbers(plan: Plan) -> dict[str, int]:
+    return {name.casefold(): number for number, name in enumerate(dict.fromkeys((*plan.stop, *plan.start)))}
+
+
+def _starts(names: Sequence[str], numbers: Mapping[str, int], patience: Patience, needed: Sequence[str] = ()) -> str:
+    """`needed` are those without which the others need not be started."""
+    lines = []
+    for name in names:
+        call = f'{numbers[name.casefold()]} "{_service_in_job(name)}"'
+        lines.append(f"call :start {call} {patience.starting(name)}")
+        if name in needed:
+            lines.append(f"if defined DOWN call :alive {call}\nif defined LOST goto undone")
+    return "\n".join(lines)
 
 
 def _notes(plan: Plan, actual: HostState) -> dict[str, str]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _DISABLED, _AUTOMATIC, _DEMAND = 4, 2, 3
 _CONNECT_SECONDS = 30.0
+_ENDS = re.compile(rb"MZends (\d+) after (\d+)")
+"""How a file says that a program of it ends by itself: with this exit code, after as many seconds."""
 _COMMAND = re.compile(r'\s*(?:"([^"]*)"|(\S+?(?:\.exe)(?=\s|$)|\S+))(.*)', re.IGNORECASE | re.DOTALL)
 
 
@@ -46,8 +48,8 @@ class SimulatedService:
     """A service as the manager knows it since the last boot. Times are seconds of the host's time."""
 
     __slots__ = (
-        "_until", "deleted", "depends", "exit_code", "image", "name", "start_seconds", "start_type", "starts", "starts_well",
-        "state", "stop_seconds", "stops",
+        "_until", "deleted", "depends", "ends", "exit_code", "image", "name", "start_seconds", "start_type", "starts",
+        "starts_well", "state", "stop_seconds", "stops",
     )  # fmt: skip
 
     def __init__(self, name: str, image: str, depends: tuple[str, ...], start_type: int) -> None:
@@ -59,13 +61,18 @@ class SimulatedService:
         self.deleted = False
         self.exit_code = 0
         self._until = 0.0
+        self.ends: tuple[float, int] | None = None
+        """When its process ends by itself, and with which code."""
 
     def enter(self, state: ServiceState, until: float) -> None:
         """Enters a pending state that ends at `until`."""
         self.state, self._until = state, until
 
     def settle(self, now: float) -> None:
-        """Leaves a pending state whose time is over."""
+        """Leaves a state whose time is over."""
+        if self.ends is not None and now >= self.ends[0] and self.state != ServiceState.STOPPED:
+            self.state, self.exit_code, self.ends = ServiceState.STOPPED, self.ends[1], None
+            return
         if now < self._until:
             return
         if self.state == ServiceState.START_PENDING:
@@ -156,7 +163,7 @@ class ServiceManager:
         """Starts a service, those that it depends on first; it may be pending afterwards.
 
         Raises ServiceError: 1056 runs already, 1058 disabled, 1060 unknown, 1072 going, 1075 a dependency is unknown,
-        1068 a dependency did not start, 2 no such program, 1053 a program that does not speak to the manager.
+        1068 a dependency did not start, 2 no such program, 193 it is none, 1053 it does not speak to the manager.
         """
         service = self.get(name)
         if service.deleted:
@@ -174,9 +181,12 @@ class ServiceManager:
                 raise ServiceError(1068)
         if service.state != ServiceState.STOPPED:
             raise ServiceError(1056)
-        program, arguments = self._program(service)
+        program, arguments, found = self._program(service)
         service.starts.append(Start(self._host.boot_id, self.environment(service.name)))
         service.enter(ServiceState.START_PENDING, self._host.now() + service.start_seconds)
+        service.exit_code = 0
+        ends = _ENDS.match(found.data)
+        service.ends = (self._host.now() + int(ends[2]), int(ends[1])) if ends else None
         if program.casefold().endswith("\\cmd.exe"):
             await self._run_command(service, program, arguments)
         service.settle(self._host.now())
@@ -268,13 +278,16 @@ class ServiceManager:
             found[variable.upper()] = (variable, value)
         return dict(found.values())
 
-    def _program(self, service: SimulatedService) -> tuple[str, str]:
+    def _program(self, service: SimulatedService) -> tuple[str, str, File]:
         found = _COMMAND.fullmatch(service.image)
         path = (found[1] or found[2]) if found else service.image
         path = re.sub("%SystemRoot%", lambda _: r"C:\Windows", path, flags=re.IGNORECASE)
-        if not isinstance(self._host.files.find(path), File):
+        file = self._host.files.find(path)
+        if not isinstance(file, File):
             raise ServiceError(2)
-        return path, found[3] if found else ""
+        if not file.data.startswith(b"MZ"):
+            raise ServiceError(193)
+        return path, found[3] if found else "", file
 
     def _forget(self, service: SimulatedService) -> None:
         self._services.pop(service.name.casefold(), None)

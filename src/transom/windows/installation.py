@@ -45,11 +45,27 @@ class Removal(msgspec.Struct, frozen=True):
     back: bool = False
 
 
+class Reversal(msgspec.Struct, frozen=True):
+    """What puts a host back as it was before an installation, beside what the installation says itself.
+
+    `former` and `version` are those of the payload: the one that ran, and the one that is installed. Services of `configure`
+    get the configuration that they had, `edits` their registry values, `lines` of the ledger are imported when all went well.
+    """
+
+    former: str
+    version: str
+    configure: tuple[Configuration, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    lines: tuple[Edit, ...] = ()
+
+
 class Install(msgspec.Struct, frozen=True):
-    """What is done between the stops and the starts of a plan.
+    """What is done between the stops and the starts of a plan, and what goes once that is well.
 
     `directories` are made, parents first; those of `leave` are removed where they are empty. Services of `configure` exist and
     get another configuration. `edits` are imported after services were made, `lines` of the ledger when nothing went wrong.
+    With `reversal` a service that ran before and does not run afterwards brings all of it back as it was; what goes
+    (`delete`, `remove`, `leave`) does so when the services run.
     """
 
     directories: tuple[str, ...] = ()
@@ -59,8 +75,15 @@ class Install(msgspec.Struct, frozen=True):
     delete: tuple[str, ...] = ()
     remove: tuple[Removal, ...] = ()
     leave: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+    """HNS networks that removed services made."""
+    clear: tuple[str, ...] = ()
+    """Directories that go with all that is in them, once no program runs from there."""
+    ports: tuple[int, ...] = ()
+    """TCP ports that the firewall lets in no longer."""
     edits: tuple[Edit, ...] = ()
     lines: tuple[Edit, ...] = ()
+    reversal: Reversal | None = None
     sweep: tuple[str, ...] = ()
     """Directories in which programs may lie that were in use when they were replaced: gone when nobody uses them any more."""
 
@@ -111,21 +134,24 @@ class _Decider:
         self.start: list[str] = []
         self.gone_services: list[str] = []
         self.gone_files: list[str] = []
+        self.networks: list[str] = []
         self.warnings: list[str] = []
 
     def decide(self) -> Decision:
         directories = self._directories()
         place = self._files()
-        remove = self._removals()
+        clear = self._directories_to_clear()
+        remove = self._removals(clear)
         create, configure = self._services()
         delete = self._deletions()
-        leave = self._directories_to_leave()
+        leave = self._directories_to_leave(clear)
         printed = {name: Output(text, self.actual.boot) for name, text in self.actual.outputs.items()}
         before = msgspec.structs.replace(
             self.held,
             services=self.services,
             files=self.files,
             directories=_union(self.held.directories, directories),
+            owned=_union(self.held.owned, tuple(path for path in directories if _listed(path, self.desired.owned))),
             outputs=self.held.outputs | printed,
         )
         after = msgspec.structs.replace(
@@ -134,11 +160,13 @@ class _Decider:
             prepared=self.held.prepared if self.desired.payload else None,
             outputs=before.outputs if self.desired.payload else {},
             services=_without(self.services, self.gone_services),
-            files=_without(self.files, self.gone_files),
-            directories=tuple(path for path in before.directories if path not in leave),
+            files={path: own.settled(own.digest) for path, own in _without(self.files, self.gone_files).items()},
+            directories=_remaining(before.directories, leave, clear),
+            owned=_remaining(before.owned, leave, clear),
         )
-        sweep = tuple(dict.fromkeys(path.rpartition("\\")[0] for path in self.held.files))
+        sweep = tuple(dict.fromkeys(path.rpartition("\\")[0] for path in self.held.files if not _within(path, clear)))
         install = Install(directories, place, create, configure, delete, remove, leave, sweep=sweep)
+        install = msgspec.structs.replace(install, networks=tuple(self.networks), clear=clear, ports=self._ports())
         return Decision(
             install,
             before if install else after,
@@ -160,25 +188,38 @@ class _Decider:
         for path, sha256 in self.desired.files.items():
             there, own = _get(self.actual.files, path), self.held.file(path)
             recorded = digest(self.salt, "File", sha256)
+            settled = own.settled(there) if own else None
             if there in (recorded, sha256):
+                if settled is not None:
+                    self.files = _without(self.files, [path]) | {path: settled}
                 continue
             aside = own.aside if own else there is not None
             size = self.desired.sizes.get(path, 0)
             found.append(Place(path, sha256, size, recorded, aside=aside))
-            self.files = _without(self.files, [path]) | {path: OwnFile(recorded, size, aside)}
+            former = settled if settled and settled.digest == there else None
+            line = OwnFile(recorded, size, aside, former.digest if former else "", former.size if former else 0)
+            self.files = _without(self.files, [path]) | {path: line}
             self.steps.append(Step("file", path, "replace" if there else "add", _file_reason(own, there, recorded)))
             for name in self.desired.readers.get(path, ()):
                 self.restarts.setdefault(name, f"{path} changes")
         return tuple(found)
 
-    def _removals(self) -> tuple[Removal, ...]:
+    def _ports(self) -> tuple[int, ...]:
+        """Those that were opened when Windows was prepared, where nothing of a payload is to be there any more."""
+        ports = self.held.prepared.preparation.ports if self.held.prepared is not None and not self.desired.payload else ()
+        self.steps += [Step("windows", f"TCP port {port}", "remove", "no longer let in") for port in ports]
+        return ports
+
+    def _removals(self, clear: tuple[str, ...]) -> tuple[Removal, ...]:
         found = []
         for path, own in self.held.files.items():
             if _get(self.desired.files, path) is not None:
                 continue
             there = _get(self.actual.files, path)
             self.gone_files.append(path)
-            if there == own.digest:
+            if _within(path, clear):
+                self.steps.append(Step("file", path, "remove", "goes with its directory"))
+            elif there is not None and there in (own.digest, own.former):
                 found.append(Removal(path, own.aside))
                 self.steps.append(Step("file", path, "remove", "no longer in the payload"))
             elif there is not None:
@@ -196,9 +237,11 @@ class _Decider:
             assert key is not None
             there, own = self.actual.service(name), self.held.service(name)
             held = self.actual.registry.key(key.path)
+            if own is not None and not own.adopted:
+                self.services = _without(self.services, [name]) | {name: self._own(name)}
             if there is None or held is None:
                 create.append(service.of_key(name, key))
-                self.services = _without(self.services, [name]) | {name: OwnService()}
+                self.services = _without(self.services, [name]) | {name: self._own(name)}
                 self.steps.append(Step("service", name, "add", "part of the payload" if own is None else "it is gone"))
             elif own is None:
                 self.services[name] = OwnService(adopted=True)
@@ -216,6 +259,9 @@ class _Decider:
                     self.steps.append(Step("service", name, "restart", "it does not run"))
         return tuple(create), tuple(configure)
 
+    def _own(self, name: str) -> OwnService:
+        return OwnService(networks=self.desired.networks.get(name, ()))
+
     def _wanted(self) -> tuple[str, ...]:
         """In the order of start: that of the wish's services, then others."""
         named = tuple(service.name for service in self.desired.services)
@@ -231,6 +277,8 @@ class _Decider:
             if _listed(name, wanted):
                 continue
             self.gone_services.append(name)
+            self.networks += [network for network in own.networks if network not in self.networks]
+            self.steps += [Step("windows", f"HNS network {one}", "remove", f"{name} made it") for one in own.networks]
             if own.adopted:
                 self.steps.append(Step("ledger", name, "remove", "no longer in the payload, and not ours to remove"))
             elif self.actual.service(name) is not None:
@@ -239,10 +287,26 @@ class _Decider:
                 self.steps.append(Step("service", name, "remove", "no longer in the payload"))
         return tuple(found)
 
-    def _directories_to_leave(self) -> tuple[str, ...]:
+    def _directories_to_clear(self) -> tuple[str, ...]:
+        """The payload's own directories, those alone that lie in no other of them, where nothing of it is to be there any more.
+
+        Programs have written there: logs, certificates, images.
+        """
+        if self.desired.payload:
+            return ()
+        found: list[str] = []
+        for path in sorted(self.held.owned, key=len):
+            if not _within(path, tuple(found)):
+                found.append(path)
+                self.steps.append(Step("directory", path, "remove", "Transom made it, and it goes with all that is in it"))
+        return tuple(found)
+
+    def _directories_to_leave(self, clear: tuple[str, ...]) -> tuple[str, ...]:
         """Directories that we made and that nothing of the payload needs: removed where they are empty, and forgotten."""
         return tuple(
-            path for path in sorted(self.held.directories, key=len, reverse=True) if not _listed(path, self.desired.directories)
+            path
+            for path in sorted(self.held.directories, key=len, reverse=True)
+            if not _listed(path, self.desired.directories) and not _within(path, clear)
         )
 
     def _later(
@@ -264,8 +328,9 @@ _DOWN = (ServiceState.STOPPED, ServiceState.STOP_PENDING)
 
 def after(actual: HostState, install: Install) -> HostState:
     """What a gather should find once `install` was carried out."""
-    directories = [path for path in (*actual.directories, *install.directories) if path not in install.leave]
+    directories = _remaining((*actual.directories, *install.directories), install.leave, install.clear)
     files = _without(actual.files, [removal.path for removal in install.remove])
+    files = {path: there for path, there in files.items() if not _within(path, install.clear)}
     for removal in install.remove:
         if removal.back:
             files[removal.path] = CHANGED
@@ -276,9 +341,7 @@ def after(actual: HostState, install: Install) -> HostState:
     registry = registry.apply(DeleteKey(rf"{SERVICES}\{name}") for name in install.delete).apply(install.edits)
     services = [held for held in actual.services if not _listed(held.name, install.delete)]
     services += [Service(one.name, ServiceState.STOPPED) for one in install.create if actual.service(one.name) is None]
-    return msgspec.structs.replace(
-        actual, registry=registry, services=tuple(services), directories=tuple(directories), files=files
-    )
+    return msgspec.structs.replace(actual, registry=registry, services=tuple(services), directories=directories, files=files)
 
 
 def speaks_of(edit: Edit, install: Install) -> bool:
@@ -292,13 +355,23 @@ def _file_reason(own: OwnFile | None, there: str | None, recorded: str) -> str:
         return "in the place of a file that was there before; it is kept beside" if there else "part of the payload"
     if there is None:
         return "it is gone"
-    return "drift: somebody else changed it" if own.digest == recorded or there == CHANGED else "the payload changed"
+    drift = there != own.former and (own.digest == recorded or there == CHANGED)
+    return "drift: somebody else changed it" if drift else "the payload changed"
 
 
 def _get(files: Mapping[str, str], path: str) -> str | None:
     if path in files:
         return files[path]
     return next((held for name, held in files.items() if name.casefold() == path.casefold()), None)
+
+
+def _within(path: str, directories: tuple[str, ...]) -> bool:
+    """Whether a path is one of the directories, or lies below one."""
+    return any((path + "\\").casefold().startswith(directory.casefold() + "\\") for directory in directories)
+
+
+def _remaining(directories: tuple[str, ...], leave: tuple[str, ...], clear: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(path for path in directories if path not in leave and not _within(path, clear))
 
 
 def _listed(name: str, names: Mapping[str, object] | tuple[str, ...] | list[str]) -> bool:

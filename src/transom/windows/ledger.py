@@ -13,7 +13,7 @@
 | `Installed` | `Payload`, `Preparation` | REG_SZ; JSON of `Prepared` |
 | `Installed\\Services` | service of the payload | JSON of `OwnService` |
 | `Installed\\Files` | full path of a file that was sent | JSON of `OwnFile` |
-| `Installed\\Directories` | full path of a directory that was made | REG_SZ, empty |
+| `Installed\\Directories` | full path of a directory that was made | REG_SZ `owned` (goes with all that is in it) or empty |
 | `Installed\\Variables` | variable that a script of the payload gave | JSON of `Output` |
 
 JSON stands in REG_SZ as ASCII, so that a person can read it in regedit and every text survives.
@@ -22,7 +22,7 @@ JSON stands in REG_SZ as ASCII, so that a person can read it in regedit and ever
 import hashlib
 import hmac
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, TypeVar
 
 import msgspec
@@ -43,7 +43,7 @@ from transom.windows.registry import (
     dword,
     sz,
 )
-from transom.windows.state import Preparation
+from transom.windows.state import Preparation, stamp
 
 VERSION = 1
 INSTALLED = LEDGER + r"\Installed"
@@ -53,6 +53,7 @@ CERTIFICATES = LEDGER + r"\Certificates"
 WIN_HTTP = "WinHTTP"
 DEFERRED = LEDGER + r"\Deferred"
 KEYS = LEDGER + r"\Keys"
+_OWNED = sz("owned")
 
 Note = Literal["running", "check"]
 
@@ -84,13 +85,15 @@ class Held(msgspec.Struct, frozen=True):
 class MachineVariable(msgspec.Struct, frozen=True, omit_defaults=True):
     """A variable set in the machine environment: the hash of what was set, the boot at which, what was there before.
 
-    `former` is the hash of what was set before that: an import that was cut short may have left it.
+    `former` is the hash of what was set before that: an import that was cut short may have left it. `peer`: the operator that
+    had the host before has set it; it stays as long as it says what services have.
     """
 
     set: str
     former: str = ""
     boot: int | None = None
     was: Held | None = None
+    peer: bool = False
 
 
 class Item(msgspec.Struct, frozen=True, array_like=True):
@@ -139,20 +142,40 @@ class Trusted(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class OwnService(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A service of the payload: made by us, or there before (adopted): then its environment alone is ours."""
+    """A service of the payload: made by us, or there before (adopted): then its environment alone is ours.
+
+    `networks` are the HNS networks that it makes, which go after it.
+    """
 
     adopted: bool = False
+    networks: tuple[str, ...] = ()
 
 
 class OwnFile(msgspec.Struct, frozen=True, omit_defaults=True):
     """A file that was sent: the keyed digest of its SHA-256, and its size.
 
-    `aside`: a file of somebody else's was there, and lies beside it.
+    `aside`: a file of somebody else's was there, and lies beside it. `former`: what it replaces, as long as that may still
+    be there, for the line is written before the file is replaced.
     """
 
     digest: str
     size: int
     aside: bool = False
+    former: str = ""
+    former_size: int = 0
+
+    def known(self, size: int, modified: int) -> str | None:
+        """The digest of what lies there, by its size and its time; None where it is neither of the two that were sent."""
+        for digest_, size_ in ((self.digest, self.size), (self.former, self.former_size)):
+            if digest_ and (size, modified) == (size_, stamp(digest_)):
+                return digest_
+        return None
+
+    def settled(self, there: str | None) -> "OwnFile":
+        """The line once it is seen which of the two is there."""
+        if there not in (self.digest, self.former) or not self.former:
+            return self
+        return OwnFile(there, self.size if there == self.digest else self.former_size, self.aside)
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -170,18 +193,25 @@ class Prepared(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Installed(msgspec.Struct, frozen=True):
-    """What of a payload is on the host."""
+    """What of a payload is on the host. `owned` are those of `directories` that go with all that is in them."""
 
     payload: str = ""
     prepared: Prepared | None = None
     services: dict[str, OwnService] = {}
     files: dict[str, OwnFile] = {}
     directories: tuple[str, ...] = ()
+    owned: tuple[str, ...] = ()
     outputs: dict[str, Output] = {}
 
     def __bool__(self) -> bool:
         """Whether anything of a payload is there."""
         return bool(self.payload or self.prepared or self.services or self.files or self.directories or self.outputs)
+
+    def settled(self, there: Mapping[str, str]) -> "Installed":
+        """The same once it is seen which files are there: their digests by path."""
+        digests = {path.casefold(): digest_ for path, digest_ in there.items()}
+        files = {path: file.settled(digests.get(path.casefold())) for path, file in self.files.items()}
+        return msgspec.structs.replace(self, files=files)
 
     def file(self, path: str) -> OwnFile | None:
         """The file at a path, compared without case."""
@@ -269,12 +299,14 @@ def _installed(registry: Registry) -> Installed:
     key = registry.key(INSTALLED)
     payload = key.get("Payload") if key else None
     prepared = _decode(key, "Preparation", Prepared) if key and key.get("Preparation") else None
+    directories = registry.key(rf"{INSTALLED}\Directories")
     return Installed(
         payload.text() if payload else "",
         prepared,
         dict(_entries(registry, rf"{INSTALLED}\Services", OwnService)),
         dict(_entries(registry, rf"{INSTALLED}\Files", OwnFile)),
-        tuple(_names(registry.key(rf"{INSTALLED}\Directories"))),
+        tuple(_names(directories)),
+        tuple(path for path in _names(directories) if directories and directories.get(path) == _OWNED),
         dict(_entries(registry, rf"{INSTALLED}\Variables", Output)),
     )
 
@@ -349,7 +381,7 @@ def _registry(ledger: Ledger) -> Registry:
     for path, file in installed.files.items():
         put(rf"{INSTALLED}\Files", path, _json(file))
     for path in installed.directories:
-        put(rf"{INSTALLED}\Directories", path, sz(""))
+        put(rf"{INSTALLED}\Directories", path, _OWNED if path in installed.owned else sz(""))
     for name, output in installed.outputs.items():
         put(rf"{INSTALLED}\Variables", name, _json(output))
     return Registry(Key(path, values) for path, values in keys.items())

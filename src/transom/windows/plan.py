@@ -9,11 +9,11 @@ from typing import Final, Literal
 
 import msgspec
 
-from transom.windows import certificates, installation, ledger, reg, winhttp
+from transom.windows import certificates, installation, ledger, reg, reversal, winhttp
 from transom.windows.environment import NAMES, UNMASKED, Change, Wish, merge_machine, merge_service
 from transom.windows.gathering import ENVIRONMENT, LEDGER, RESTARTS, SERVICES
 from transom.windows.installation import Install
-from transom.windows.ledger import INSTALLED, Deferred, Held, Ledger, Note, Prepared, ServiceEnvironment, Trusted
+from transom.windows.ledger import INSTALLED, Deferred, Held, Installed, Ledger, Note, Prepared, ServiceEnvironment, Trusted
 from transom.windows.registry import (
     CreateKey,
     DeleteKey,
@@ -28,12 +28,14 @@ from transom.windows.registry import (
 from transom.windows.restarts import dependants, start_order, stop_order
 from transom.windows.state import HostState, Preparation, ServiceState
 from transom.windows.steps import Kind, Step
+from transom.windows.taken import Taken, is_known_already, variable
 
 When = Literal["now", "boot", "held"]
 _WAITS: Final[dict[When, str]] = {
     "boot": "its restart waits for the next boot (spec.windows.restart: OnNextBoot)",
     "held": "its restart waits for annotation transom.dev/restart on the WindowsInstance (spec.windows.restart: Manual)",
 }
+_IMPORTED: Final = "imported by the operator before: Transom's from now on"
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -65,22 +67,26 @@ class Plan(msgspec.Struct, frozen=True):
         return bool(self.edits or self.stop or self.start or self.forget or self.install or self.prepare)
 
 
-def plan(desired: HostState, actual: HostState, salt: bytes, restarts: When = "now") -> Plan:
+def plan(desired: HostState, actual: HostState, salt: bytes, restarts: When = "now", *, taken: Taken | None = None) -> Plan:
     """The steps from `actual` to `desired`; `salt` (16 random bytes) is for a ledger that has none.
 
     `restarts` that are put off (`boot`: until the next boot, `held`: until somebody says so) are noted in the ledger.
 
+    `taken` is what the operator left from which the host is taken over: that becomes Transom's.
+
     Raises ledger.LedgerError and environment.RegistryTypeError: such a host is not touched.
     """
-    return _Planner(desired, actual, salt, restarts).plan()
+    return _Planner(desired, actual, salt, restarts, taken).plan()
 
 
 class _Planner:
     """The parts of one plan as they are found; the ledger is copied, changed, and compared at the end."""
 
-    def __init__(self, desired: HostState, actual: HostState, salt: bytes, when: When) -> None:
+    def __init__(self, desired: HostState, actual: HostState, salt: bytes, when: When, taken: Taken | None) -> None:
         self.desired, self.when = desired, when
         self.old = ledger.read(actual.registry)
+        # once: what comes to be there later is somebody else's again
+        self.taken = taken if not self.old.state_hash else None
         self.decision = installation.decide(desired, actual, self.old.installed, self.old.salt or salt)
         self.found, self.actual = actual, self.decision.actual
         self.ledger = msgspec.structs.replace(
@@ -119,16 +125,26 @@ class _Planner:
             self.steps.append(Step("ledger", "ledger", "replace", "keeps the ledger in step with the settings"))
         edits = [edit for edit in self.edits if not installation.speaks_of(edit, install)]
         stop = self._stop(stop)
+        start = self._start(stop)
         return Plan(
             steps=tuple(self.steps),
             # a line enters the ledger before what it speaks of is changed, and leaves it after
             edits=(*(e for e in changed if not _takes(e)), *edits, *(e for e in changed if _takes(e))),
             stop=stop,
-            start=self._start(stop),
+            start=start,
             forget=not ours and bool(stop or install),
             warnings=tuple(self.warnings),
-            install=install,
+            install=self._reversible(install, wanted, changed) if reversal.ran(stop, start) else install,
         )
+
+    def _reversible(self, install: Install, wanted: Ledger, changed: tuple[Edit, ...]) -> Install:
+        """The installation with what takes it back, where another version of ours was there as a whole."""
+        former, version = self.old.installed.payload, self.desired.payload
+        if not former or not version or not (install.place or install.configure):
+            return install
+        made = reversal.reversal(install, former, version, self.found, self.actual.registry.apply(self.edits))
+        lines = self._lines(wanted, changed, self.old.installed.settled(self.found.files))
+        return msgspec.structs.replace(install, reversal=msgspec.structs.replace(made, lines=lines))
 
     def _prepared(self, preparation: Preparation, boot: int | None) -> tuple[Edit, ...]:
         done = msgspec.structs.replace(self.old.installed, prepared=Prepared(preparation, boot))
@@ -139,11 +155,13 @@ class _Planner:
         decided = self.decision.install
         services = [edit for made in (*decided.create, *decided.configure) for edit in made.edits()]
         own = [edit for edit in self.edits if installation.speaks_of(edit, decided)]
-        after = ledger.edits(
-            self.actual.registry.apply(changed), msgspec.structs.replace(wanted, installed=self.decision.after)
-        )
-        lines = [edit for edit in after if (edit.path + "\\").casefold().startswith(INSTALLED.casefold() + "\\")]
-        return msgspec.structs.replace(decided, edits=(*services, *own), lines=tuple(lines))
+        lines = self._lines(wanted, changed, self.decision.after)
+        return msgspec.structs.replace(decided, edits=(*services, *own), lines=lines)
+
+    def _lines(self, wanted: Ledger, changed: tuple[Edit, ...], installed: Installed) -> tuple[Edit, ...]:
+        """What makes the ledger say `installed` once `changed` was imported."""
+        edits = ledger.edits(self.actual.registry.apply(changed), msgspec.structs.replace(wanted, installed=installed))
+        return tuple(edit for edit in edits if (edit.path + "\\").casefold().startswith(INSTALLED.casefold() + "\\"))
 
     def _stop(self, restarted: tuple[str, ...]) -> tuple[str, ...]:
         """What is restarted, and what is removed and runs: nobody owes that a start."""
@@ -151,12 +169,23 @@ class _Planner:
         going = tuple(s.name for s in services if s is not None and s.state != ServiceState.STOPPED)
         if not going:
             return restarted
-        return stop_order((*restarted, *going), _dependencies(self.found) | self._dependencies())
+        stranded = [name for name in self._stranded() if not _listed(name, restarted)]
+        self.warnings += [f"{name} depends on a service that is removed: it is stopped, and cannot start" for name in stranded]
+        return stop_order((*restarted, *going, *stranded), _dependencies(self.found) | self._dependencies())
+
+    def _stranded(self) -> tuple[str, ...]:
+        """Services of others that depend on one that is removed, as far as they are not known to be stopped."""
+        found = []
+        for name in dependants(self.decision.install.delete, _dependencies(self.found)):
+            held = self.found.service(name)
+            if held is None or held.state != ServiceState.STOPPED:
+                found.append(name)
+        return tuple(found)
 
     def _start(self, stop: tuple[str, ...]) -> tuple[str, ...]:
         """What was stopped and stays, and what has to run; in the order that dependencies and the payload ask for."""
         gone = self.decision.install.delete
-        again = [name for name in reversed(stop) if not _listed(name, gone)]
+        again = [name for name in reversed(stop) if not _listed(name, (*gone, *self._stranded()))]
         names = _each_once((*self.decision.start, *again))
         if not self.decision.start:
             return tuple(again)
@@ -169,7 +198,15 @@ class _Planner:
         for name in NAMES:
             wish = wanted.get(name) if wanted else None
             named = (held.values or {}).get(name.casefold()) if held else None
-            entry = self.old.machine.get(name)
+            entry = self.old.machine.get(name) or (variable(name, named, self.ledger) if self.taken else None)
+            text = named.value.text() if named and named.value.type == ValueType.SZ else None
+            if entry is not None and name not in self.old.machine:
+                self.steps.append(
+                    Step("ledger", f"machine: {name}", "add", "set by the operator before: Transom's from now on")
+                )
+            if wish is None and entry is not None and entry.peer and text == self._given(name):
+                self.ledger.machine[name] = entry
+                continue
             merged = merge_machine(
                 name, named, wish.text() if wish else None, entry=entry, ledger=self.ledger, boot=self.actual.boot
             )
@@ -185,6 +222,15 @@ class _Planner:
                 back = merged.value
                 hidden[name] = Wish(back.text() if back and back.type == ValueType.SZ else "", self.actual.boot)
         return hidden
+
+    def _given(self, name: str) -> str | None:
+        """The value that the managed services are given of a variable."""
+        for key in self.desired.registry.below(SERVICES):
+            own = key.get("Environment")
+            for item in own.texts() if own else ():
+                if item.startswith(f"{name}="):
+                    return item.partition("=")[2]
+        return None
 
     def _masked(self, name: str) -> bool:
         """Whether a service hides the machine's variable since this very boot."""
@@ -214,8 +260,15 @@ class _Planner:
                 self.ledger.services[service] = merged.entry
             for change in merged.changes:
                 self._changed("service-environment", f"{service}: {change.name}", change)
-            if any(change.action and change.reason != UNMASKED for change in merged.changes):
+            changes = tuple(change for change in merged.changes if change.action and change.reason != UNMASKED)
+            given = {name: wish.value for name, wish in wishes.items()}
+            if changes and not (self.taken and is_known_already(changes, given, self._machine_values())):
                 self.restarts[service] = "its environment changed"
+
+    def _machine_values(self) -> dict[str, str]:
+        key = self.actual.registry.key(ENVIRONMENT)
+        named = (key.values or {}).values() if key else ()
+        return {one.name.upper(): one.value.text() for one in named if one.value.type == ValueType.SZ}
 
     def _drop_service(self, service: str, entry: ServiceEnvironment | None) -> None:
         if entry is not None:
@@ -246,8 +299,10 @@ class _Planner:
         there = held is not None and (held.values is None or certificates.certificate(held.get("Blob")) == der)
         if there:
             if entry is None or entry.policy:
-                entries[sha1] = Trusted(added=False, subject=subject)
-                self.steps.append(Step("ledger", target, "add", "trusted before: not ours, and it stays on removal"))
+                imported = self.taken is not None and sha1 in self.taken.certificates
+                entries[sha1] = Trusted(added=imported, subject=subject)
+                reason = _IMPORTED if imported else "trusted before: not ours, and it stays on removal"
+                self.steps.append(Step("ledger", target, "add", reason))
             return
         if self.actual.registry.key(rf"{certificates.policy_store(store)}\{sha1}"):
             self.warnings.append(f"{target}: group policy already holds it; left to the policy")

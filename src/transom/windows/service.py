@@ -76,6 +76,18 @@ def with_items_of(wanted: Configuration, held: Key) -> Configuration:
     return msgspec.structs.replace(wanted, environment=(*kept, *ours.values()))
 
 
+def former_items(made: Configuration, held: Value | None, environment: Value | None) -> Value | None:
+    """The environment for a service that gets its former configuration back; `environment` is the one that it has with `made`.
+
+    Items of the payload are as they were in `held`. The proxy's variables stay: they are no part of a configuration.
+    """
+    ours = {_name(item) for item in made.environment or ()} - set(NAMES)
+    was = {_name(item): item for item in (held.texts() if held else ())}
+    items = [was.get(_name(item)) if _name(item) in ours else item for item in (environment.texts() if environment else ())]
+    kept = [item for item in items if item is not None]
+    return held if held is not None and list(held.texts()) == kept else multi_sz(kept) if kept else None
+
+
 def _items(key: Key) -> tuple[str, ...]:
     value = key.get(ENVIRONMENT)
     return value.texts() if value else ()

@@ -1,13 +1,18 @@
+rem What is to be there.
 :install
 @STEPS@
-if not exist "%HERE%\install.reg" goto lines
+if not exist "%HERE%\install.reg" exit /b 0
 "%REG%" import "%HERE%\install.reg" /reg:64 >nul 2>nul
 if not errorlevel 1 goto imported
 >>"%RESULT%" echo notimported
 set "UNWELL=1"
 :imported
 del "%HERE%\install.reg" 2>nul
-:lines
+exit /b 0
+
+rem What goes; the ledger forgets it when nothing went wrong.
+:finish
+@FINISH@
 if defined UNWELL exit /b 0
 if exist "%HERE%\ledger.reg" "%REG%" import "%HERE%\ledger.reg" /reg:64 >nul 2>nul
 exit /b 0
@@ -30,25 +35,29 @@ exit /b 0
 set "UNWELL=1"
 exit /b 0
 
-rem %1 the file that was sent, %2 path, %3 aside: what was there before the first time is kept
+rem %1 number, %2 the file that was sent, %3 path, %4 aside: what was there before the first time is kept
 :place
-set "STAGED=%BASE%\%~1"
-if not exist "%~2" goto free
-if not "%~3"=="aside" goto old
-if exist "%~2.transom-before" goto old
-ren "%~2" "%~nx2.transom-before" 2>nul
+set "STAGED=%BASE%\%~2"
+if exist "%~3" goto occupied
+>"%HERE%\new-%1" echo %1
 goto free
-rem A program in use cannot be removed, but it can get another name; it goes when nobody uses it any more.
+:occupied
+if not "%~4"=="aside" goto old
+if exist "%~3.transom-before" goto old
+ren "%~3" "%~nx3.transom-before" 2>nul
+if exist "%~3" goto unplaced
+>"%HERE%\aside-%1" echo %1
+goto free
+rem What is replaced gets another name, which a program in use can get too, and goes when its successor runs.
 :old
-del "%~2" 2>nul
-if not exist "%~2" goto free
-ren "%~2" "%~nx2.transom-old-@ID@" 2>nul
+ren "%~3" "%~nx3.transom-old-@ID@" 2>nul
 :free
-if exist "%~2" goto unplaced
-move /y "%STAGED%" "%~2" >nul 2>nul
-if exist "%~2" exit /b 0
+if exist "%~3" goto unplaced
+move /y "%STAGED%" "%~3" >nul 2>nul
+if exist "%~3" exit /b 0
+if exist "%~3.transom-old-@ID@" ren "%~3.transom-old-@ID@" "%~nx3" 2>nul
 :unplaced
->>"%RESULT%" echo unplaced %~2
+>>"%RESULT%" echo unplaced %~3
 set "UNWELL=1"
 exit /b 0
 

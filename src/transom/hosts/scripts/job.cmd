@@ -4,10 +4,12 @@ set "NOTES=@RESTARTS@"
 set "RESULT=%HERE%\restarts.tmp"
 set "STUCK="
 set "UNWELL="
+set "DOWN="
+set "LOST="
 set "WAITED=0"
 if not exist "%LOCK%\%PASS%" exit
 call :restart >"%LOCK%\job"
-del "%LOCK%\job" 2>nul
+del "%HERE%\*.reg" "%LOCK%\job" 2>nul
 "%SC%" delete TransomRestart >nul 2>nul
 :leave
 rem One line, for without the lock this script may be removed: cmd reads a script line by line.
@@ -26,14 +28,17 @@ if not exist "%LOCK%\%PASS%" exit
 @INSTALL@
 :starts
 @STARTS@
+@SETTLE@
 @FORGET@
 >>"%RESULT%" echo ended
 ren "%RESULT%" restarts.txt
 exit /b 0
 
 rem STATE: the number on the third line that sc query prints (its words are translated); empty: no such service.
+rem EXIT: that on the fourth, with which the service ended; 1066 refers to the service's own, on the fifth.
 :state
 set "STATE="
+set "EXIT="
 set "LINE=0"
 "%SC%" query "%~1" >"%HERE%\state.txt" 2>nul
 if errorlevel 1 exit /b 0
@@ -42,6 +47,8 @@ exit /b 0
 :line
 set /a LINE+=1
 if %LINE%==3 set "STATE=%1"
+if %LINE%==4 set "EXIT=%1"
+if %LINE%==5 if "%EXIT%"=="1066" set "EXIT=%1"
 exit /b 0
 
 :sleep
@@ -125,6 +132,7 @@ call :settle %2
 exit /b 0
 :unstarted
 >>"%RESULT%" echo unstarted %STATE% %~2
+set "DOWN=1"
 set "UNWELL=1"
 exit /b 0
 

@@ -6,6 +6,7 @@ from transom.windows.state import ServiceState
 
 _TEXTS = {
     2: "The system cannot find the file specified.",
+    193: "%1 is not a valid Win32 application.",
     1051: "A stop control has been sent to a service that other running services are dependent on.",
     1053: "The service did not respond to the start or control request in a timely fashion.",
     1056: "An instance of the service is already running.",
