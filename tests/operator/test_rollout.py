@@ -1,4 +1,4 @@
-"""A change from the operator to many hosts: a canary, and no further than two hosts that do not get out."""
+"""A change from the operator to many hosts: a canary, and no further where it does not get out, or two hosts fail."""
 
 import asyncio
 
@@ -31,7 +31,7 @@ async def halted(cluster: Cluster, wanted: str) -> str:
             await asyncio.sleep(0.05)
 
 
-async def test_a_proxy_that_breaks_tls_reaches_two_hosts_and_an_edit_goes_on(cluster: Cluster) -> None:
+async def test_a_proxy_that_breaks_tls_reaches_one_host_and_an_edit_goes_on(cluster: Cluster) -> None:
     hosts = [await cluster.simulator.add_host() for _ in range(5)]
     for host in hosts:
         host.fetch = breaks_tls
@@ -40,9 +40,12 @@ async def test_a_proxy_that_breaks_tls_reaches_two_hosts_and_an_edit_goes_on(clu
     for number, host in enumerate(hosts):
         await cluster.instance(f"win-{number}", host)
     async with cluster.operator():
+        await halted(cluster, "True")
+    # another process knows it by the host that did not get out
+    async with cluster.operator():
         said = await halted(cluster, "True")
         changed = [number for number, host in enumerate(hosts) if host.starts("kubelet")[1:]]
-        assert len(changed) == 2
+        assert len(changed) == 1
         for number in range(5):
             if number in changed:
                 await cluster.until(f"win-{number}", EgressWorks="False/TLSFailed")

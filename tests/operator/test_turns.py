@@ -1,5 +1,7 @@
 """Whose turn it is, without hosts: what the operator asks `Rollouts`, and whom that asks for."""
 
+import msgspec
+
 from transom.controllers.reports import Reports
 from transom.controllers.windows.hosts import Target
 from transom.controllers.windows.rollouts import Rollouts
@@ -10,6 +12,7 @@ from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
+from transom.windows.fetch import Fetched
 from transom.windows.instance import WindowsInstance
 from transom.windows.plan import Plan
 
@@ -57,6 +60,26 @@ def test_the_turn_of_a_host_that_is_gone_goes_to_the_next_one() -> None:
     assert asked == [key(1), key(2)]
     rollouts.done(key(9))
     assert len(asked) == 2
+
+
+def test_a_canary_that_does_not_get_out_stops_it_at_once() -> None:
+    rollouts, _, reports = made(30)
+    fetched = (Fetched(0, 60),)
+    does_not_get_out = msgspec.structs.replace(WELL, fetched=fetched)
+
+    def checked(number: int) -> Target:
+        plain = target(number)
+        return msgspec.structs.replace(plain, egress=msgspec.structs.replace(plain.egress, readiness_endpoints=("https://x",)))
+
+    assert rollouts.admit(key(0), checked(0))
+    rollouts.came_out(key(0), checked(0), does_not_get_out)
+    assert not rollouts.may_connect(key(1), checked(1))
+    said = reports.of("cluster")["RolloutHalted"]
+    assert (said.status, said.reason) == ("True", "EgressFails")
+    assert "win-0" in said.message
+    assert rollouts.stopped(checked(1)) == (
+        "not changed: the rollout stopped at its first host, which does not get out with these settings (win-0)"
+    )
 
 
 def test_two_failures_are_told_and_an_edit_begins_anew() -> None:

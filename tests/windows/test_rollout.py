@@ -34,7 +34,12 @@ def after(hosts: int, *verdicts: Verdict) -> Rollout:
         (after(30, "failed", "failed"), "halted", 0),
         (after(30, "passed", "passed", "passed", "failed", "failed"), "halted", 0),
         (after(30, "passed", "passed", "passed", "failed"), "all", math.inf),
+        (after(30, "refuted"), "halted", 0),
+        (after(30, "failed", "refuted"), "halted", 0),
+        (after(30, "passed", "refuted"), "tenth", 2),
+        (after(30, "passed", "refuted", "failed"), "halted", 0),
         (Rollout(30, all_at_once=True), "all", math.inf),
+        (Rollout(30, all_at_once=True).begin("host-0").come_out("host-0", "refuted"), "all", math.inf),
         (Rollout(1000, passed=frozenset({"host-0"})), "tenth", 99),
     ],
 )
@@ -55,7 +60,10 @@ def test_hosts_that_go_do_not_count() -> None:
     assert (rollout.stage, rollout.failed, rollout.hosts) == ("canary", (), 2)
 
 
-@given(st.integers(1, 30), st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(["begin", "passed", "failed", "left"]))))
+EVENTS = st.sampled_from(["begin", "passed", "failed", "refuted", "left"])
+
+
+@given(st.integers(1, 30), st.lists(st.tuples(st.sampled_from(NAMES), EVENTS)))
 def test_a_wrong_change_reaches_two_hosts_before_one_has_passed_and_never_more_than_a_tenth_before_a_tenth_has(
     hosts: int, events: list[tuple[str, str]]
 ) -> None:
@@ -64,7 +72,7 @@ def test_a_wrong_change_reaches_two_hosts_before_one_has_passed_and_never_more_t
         if event == "begin" and rollout.admits(name):
             rollout = rollout.begin(name)
         elif name in rollout.working:
-            verdict: Verdict = "passed" if event == "passed" else "failed" if event == "failed" else "left"
+            verdict: Verdict = "left" if event == "begin" else event  # type: ignore[assignment]
             rollout = rollout.come_out(name, verdict)
         touched = rollout.working | rollout.passed | frozenset(rollout.failed)
         if not rollout.passed:

@@ -20,7 +20,7 @@ from transom.windows.rollout import Stage
 _SAID: Final[dict[Stage, str]] = {
     "tenth": "the first host is well: a tenth of the hosts follows",
     "all": "all the others follow",
-    "halted": "two hosts failed: no further host is changed",
+    "halted": "the rollout stopped: no further host is changed",
 }
 
 

@@ -1,7 +1,8 @@
 """One change on its way to many hosts: a canary, then a tenth, then all; two failures stop it. It may be any change.
 
-A rollout knows hosts by name. A host *begins* when it is about to be changed, and comes out as one of three: it *passed*, it
-*failed*, or it was *left* as it was (not reached, held by somebody else, nothing to do): that says nothing about the change.
+A rollout knows hosts by name. A host *begins* when it is about to be changed, and comes out as one of four: it *passed*, it
+*failed*, it was *left* as it was (not reached, held by somebody else, nothing to do: that says nothing about the change), or
+the change was *refuted* on it: it is in place, and does not do what it is for. Before any host has passed, that stops it.
 """
 
 import math
@@ -15,14 +16,14 @@ SHARE = 0.1
 """Of the hosts, until all may follow."""
 
 Stage = Literal["canary", "tenth", "all", "halted"]
-Verdict = Literal["passed", "failed", "left"]
+Verdict = Literal["passed", "failed", "refuted", "left"]
 
 
 class Rollout(msgspec.Struct, frozen=True):
     """How far a change has come among `hosts` hosts; with `all_at_once`, which is for a lab, nothing holds it back.
 
     `failed` are those that failed once, in that order: what they become later does not set a halted rollout going again. Only
-    a new change does, which is a new rollout.
+    a new change does, which is a new rollout. `refuted`: no host had passed when the change was refuted on one.
     """
 
     hosts: int
@@ -30,11 +31,12 @@ class Rollout(msgspec.Struct, frozen=True):
     working: frozenset[str] = frozenset()
     passed: frozenset[str] = frozenset()
     failed: tuple[str, ...] = ()
+    refuted: bool = False
 
     @property
     def stage(self) -> Stage:
         """Where the rollout stands."""
-        if len(self.failed) >= FAILURES and not self.all_at_once:
+        if (self.refuted or len(self.failed) >= FAILURES) and not self.all_at_once:
             return "halted"
         if self.all_at_once or len(self.passed) >= self.tenth:
             return "all"
@@ -77,10 +79,11 @@ class Rollout(msgspec.Struct, frozen=True):
         passed, failed = self.passed, self.failed
         if verdict == "passed":
             passed |= {host}
-        elif verdict == "failed":
+        elif verdict != "left":
             passed -= {host}
             failed = failed if host in failed else (*failed, host)
-        return msgspec.structs.replace(self, working=self.working - {host}, passed=passed, failed=failed)
+        refuted = self.refuted or (verdict == "refuted" and not self.passed)
+        return msgspec.structs.replace(self, working=self.working - {host}, passed=passed, failed=failed, refuted=refuted)
 
     def among(self, hosts: frozenset[str]) -> "Rollout":
         """The same rollout when the hosts have become others: those that are gone no longer count."""

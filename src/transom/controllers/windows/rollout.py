@@ -1,4 +1,6 @@
-"""One change to many hosts, carried out: the canary first, then a tenth, then all, stopped by two failures.
+"""One change to many hosts, carried out: the canary first, then a tenth, then all.
+
+Two failures stop it, or a canary that does not get out.
 
 `verdict` says what a pass means for the rollout; `apply` and the operator share it, and `transom.windows.rollout`.
 """
@@ -33,13 +35,17 @@ def verdict(egress: Egress, found: PassResult) -> Verdict:
     """What a pass says of the change that it made. A host that was not changed says nothing."""
     if not found.begun or isinstance(found.error, Held | Superseded):
         return "left"
-    works = fetch.verdict(egress, found.fetched).works
-    return "failed" if found.error is not None or works == "False" else "passed"
+    if found.error is not None:
+        return "failed"
+    return "refuted" if fetch.verdict(egress, found.fetched).works == "False" else "passed"
 
 
 def stopped(rollout: Rollout) -> str:
     """Why a host is not changed any more, in a sentence."""
-    return f"not changed: the rollout stopped after {FAILURES} failures ({', '.join(rollout.failed)})"
+    failed = ", ".join(rollout.failed)
+    if rollout.refuted:
+        return f"not changed: the rollout stopped at its first host, which does not get out with these settings ({failed})"
+    return f"not changed: the rollout stopped after {FAILURES} failures ({failed})"
 
 
 class _Group:

@@ -24,12 +24,13 @@ from transom.windows.rollout import Verdict as Outcome
 
 _log: Final = structlog.get_logger("transom.rollout")
 _CONDITION: Final = "RolloutHalted"
+_REFUTED: Final = ":refuted"
 FAILED_CHANGES: Final = "failedChanges"
 """The field of an instance's status that names the changes with which the host failed."""
 Digest = Callable[[str], Awaitable[str | None]]
 """The keyed hash of a text that may hold credentials. Raises ApiError."""
 Recall = Callable[[Cluster, str], tuple[str, ...]]
-"""The hosts of a cluster that are known to have failed with the change of this name."""
+"""The hosts of a cluster that are known to have failed with the change of this name, and with `_REFUTED` if that stopped it."""
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -41,6 +42,8 @@ class Subject(msgspec.Struct, frozen=True):
     """All that makes a change another one; it may hold credentials."""
     failed_with: Callable[[], str]
     way_out: str
+    refutable: bool = False
+    """Whether a host that does not get out speaks against the change, and not against that host."""
 
 
 SETTINGS: Final = Subject(
@@ -49,18 +52,21 @@ SETTINGS: Final = Subject(
     lambda target: change_text(target.egress),
     lambda: "these settings",
     "edit the settings to go on",
+    refutable=True,
 )
 
 
 class _Change:
     """One change to the hosts of one cluster."""
 
-    def __init__(self, what: Hashable, hosts: int, name: str | None = None, failed: tuple[str, ...] = ()) -> None:
+    def __init__(self, what: Hashable, hosts: int, name: str | None = None, known: tuple[str, ...] = ()) -> None:
+        """`known` are the hosts that failed with it before this process."""
         self.what = what
         self.name = name
         """By which it is known again after a restart."""
-        self.rollout = Rollout(hosts, failed=failed)
-        self.differs = bool(failed)
+        refuted = any(host.endswith(_REFUTED) for host in known)
+        self.rollout = Rollout(hosts, failed=tuple(host.removesuffix(_REFUTED) for host in known), refuted=refuted)
+        self.differs = bool(known)
         """Whether a host was found that has to be changed: the others will have to, too."""
         self.reading: set[Name] = set()
         """Hosts that are connected to, and may yet turn out to need the change."""
@@ -142,6 +148,8 @@ class Rollouts:
         change = self._change(target)
         change.reading.discard(key)
         outcome = verdict(target.egress, found)
+        if outcome == "refuted" and not self._subject.refutable:
+            outcome = "failed"
         if heard is not None and outcome == "passed":
             task = asyncio.ensure_future(self._listen(key, change, target, heard))
             self._listening.add(task)
@@ -190,7 +198,9 @@ class Rollouts:
     def failed_change(self, target: Target) -> str | None:
         """The name of the change with which the host failed; None where it did not."""
         change = self._changes.get(target.instance.cluster)
-        return change.name if change is not None and target.instance.name in change.rollout.failed else None
+        if change is None or change.name is None or target.instance.name not in change.rollout.failed:
+            return None
+        return change.name + (_REFUTED if change.rollout.refuted else "")
 
     def _ask(self, key: Name) -> None:
         for ask in self._asking:
@@ -222,20 +232,22 @@ class Rollouts:
         before = dict(self._halted)
         if change.rollout.stage == "halted":
             where = "" if cluster is None else f" of Cluster {'/'.join(cluster)}"
-            failed = ", ".join(change.rollout.failed)
-            self._halted[cluster] = (
-                f"{len(change.rollout.failed)} hosts{where} failed with {self._subject.failed_with()} ({failed}); "
-                f"{len(change.rollout.passed)} are well. No further host is changed: {self._subject.way_out}"
-            )
+            failed, what = ", ".join(change.rollout.failed), self._subject.failed_with()
+            said = f"{len(change.rollout.failed)} hosts{where} failed with {what} ({failed})"
+            said += f"; {len(change.rollout.passed)} are well"
+            if change.rollout.refuted:
+                said = f"the first host{where} does not get out with {what} ({failed})"
+            self._halted[cluster] = f"{said}. No further host is changed: {self._subject.way_out}"
         else:
             self._halted.pop(cluster, None)
         if self._halted:
-            said = Verdict("True", "TwoFailures", "; ".join(self._halted.values()))
+            reason = "EgressFails" if any(one.rollout.refuted for one in self._changes.values()) else "TwoFailures"
+            verdict_ = Verdict("True", reason, "; ".join(self._halted.values()))
         elif before:
-            said = Verdict("False", "NotHalted", "the rollout goes on")
+            verdict_ = Verdict("False", "NotHalted", "the rollout goes on")
         else:
             return
-        self._reports.put(self._subject.name, {BASE: {_CONDITION: said}})
+        self._reports.put(self._subject.name, {BASE: {_CONDITION: verdict_}})
 
 
 def rollouts_of(watched: Watched, reports: Reports, subject: Subject = SETTINGS, lifecycle: str | None = None) -> Rollouts:
@@ -246,6 +258,11 @@ def rollouts_of(watched: Watched, reports: Reports, subject: Subject = SETTINGS,
         return [held for held in listed if lifecycle is None or held.fields.get("lifecycle", "Egress") == lifecycle]
 
     def recall(cluster: Cluster, name: str) -> tuple[str, ...]:
-        return tuple(held.metadata.name for held in of(cluster) if name in str(held.live.get(FAILED_CHANGES, "")).split())
+        return tuple(
+            held.metadata.name + failed.removeprefix(name)
+            for held in of(cluster)
+            for failed in str(held.live.get(FAILED_CHANGES, "")).split()
+            if failed.removesuffix(_REFUTED) == name
+        )
 
     return Rollouts(lambda cluster: len(of(cluster)), reports, subject, recall)
