@@ -142,6 +142,12 @@ class HostNode(Projected, frozen=True):
         return (info.kubelet_version if info else None) or ""
 
     @property
+    def adopted(self) -> bool:
+        """Whether another operator made it a node, and somebody gave it to Transom."""
+        held = self.metadata.annotations
+        return held is not None and held.managed_by_wmco is not None and held.adopt == "true"
+
+    @property
     def managed_by_other(self) -> bool:
         """Whether another operator has it, and nobody gave it to Transom."""
         held = self.metadata.annotations

@@ -35,7 +35,7 @@ _WAITS: Final[dict[When, str]] = {
     "boot": "its restart waits for the next boot (spec.windows.restart: OnNextBoot)",
     "held": "its restart waits for annotation transom.dev/restart on the WindowsInstance (spec.windows.restart: Manual)",
 }
-_IMPORTED: Final = "imported by the operator before: Transom's from now on"
+_TAKEN: Final = "of the operator that had the host before: Transom's from now on"
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -201,9 +201,7 @@ class _Planner:
             entry = self.old.machine.get(name) or (variable(name, named, self.ledger) if self.taken else None)
             text = named.value.text() if named and named.value.type == ValueType.SZ else None
             if entry is not None and name not in self.old.machine:
-                self.steps.append(
-                    Step("ledger", f"machine: {name}", "add", "set by the operator before: Transom's from now on")
-                )
+                self.steps.append(Step("ledger", f"machine: {name}", "add", _TAKEN))
             if wish is None and entry is not None and entry.peer and text == self._given(name):
                 self.ledger.machine[name] = entry
                 continue
@@ -301,7 +299,7 @@ class _Planner:
             if entry is None or entry.policy:
                 imported = self.taken is not None and sha1 in self.taken.certificates
                 entries[sha1] = Trusted(added=imported, subject=subject)
-                reason = _IMPORTED if imported else "trusted before: not ours, and it stays on removal"
+                reason = _TAKEN if imported else "trusted before: not ours, and it stays on removal"
                 self.steps.append(Step("ledger", target, "add", reason))
             return
         if self.actual.registry.key(rf"{certificates.policy_store(store)}\{sha1}"):

@@ -26,6 +26,8 @@ from transom.controllers.windows.hosts import Target, one_pass
 from transom.controllers.windows.key_rotation import KEY_HASH, KeyRotation, tried
 from transom.controllers.windows.removal import Removal, Surrounds
 from transom.controllers.windows.rollouts import FAILED_CHANGES, Rollouts, rollouts_of
+from transom.hosts import peer
+from transom.hosts.errors import HostError
 from transom.hosts.known_hosts import HostKeys
 from transom.hosts.passes import PassResult, Settings
 from transom.kube.errors import Conflict, NotFound
@@ -38,6 +40,7 @@ from transom.windows import instance as instances
 from transom.windows import ledger
 from transom.windows.instance import Lifecycle, WindowsInstance
 from transom.windows.state import HostState
+from transom.windows.taken import Taken
 
 _log: Final = structlog.get_logger("transom.windows")
 _EXPECTED: Final = ("Waiting", "RebootRequired", "UpgradePending", "Draining", "WaitingForNode")
@@ -265,6 +268,12 @@ class WindowsController:
         change_expected: bool,
     ) -> PassResult:
         """The connection, and what is done over it. `admit` is asked before a change."""
+        taken = None
+        if case.node is not None and case.node.adopted:
+            try:
+                taken = Taken() if case.held.live.get("stateHash") else await peer.taken(target.access, host_keys, made)
+            except HostError as error:
+                return PassResult(error=error)
         return await one_pass(
             target,
             host_keys,
@@ -273,6 +282,7 @@ class WindowsController:
             change_expected=change_expected,
             fetch_anyway=case.held.reason("EgressWorks") != "Fetched",
             admit=admit,
+            taken=taken,
         )
 
     def _stands_alone(self, case: Case) -> bool:

@@ -19,6 +19,7 @@ from transom.windows.gathering import Questions
 from transom.windows.instance import WindowsInstance
 from transom.windows.plan import Plan, When, plan
 from transom.windows.state import HostState
+from transom.windows.taken import Taken
 
 RESTART: Final = "transom.dev/restart"
 
@@ -79,21 +80,25 @@ async def one_pass(
     check: Callable[[HostState], None] = lambda _: None,
     fetch_anyway: bool = False,
     admit: Callable[[], bool] = lambda: True,
+    taken: Taken | None = None,
 ) -> passes.PassResult:
     """One pass on the host; its troubles are in the result. A change that was not expected costs a second gather.
 
     `check` sees each state that a plan is made from, and raises a HostError where the host must not be changed; whatever else
     it raises ends the pass and is raised here. `admit` is asked before a change: where it says no, the host is only read.
+    `taken` is what another operator left that had the host before.
     """
     desired, salt = node.desired(target.egress), secrets.token_bytes(16)
     when = restarts(target)
     asked = questions.first(desired, change_expected=change_expected, boot=when != "now")
+    if taken is not None:
+        asked = questions.combined(asked, Questions(environment=True, boot=True))
 
     def planner(actual: HostState) -> Plan:
         check(actual)
         _check(target.egress, actual)
         try:
-            return plan(desired, actual, salt, when)
+            return plan(desired, actual, salt, when, taken=taken)
         except RegistryTypeError as error:
             raise HostError(str(error)) from None
 

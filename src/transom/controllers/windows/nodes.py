@@ -47,6 +47,11 @@ _PREPARATION: Final = "Preparation"
 STATE_HASH: Final = "transom.dev/state-hash"
 _WORKER: Final = "node-role.kubernetes.io/worker"
 """Kubelets may not give themselves a role (NodeRestriction); the other labels and the taint they register."""
+_ADOPTED: Final = Verdict(
+    "True",
+    "Adopted",
+    "another operator made this host a node: its services and files stay as they are. Transom keeps proxy, trust and SSH key",
+)
 
 
 class NodesController(WindowsController):
@@ -155,6 +160,9 @@ class NodesController(WindowsController):
 
     async def _pass(self, case: Case, target: Target, term: Term) -> Outcome:
         node, key = case.node, (case.held.metadata.namespace, case.held.metadata.name)
+        if node is not None and node.adopted:
+            self._interruptions.forget(key)
+            return await super()._pass(replace(case, later=_ADOPTED), target, term)
         if self._path is None or node is None:
             self._interruptions.forget(key)
             return await super()._pass(case, target, term)
@@ -312,7 +320,7 @@ class NodesController(WindowsController):
             verdicts |= _said(case.later, case.held)
             if case.held.reason("RebootRequired") == _PREPARATION:
                 del verdicts["RebootRequired"]
-            return Outcome(again=self._pace.unready)
+            return done if case.later is _ADOPTED else Outcome(again=self._pace.unready)
         if not isinstance(found, Configured) or self._directory is None:
             message = (
                 "there is no payload to install: run `transom run` with --payload DIR. Proxy and trust are as the settings ask"
