@@ -52,9 +52,9 @@ class Kubelets:
         status = {"conditions": [condition], "nodeInfo": {"operatingSystem": "windows", "kubeletVersion": "v1.36.3"}}
         await self._cluster.merge(NODES, name, {"status": status}, "status")
 
-    async def pod(self, name: str, node: str, owner: str = "ReplicaSet", **labels: str) -> None:
-        """A pod that runs on a node."""
-        owners = [{"apiVersion": "apps/v1", "kind": owner, "name": "web", "uid": "u-1", "controller": True}]
+    async def pod(self, name: str, node: str, owner: str = "", **labels: str) -> None:
+        """A pod that runs on a node; `owner` is the kind of its controller."""
+        owners = [{"apiVersion": "apps/v1", "kind": owner, "name": "web", "uid": "u-1", "controller": True}] if owner else []
         metadata = {"name": name, "namespace": self._cluster.namespace, "labels": labels, "ownerReferences": owners}
         spec = {"nodeName": node, "containers": [{"name": "c", "image": "registry.corp.example/c"}]}
         await self._cluster.put(PODS, name, metadata=metadata, spec=spec)
