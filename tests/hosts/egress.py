@@ -53,5 +53,5 @@ def settings(owner: Owner = ALICE, *, progress: float = 30, claims: Path | None 
 
 async def apply(host: Host, value: str | None, made: Settings | None = None, *, dry_run: bool = False) -> PassResult:
     return await converge(
-        host.access, NoHostKeys(), made or settings(), QUESTIONS, planner=wants(value), missing=lambda _: None, dry_run=dry_run
+        host.access, NoHostKeys(), made or settings(), QUESTIONS, planner=wants(value), missing=lambda *_: None, dry_run=dry_run
     )

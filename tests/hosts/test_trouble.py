@@ -116,7 +116,8 @@ async def test_a_host_that_was_installed_anew_is_refused_until_a_person_says_so(
     access = type(host.access)(host.access.address, host.access.port, host.access.username, host.access.keys)
 
     async def once() -> PassResult:
-        return await converge(access, KnownHostsFile(known), settings(), QUESTIONS, planner=wants(None), missing=lambda _: None)
+        known_hosts = KnownHostsFile(known)
+        return await converge(access, known_hosts, settings(), QUESTIONS, planner=wants(None), missing=lambda *_: None)
 
     assert (await once()).error is None
     await simulator.change_host_key(host.simulated)
@@ -136,7 +137,7 @@ async def test_two_commands_of_one_person_do_not_meet_on_a_host(host: SimulatedH
 async def test_what_was_not_asked_first_is_asked_and_then_known_at_the_end(host: SimulatedHost) -> None:
     asked: list[bool] = []
 
-    def missing(state: object) -> Questions:
+    def missing(state: object, plan: object) -> Questions:
         asked.append(True)
         return Questions(services=(FIRST, SECOND), environment=True)
 

@@ -85,13 +85,13 @@ class Answers(msgspec.Struct, frozen=True):
             registry = registry.merged(exported)
             services.append(Service(key.path.rsplit("\\", 1)[1], state))
         boot = query.number(self.text("boot", BOOT) or b"", "BootId") if questions.boot else None
-        dependencies = query.dependencies(self.parts.get("dependants.txt", b""), SERVICES) if questions.dependants else None
+        dependants = self.parts.get("dependants.txt")
         version = _VERSION.search(self.parts.get("version.txt", b""))
         return HostState(
             registry,
             tuple(services),
             boot,
-            dependencies,
+            query.dependencies(dependants, SERVICES) if dependants is not None else None,
             computer_name=self.parts.get("computer.txt", b"").decode("ascii", "replace").strip('" \r\n'),
             os_version=version[0].decode() if version else "",
         )

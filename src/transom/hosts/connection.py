@@ -34,7 +34,6 @@ _CIPHERS = (
     "aes192-ctr",
     "aes128-ctr",
 )
-_KEEPALIVE_INTERVAL = 15
 _GOODBYE = 2
 
 
@@ -100,8 +99,6 @@ def _options(access: Access, client: "_Client", timeouts: Timeouts) -> dict[str,
         "encryption_algs": list(_CIPHERS),
         "connect_timeout": timeouts.connect,
         "login_timeout": timeouts.connect,
-        "keepalive_interval": _KEEPALIVE_INTERVAL,
-        "keepalive_count_max": max(1, round(timeouts.progress / _KEEPALIVE_INTERVAL) - 1),
     }
     if access.username:
         options["username"] = access.username

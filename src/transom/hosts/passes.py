@@ -28,8 +28,8 @@ from transom.windows.questions import again, combined
 from transom.windows.state import HostState
 
 Planner = Callable[[HostState], Plan]
-Missing = Callable[[HostState], Questions | None]
-"""What has to be known before a plan can be made; None where it is enough. It is asked once."""
+Missing = Callable[[HostState, Plan], Questions | None]
+"""What has to be known before this plan can be relied on; None where it is enough. It is asked once."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -171,11 +171,12 @@ class _Pass:
         asked = self._questions
         state = await gather(directory, asked)
         self._note(before=state)
-        if more := self._missing(state):
+        plan = self._planner(state)
+        if more := self._missing(state, plan):
             asked = combined(self._questions, more)
             state = merged(state, await gather(directory, beyond(asked, self._questions)))
             self._note(before=state)
-        plan = self._planner(state)
+            plan = self._planner(state)
         self._note(plan=plan)
         if not plan or not self._admit():
             self._note(waiting=bool(plan))
@@ -188,7 +189,7 @@ class _Pass:
             directory,
             plan,
             state,
-            again(asked, state),
+            again(asked, state, dependants=self._questions.dependants),
             patience=self._settings.patience,
             fetches=self._fetches,
             permit=self._settings.permit,

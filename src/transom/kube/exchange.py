@@ -87,7 +87,7 @@ class Exchange:
         if self._auth is None:
             return await self._send(method, url, content, headers, limits)
         # the library's authentication works on a request of its own kind
-        flow = self._auth.async_auth_flow(httpx2.Request(method, self._server))
+        flow = self._auth.async_auth_flow(httpx2.Request(method, self._url))
         try:
             asked = await anext(flow)
             while True:

@@ -31,7 +31,7 @@ class Questions(msgspec.Struct, frozen=True):
     walk: bool = False
     """Whether stores that lie below one key are read by one process, which walks all that is below it (`walks`)."""
     dependants: bool = False
-    """Whether the DependOnService of every service is read (HostState.dependencies)."""
+    """Whether the DependOnService of every service is read (HostState.dependencies); a change makes it no other."""
 
     @property
     def walks(self) -> dict[str, tuple[str, ...]]:

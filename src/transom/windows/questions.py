@@ -82,11 +82,14 @@ def more(desired: HostState, asked: Questions, actual: HostState, planned: Plan)
     return None if wider == msgspec.structs.replace(asked, walk=False) else wider
 
 
-def again(asked: Questions, actual: HostState) -> Questions:
-    """What is read once more after a change: who depends on whom, and policies that hold nothing, are as they were."""
+def again(asked: Questions, actual: HostState, *, dependants: bool = False) -> Questions:
+    """What is read once more after a change: who depends on whom, and policies that hold nothing, are as they were.
+
+    With `dependants` they are named all the same, so that a script that is there serves again: it leaves them out by itself.
+    """
     gone = [store for store in map(certificates.policy_store, _TRUST) if not actual.registry.below(store)]
     stores = tuple(store for store in asked.stores if store not in gone)
-    return _within(msgspec.structs.replace(asked, stores=stores, dependants=False, walk=False))
+    return _within(msgspec.structs.replace(asked, stores=stores, dependants=dependants, walk=False))
 
 
 def _union(held: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:

@@ -41,7 +41,6 @@ _BYTES = re.compile(r"(?:[0-9A-Fa-f]{2},)*[0-9A-Fa-f]{2}|")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 # Windows escapes these two alone; Wine 8 writes the others as letters too
 _ESCAPES = {"\\": "\\", '"': '"', "n": "\n", "r": "\r", "0": "\0"}
-_FOLDING = str.maketrans("", "", " \t\r\n\\")
 _CONTROL = re.compile(r"[\0-\x1f]")
 # regedit folds hex data where a line has reached this column; the two blanks of the next one count
 _FOLD_COLUMN = 77
@@ -157,7 +156,7 @@ def _value(text: str, found: re.Match[str]) -> Value | None:
             return Value(ValueType.SZ, (_unescaped(text, found, 2) + "\0").encode("utf-16-le", "surrogatepass"))
         case 3:
             return Value(ValueType.DWORD, int(found[3], 16).to_bytes(4, "little"))
-    listed = found[5].translate(_FOLDING)
+    listed = "".join(found[5].replace("\\", "").split())
     if not _BYTES.fullmatch(listed):
         raise _error(text, found.start(5), "bytes in hex, two digits each")
     return Value(int(found[4], 16) if found[4] else ValueType.BINARY, bytes.fromhex(listed.replace(",", "")))
