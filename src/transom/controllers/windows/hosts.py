@@ -102,8 +102,8 @@ async def one_pass(
         except RegistryTypeError as error:
             raise HostError(str(error)) from None
 
-    def missing(actual: HostState) -> Questions | None:
-        return questions.more(desired, asked, actual, planner(actual))
+    def missing(actual: HostState, planned: Plan) -> Questions | None:
+        return questions.more(desired, asked, actual, planned)
 
     return await passes.converge(
         target.access,
