@@ -1,14 +1,23 @@
 """containerd pulls through the proxy that decrypts TLS: what it takes, and from when it counts."""
 
+import asyncio
+
 import pytest
 from lab.egress import Egress
 from lab.machine import Machine
 from lab.trust import trusted, untrusted
 from tests.capi.first_boot import boot
 
+from transom.controllers.windows.hosts import Target, converging
+from transom.hosts.known_hosts import NoHostKeys
+from transom.hosts.owner import Owner
+from transom.hosts.passes import Settings
 from transom.proxy import settings
+from transom.proxy.finding import Place
+from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.trust import parse_bundle
+from transom.windows.instance import WindowsInstance, WindowsInstanceSpec
 
 pytestmark = pytest.mark.lab
 NO_NAME, NO_PASSWORD, NO_CA = "no such host", "Proxy Authentication Required", "certificate signed by unknown authority"
@@ -62,6 +71,41 @@ def test_a_proxy_with_a_password_of_special_characters(containerd_machine: Machi
     assert pull(machine, image) == ""
     users = {request.user for request in closed_egress.requests() if request.status.endswith("/200")}
     assert users == {"alice"}
+
+
+async def test_what_it_has_booted_with_is_not_used_once_it_is_removed(containerd_machine: Machine, egress: Egress) -> None:
+    """environmentScope: Both. Empty items hide the machine's variables until the next boot, and then go."""
+    machine, image = containerd_machine, egress.image("none")
+    ssh, place, url = machine.ssh, machine.place, Secret(egress.url)
+    spec = WindowsInstanceSpec(place.address, place.port, ssh.user, host_key=ssh.host_key)
+    instance = WindowsInstance(Meta("win", "transom-system"), Place("", "WindowsInstance/win"), spec)
+    windows = WindowsSettings(environment_scope="Both", services=("containerd",))
+    trust = parse_bundle(egress.certificate).certificates
+    proxied = settings.Egress(url, url, "localhost", trust, windows)
+    work = converging(NoHostKeys(), Settings(Owner("tests", "boots")), dry_run=False)
+
+    async def applied(wanted: settings.Egress) -> str:
+        report = await work(Target(instance, wanted, Secret(ssh.key.read_text())))
+        assert report.error is None
+        return report.result
+
+    def own_items() -> bool:
+        return "Environment" in machine.export(r"HKLM\SYSTEM\CurrentControlSet\Services\containerd")
+
+    async def booted() -> None:
+        await asyncio.to_thread(machine.reboot)
+        await asyncio.to_thread(machine.wait_for, "containerd", "RUNNING")
+
+    assert await applied(proxied) == "changed"
+    await booted()
+    assert pull(machine, image) == ""
+    assert await applied(settings.Egress(windows=windows)) == "changed"
+    assert NO_NAME in pull(machine, image)
+    assert own_items()
+    await booted()
+    assert await applied(settings.Egress(windows=windows)) == "changed"
+    assert not own_items()
+    assert machine.export(r"HKLM\SOFTWARE\Transom") == ""
 
 
 def test_a_worker_of_cluster_api_pulls_its_first_image(containerd_machine: Machine, closed_egress: Egress) -> None:

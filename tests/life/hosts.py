@@ -253,10 +253,12 @@ def everything_of(host: Host) -> tuple[set[str], set[str]]:
 
 
 def _values(exported: str) -> Iterator[str]:
+    # whoever opens a store of certificates makes its keys: crypt32 does so for kubelet.exe
     key = ""
     for line in exported.replace("\\\n  ", "").splitlines():
         key = line if line.startswith("[") else key
-        if not any(one in key for one in _COUNTED):
+        opened = r"\SystemCertificates" in key and not line.startswith(('"', "@"))
+        if not opened and not any(one in key for one in _COUNTED):
             yield f"{key} {line}"
 
 

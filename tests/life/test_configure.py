@@ -290,6 +290,30 @@ async def test_cut_anywhere_the_next_pass_converges(host: BareHost, tmp_path: Pa
         await _cut_and_converge(operator, 60, "cut")
 
 
+@pytest.mark.server
+async def test_cut_anywhere_a_host_is_given_back_by_the_next_pass(tmp_path: Path) -> None:
+    at, came = 1, True
+    while came:
+        async with Simulator() as simulator:
+            host = Simulated(simulator, await simulator.add_host("WIN-B", services={"theirs": ()}))
+            bare = host.everything()
+            operator = Operator(host, tmp_path / str(at))
+            await operator.reached()
+            host.fail(at, "after" if at % 2 else "cut")
+            await operator.remove()
+            came = host.came()
+            for _ in range(40):
+                # what the cut pass began may still be going on, and holds the host
+                again = await operator.remove()
+                if again.error is None:
+                    break
+                await asyncio.sleep(0.05)
+            assert again.error is None, at
+            assert host.everything() == bare, at
+        at += 5
+    assert at > 20
+
+
 async def _cut_and_converge(operator: Operator, at: int, action: str) -> None:
     operator.host.fail(at, action)
     result = await operator.configure()

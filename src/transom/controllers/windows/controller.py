@@ -412,7 +412,7 @@ class WindowsController:
         """What the server answered, until the store has it."""
         meta = written.metadata
         latest = self._watched.windows_instances.snapshot().get(meta.name, meta.namespace)
-        if latest is not None and latest.metadata.resource_version != meta.resource_version:
+        if latest is not None and _is_older(latest.metadata.resource_version, meta.resource_version):
             self._written[meta.namespace, meta.name] = (latest.metadata.resource_version, written)
 
     def _tell(self, case: Case, target: Target, found: PassResult, verdicts: Verdicts, term: Term) -> None:
@@ -455,6 +455,11 @@ def _wanted(held: HeldInstance) -> tuple[Any, ...]:
     meta = held.metadata
     cleared = not held.live.get(FINGERPRINT) and held.reason("Reachable") == "HostKeyChanged"
     return meta.uid, meta.generation, meta.annotations or {}, meta.deletion_timestamp, cleared
+
+
+def _is_older(version: str | None, other: str | None) -> bool:
+    """Whether a version of an object came before another one of it (Kubernetes, "Resource versions": they are numbers)."""
+    return version is not None and other is not None and version.isdecimal() and other.isdecimal() and int(version) < int(other)
 
 
 def _is_settled(held: HeldInstance) -> bool:

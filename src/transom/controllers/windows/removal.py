@@ -164,13 +164,12 @@ class Removal:
             what = status.summary(found.plan, found.restarted) if found.plan else "there was nothing of Transom's on it"
             return await self._forget(case, f"its host was given back: {what}", term, machine=machine)
         verdicts = status.after_pass(Egress(), found)
-        unreachable = verdicts["Reachable"].status == "False"
         said = {"Reachable": verdicts["Reachable"], "Configured": verdicts["Configured"]}
         await self._on.write(case, said, {}, term)
         _log.warning("host not given back", instance=case.held.metadata.name, error=str(found.error))
-        if not unreachable:
+        if verdicts["Reachable"].status == "True":
             return Outcome(failed=True)
-        since = _since(case.held, "Reachable", "False")
+        since = _unreachable_since(case.held)
         if not case.held.live.get("osVersion") or (since is not None and self._lasted(since) >= self._on.pace.gone):
             return await self._give_up(case, str(found.error), term, machine=machine)
         return Outcome(again=min(self._on.pace.unready, self._on.pace.gone))
@@ -262,8 +261,7 @@ def _lifecycle(held: HeldInstance) -> str:
     return str(held.fields.get("lifecycle", "Egress"))
 
 
-def _since(held: HeldInstance, condition: str, wanted: str) -> str | None:
-    """Since when a condition is as it is; None where it is another."""
+def _unreachable_since(held: HeldInstance) -> str | None:
     conditions = held.live.get("conditions") or ()
-    found: dict[str, Any] = next((one for one in conditions if one.get("type") == condition), {})
-    return str(found.get("lastTransitionTime")) if found.get("status") == wanted else None
+    found: dict[str, Any] = next((one for one in conditions if one.get("type") == "Reachable"), {})
+    return str(found.get("lastTransitionTime")) if found.get("status") != "True" else None
