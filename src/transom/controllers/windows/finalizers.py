@@ -30,6 +30,8 @@ class Finalizers:
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
         # content of a namespace is deleted 5 s after the namespace (Kubernetes, pkg/controller/namespace): there is time
+        self._taken: set[str | None] = set()
+        """UIDs of instances that are without it now, and stand in the store as they were."""
         self._namespaces = watched.watch(NAMESPACES, fields=f"metadata.name={watched.namespace}")
 
     def subscribe(self, ask: Callable[[Name], None]) -> None:
@@ -69,6 +71,12 @@ class Finalizers:
         left = [one for one in held.metadata.finalizers or () if one != FINALIZER]
         with contextlib.suppress(NotFound):
             await self._set(held, left, term)
+        self._taken &= {one.metadata.uid for one in self._watched.windows_instances.snapshot()}
+        self._taken.add(held.metadata.uid)
+
+    def was_taken(self, held: HeldInstance) -> bool:
+        """Whether this process took it off, be it that the store does not say so yet."""
+        return held.metadata.uid in self._taken
 
     @staticmethod
     async def _set(held: HeldInstance, finalizers: list[str], term: Term) -> HeldInstance:

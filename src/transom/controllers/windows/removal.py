@@ -72,7 +72,7 @@ class Removal:
 
     async def step(self, case: Case, term: Term) -> Outcome:
         """Do what is to be done next about an instance that is being deleted. Raises ApiError."""
-        if not has_finalizer(case.held):
+        if not has_finalizer(case.held) or self._on.finalizers.was_taken(case.held):
             return Outcome()
         if (why := await self._on.finalizers.all_go(term)) is not None:
             return await self._leave(case, why, term)
@@ -95,7 +95,7 @@ class Removal:
 
     async def release(self, case: Case, term: Term) -> Outcome:
         """Take the finalizer off an instance whose namespace goes, before it is deleted itself. Raises ApiError."""
-        if not has_finalizer(case.held):
+        if not has_finalizer(case.held) or self._on.finalizers.was_taken(case.held):
             return Outcome()
         return await self._leave(case, f"namespace {case.held.metadata.namespace} is being deleted", term)
 
