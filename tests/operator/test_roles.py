@@ -4,14 +4,17 @@ import asyncio
 import json
 from typing import Any
 
+import asyncssh
 import pytest
 from tests.operator.bundles import ROOT_1
 from tests.operator.clusters import PROXY, Cluster
 from tests.operator.programs import Program
 
 from lab import cluster_api, openshift
+from transom.hosts.private_key import public_hash
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, WINDOWS_INSTANCES
 from transom.manifests.roles import roles
+from transom.proxy.secret import Secret
 
 pytestmark = pytest.mark.lab
 LABEL = "transom.dev/inject-trusted-cabundle"
@@ -89,6 +92,12 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> N
 
     async with Program(cluster, kubeconfig=kubeconfig, controllers="egress,hosts") as program:
         await cluster.until("win-1", seconds=40, ProxyApplied="True/Applied", TrustApplied="True/Applied")
+        # the key that opened the host is kept, and then the one after it
+        key = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
+        await cluster.put_key(key)
+        async with asyncio.timeout(20):
+            while (await cluster.status("win-1")).get("keyHash") != public_hash(Secret(key)):
+                await asyncio.sleep(0.05)
         # a thing that happens again is told by another count of the same event
         for _ in range(2):
             await cluster.proxy(**invalid)
