@@ -125,7 +125,7 @@ async def test_a_host_is_given_back_and_its_node_goes(cluster: Cluster, payload:
     assert host.unknown == []
 
 
-@pytest.mark.parametrize("step", ["Draining", "Removing"])
+@pytest.mark.parametrize("step", ["Draining", "Removing", "Forgetting"])
 async def test_a_killed_operator_at_any_step(cluster: Cluster, payload: Path, step: str) -> None:
     host = await bare(cluster, "win")
     before = lived_in(host)
@@ -134,10 +134,14 @@ async def test_a_killed_operator_at_any_step(cluster: Cluster, payload: Path, st
     trodden(host)
     if step == "Draining":
         await pod(cluster, node_of(host))
-    host.faults.disk_delay = 0.05
+    host.faults.disk_delay = 0.02
     async with Program(cluster, name=step.lower(), payload=str(payload)) as program:
         await cluster.delete(WINDOWS_INSTANCES, "win-1")
-        await cluster.until("win-1", seconds=40, Configured=f"False/{step}")
+        if step == "Forgetting":
+            # the directory goes after the ledger, and then the Node
+            await until(lambda: host.registry.key(LEDGER) is None, 40)
+        else:
+            await cluster.until("win-1", seconds=40, Configured=f"False/{step}")
         if step == "Removing":
             # the job goes on by itself
             await until(lambda: any("change.cmd" in line for line in host.processes[-5:]), 40)
