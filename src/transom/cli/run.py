@@ -55,6 +55,10 @@ def run(
         str,
         option("--drain-timeout", "How long a node's pods may take to go; then it takes pods again, and nothing is changed."),
     ] = "10m",
+    gone_after: Annotated[
+        str,
+        option("--gone-after", "How long a host may be out of reach before the deletion of its instance does without it."),
+    ] = "10m",
     openssh_msi: Annotated[
         str | None,
         option(
@@ -107,7 +111,9 @@ def run(
             leader_elect=leader_elect,
             controllers=named,
             pace=Pace(
-                check_interval=_duration("--check-interval", check_interval), drain=_duration("--drain-timeout", drain_timeout)
+                check_interval=_duration("--check-interval", check_interval),
+                drain=_duration("--drain-timeout", drain_timeout),
+                gone=_duration("--gone-after", gone_after),
             ),
             payload=_payload(payload),
             openssh_msi=openssh_msi or OPENSSH_MSI,
