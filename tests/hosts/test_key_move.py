@@ -2,9 +2,12 @@
 
 from collections.abc import AsyncIterator
 from functools import cache
+from pathlib import Path
 
 import asyncssh
+import msgspec
 import pytest
+from lab.machine import Machine
 
 from transom.hosts.connection import Access, Timeouts
 from transom.hosts.errors import AuthenticationRefused, ConnectionLost, FileRefused, ScriptFailed
@@ -109,6 +112,26 @@ async def test_cut_at_each_request_it_is_never_locked_out_and_goes_on(door: Door
         assert door.lines == JOE + line(key("new"))
         assert door.host.files.file(KEYS).acl == ACL
     assert at > 20
+
+
+@pytest.mark.lab
+async def test_the_same_with_wine_s_cmd(machine: Machine, tmp_path: Path) -> None:
+    file = machine.drive / "ProgramData" / "ssh" / "administrators_authorized_keys"
+    ssh = machine.ssh
+    old, new = Secret(ssh.key.read_text()), key("new")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(JOE + line(old, "transom"))
+    try:
+        access = Access(ssh.place.address, ssh.place.port, ssh.user, (new,), ssh.host_key)
+        keys = KnownHostsFile(tmp_path / "known_hosts")
+        await move(access, (old,), keys, SETTINGS)
+        assert file.read_bytes() == JOE + line(new, "transom")
+        await look(access, keys, SETTINGS, Questions())
+        with pytest.raises(AuthenticationRefused):
+            await look(msgspec.structs.replace(access, keys=(old,)), keys, SETTINGS, Questions())
+        assert not (machine.drive / "ProgramData" / "Transom").exists()
+    finally:
+        file.unlink()
 
 
 async def test_what_cannot_be_changed_is_left(door: Door) -> None:
