@@ -29,6 +29,12 @@ def push(registry: str, authority: Path) -> None:
     target.image("linux", [], {"os": "linux"})
 
 
+def layer() -> tuple[str, bytes]:
+    """The layer of `x:1`: its place below the registry's URL, and its content; it is named by its SHA-256."""
+    content = gzip.compress(_layer(), mtime=0)
+    return f"v2/x/blobs/{_digest(content)}", content
+
+
 class _Registry:
     def __init__(self, url: str, authority: Path) -> None:
         self._url = url
@@ -41,13 +47,13 @@ class _Registry:
             "architecture": "amd64",
             **system,
             "config": {"Cmd": ["x"]},
-            "rootfs": {"type": "layers", "diff_ids": [_digest(layer) for layer in layers]},
+            "rootfs": {"type": "layers", "diff_ids": [_digest(one) for one in layers]},
         }
         manifest = {
             "schemaVersion": 2,
             "mediaType": f"{_OCI}manifest.v1+json",
             "config": self._blob(json.dumps(config).encode(), "config.v1+json"),
-            "layers": [self._blob(gzip.compress(layer, mtime=0), "layer.v1.tar+gzip") for layer in layers],
+            "layers": [self._blob(gzip.compress(one, mtime=0), "layer.v1.tar+gzip") for one in layers],
         }
         self._send("PUT", f"{self._url}/v2/x/manifests/{tag}", json.dumps(manifest).encode(), f"{_OCI}manifest.v1+json")
 

@@ -1,44 +1,104 @@
-"""Files fetched over https, through the proxy of the environment, and kept only when they have their hash."""
+"""Files fetched over https, gone on with where a transfer was cut, and kept only when they have their hash."""
 
+import asyncio
 import hashlib
 import ssl
-from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import aiohttp
+import msgspec
+from yarl import URL
 
-_CHUNK = 1 << 18
+from transom.proxy.clients.catalog import CLIENTS
+from transom.proxy.clients.decision import decide
+from transom.proxy.settings import Egress
+from transom.proxy.trust import pem
+
+_CHUNK: Final = 1 << 18
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
+"""Seconds: a large file may take long, as long as something comes."""
 
 
 class DownloadError(Exception):
-    """A file that could not be fetched, or has another hash; the message names the URL, without credentials."""
+    """A file that could not be fetched; the message names the URL, without credentials, and the hop that fails."""
 
 
-async def download(
-    session: aiohttp.ClientSession, url: str, sha256: str, target: Path, report: Callable[[int], object] = lambda _: None
-) -> None:
-    """Fetch `url` to `target`, which appears when it is whole and right. `report` is given bytes as they come.
+class HashError(DownloadError):
+    """What was fetched has another hash."""
 
-    The session is made with `trust_env`, so that HTTPS_PROXY and NO_PROXY hold; SSL_CERT_FILE names the CAs. Raises
-    DownloadError, OSError.
+
+class Way(msgspec.Struct, frozen=True):
+    """How to go out: through the environment's proxy and CAs, or as settings say, which then hold alone."""
+
+    egress: Egress | None = None
+
+    def session(self) -> aiohttp.ClientSession:
+        """A session of that way; the environment counts where there are no settings."""
+        return aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=self.egress is None)
+
+    def proxy(self, url: str) -> URL | None:
+        """The proxy for a URL, where it does not come from the environment; NO_PROXY is read as Go does."""
+        egress = self.egress
+        if egress is None or egress.https_proxy is None:
+            return None
+        bypass = decide(CLIENTS["go"], url, egress.no_proxy or None).bypass
+        return None if bypass else URL(egress.https_proxy.reveal())
+
+    def context(self) -> ssl.SSLContext:
+        """The system's CAs (SSL_CERT_FILE), and those of the settings."""
+        context = ssl.create_default_context()
+        if self.egress is not None and self.egress.trust:
+            context.load_verify_locations(cadata=pem(self.egress.trust))
+        return context
+
+
+async def download(way: Way, session: aiohttp.ClientSession, url: str, sha256: str, target: Path) -> None:
+    """Fetch `url` to `target`, which appears when it is whole and right.
+
+    What an earlier try left is gone on with, where the server can (RFC 9110, section 14). Raises DownloadError, OSError.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
-    hashed = hashlib.sha256()
-    try:
-        async with session.get(url, ssl=ssl.create_default_context()) as answer:
-            if answer.status != 200:
-                raise DownloadError(f"{url}: the server answered {answer.status}")
-            with part.open("wb") as file:
-                async for chunk in answer.content.iter_chunked(_CHUNK):
-                    file.write(chunk)
-                    hashed.update(chunk)
-                    report(len(chunk))
-    except aiohttp.ClientHttpProxyError as error:
-        raise DownloadError(f"{url}: the proxy answered {error.status}") from None
-    except (aiohttp.ClientError, TimeoutError) as error:
-        raise DownloadError(f"{url}: {type(error).__name__}; is HTTPS_PROXY right?") from None
+    hashed, there = await asyncio.to_thread(_begun, part)
     if hashed.hexdigest() != sha256:
-        part.unlink()
-        raise DownloadError(f"{url}: its SHA-256 is {hashed.hexdigest()}, and not the one in payload.yaml")
-    part.rename(target)
+        try:
+            hashed = await _receive(way, session, url, part, hashed, there)
+        except aiohttp.ClientHttpProxyError as error:
+            raise DownloadError(f"{url}: the proxy answered {error.status}") from None
+        except aiohttp.ClientConnectorCertificateError:
+            raise DownloadError(f"{url}: its certificate is not trusted; is the proxy's CA among those that are?") from None
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise DownloadError(f"{url}: {type(error).__name__}; is the proxy right?") from None
+    if hashed.hexdigest() != sha256:
+        await asyncio.to_thread(part.unlink)
+        raise HashError(f"{url}: its SHA-256 is {hashed.hexdigest()}, and not the one in payload.yaml")
+    await asyncio.to_thread(part.rename, target)
+
+
+def _begun(part: Path) -> "tuple[hashlib._Hash, int]":
+    """What an earlier try left: its hash, and how many bytes it has."""
+    part.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with part.open("rb") as file:
+            return hashlib.file_digest(file, "sha256"), file.tell()
+    except FileNotFoundError:
+        return hashlib.sha256(), 0
+
+
+async def _receive(
+    way: Way, session: aiohttp.ClientSession, url: str, part: Path, hashed: "hashlib._Hash", there: int
+) -> "hashlib._Hash":
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={there}-"} if there else {})
+    async with session.get(url, ssl=way.context(), proxy=way.proxy(url), headers=headers) as answer:
+        if answer.status == 416:
+            # there is more of it than the server has: it is of another file
+            return await _receive(way, session, url, part, hashlib.sha256(), 0)
+        if answer.status not in (200, 206):
+            raise DownloadError(f"{url}: the server answered {answer.status}")
+        if answer.status == 200:
+            hashed = hashlib.sha256()
+        with part.open("ab" if answer.status == 206 else "wb") as file:
+            async for chunk in answer.content.iter_chunked(_CHUNK):
+                file.write(chunk)
+                hashed.update(chunk)
+    return hashed

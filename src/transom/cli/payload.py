@@ -96,17 +96,14 @@ def _copy(found: "Payload", source: Path, directory: Path) -> None:
 
 
 async def _fetch(found: "Payload", directory: Path) -> None:
-    import aiohttp
+    from transom.downloads import Way, download
+    from transom.hosts.payload_directory import downloaded, to_fetch
 
-    from transom.downloads import download
-    from transom.hosts.payload_directory import downloaded
-
-    wanted = {file.url: file.sha256 for file in found.files if file.url}
-    missing = {url: sha256 for url, sha256 in wanted.items() if not downloaded(directory, sha256).exists()}
-    async with aiohttp.ClientSession(trust_env=True) as session:
-        for url, sha256 in missing.items():
+    way = Way()
+    async with way.session() as session:
+        for url, sha256 in to_fetch(found, directory).items():
             sys.stderr.write(f"{url}\n")
-            await download(session, url, sha256, downloaded(directory, sha256))
+            await download(way, session, url, sha256, downloaded(directory, sha256))
 
 
 def _check(directory: Path, output: Format) -> None:

@@ -59,6 +59,15 @@ def run(
         str,
         option("--gone-after", "How long a host may be out of reach before the deletion of its instance does without it."),
     ] = "10m",
+    payload_cache: Annotated[
+        Path | None,
+        option(
+            "--payload-cache",
+            "Where files are kept that payload.yaml names by URL. [default: the payload's directory]",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
     openssh_msi: Annotated[
         str | None,
         option(
@@ -116,6 +125,7 @@ def run(
                 gone=_duration("--gone-after", gone_after),
             ),
             payload=_payload(payload),
+            payload_cache=payload_cache,
             openssh_msi=openssh_msi or OPENSSH_MSI,
             system_ca_file=system_ca_file or SYSTEM_CA_FILE,
             max_unavailable=max_unavailable,

@@ -36,7 +36,8 @@ class Pace(msgspec.Struct, frozen=True):
 class Options(msgspec.Struct, frozen=True):
     """How an operator works. `controllers` are names; None is all of them.
 
-    `payload` is the directory with `payload.yaml`, None where nothing is installed on hosts; `openssh_msi` stands in user data;
+    `payload` is the directory with `payload.yaml`, None where nothing is installed on hosts; what it names by URL and does not
+    have is fetched to `payload_cache`, None: to that directory; `openssh_msi` stands in user data;
     `system_ca_file` has the CAs to which a bundle that replaces a trust store is added; so many nodes as
     `max_unavailable` may be away at once.
     """
@@ -49,6 +50,7 @@ class Options(msgspec.Struct, frozen=True):
     reflector: ReflectorPace = PACE
     terms: Terms = TERMS
     payload: Path | None = None
+    payload_cache: Path | None = None
     openssh_msi: str = OPENSSH_MSI
     system_ca_file: str = SYSTEM_CA_FILE
     max_unavailable: int = 1

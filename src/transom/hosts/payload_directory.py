@@ -18,28 +18,36 @@ CHUNK = 256 * 1024
 class PayloadDirectory:
     """The payload, its artifacts by source or URL, and their content by hash. One for all hosts; nothing of it changes."""
 
-    def __init__(self, path: Path, payload: Payload, artifacts: Mapping[str, Artifact], scripts: Mapping[str, bytes]) -> None:
-        self.path, self.payload, self.artifacts, self.scripts = path, payload, artifacts, scripts
-        self._files = {artifact.sha256: _place(path, name, artifact.sha256) for name, artifact in artifacts.items()}
+    def __init__(
+        self,
+        path: Path,
+        payload: Payload,
+        artifacts: Mapping[str, Artifact],
+        scripts: Mapping[str, bytes],
+        files: Mapping[str, Path],
+    ) -> None:
+        self.path, self.payload, self.artifacts, self.scripts, self._files = path, payload, artifacts, scripts, files
 
     @classmethod
-    def open(cls, path: Path) -> "PayloadDirectory":
-        """Read a directory; every file is hashed once. Raises PayloadError, naming the file."""
+    def open(cls, path: Path, cache: Path | None = None) -> "PayloadDirectory":
+        """Read a directory; every file is hashed once. Raises PayloadError, naming the file.
+
+        Files of URLs that are not in it are those of `cache`.
+        """
         file = path / FILE
-        try:
-            payload = read_payload(file.read_bytes(), str(file))
-        except OSError as error:
-            raise PayloadError((_missing(file, error),)) from None
+        payload = described(path)
         findings: list[Finding] = []
         artifacts: dict[str, Artifact] = {}
+        files: dict[str, Path] = {}
         place = Place(str(file), "Payload")
         for index, entry in enumerate(payload.files):
             name = entry.source or entry.url
             if not name or name in artifacts:
                 continue
-            source = _place(path, name, entry.sha256)
+            source = _fetched(path, cache, entry.sha256) if entry.url else path / name
             try:
                 artifacts[name] = found = _hashed(source)
+                files[found.sha256] = source
             except OSError as error:
                 hint = "; run transom payload build" if entry.url else ""
                 message = f"{source} cannot be read: {error.strerror}{hint}"
@@ -58,7 +66,7 @@ class PayloadDirectory:
                     findings.append(place.error(("variables", index, "script"), message))
         if findings:
             raise PayloadError(tuple(findings))
-        return cls(path, payload, artifacts, scripts)
+        return cls(path, payload, artifacts, scripts, files)
 
     @cached_property
     def identity(self) -> str:
@@ -77,13 +85,29 @@ class PayloadDirectory:
             file.close()
 
 
+def described(path: Path) -> Payload:
+    """What `payload.yaml` of a directory says. Raises PayloadError."""
+    file = path / FILE
+    try:
+        return read_payload(file.read_bytes(), str(file))
+    except OSError as error:
+        raise PayloadError((_missing(file, error),)) from None
+
+
 def downloaded(path: Path, sha256: str) -> Path:
-    """Where `transom payload build` puts a file that was fetched."""
+    """Where in a directory a file lies that was fetched."""
     return path / "downloads" / sha256
 
 
-def _place(path: Path, name: str, sha256: str) -> Path:
-    return downloaded(path, sha256) if name.startswith("https://") else path / name
+def to_fetch(payload: Payload, path: Path, cache: Path | None = None) -> dict[str, str]:
+    """The URLs whose files are neither in the payload's directory nor in `cache`, with their SHA-256."""
+    wanted = {file.url: file.sha256 for file in payload.files if file.url}
+    return {url: sha256 for url, sha256 in wanted.items() if not _fetched(path, cache, sha256).exists()}
+
+
+def _fetched(path: Path, cache: Path | None, sha256: str) -> Path:
+    own = downloaded(path, sha256)
+    return own if cache is None or own.exists() else downloaded(cache, sha256)
 
 
 def _hashed(path: Path) -> Artifact:

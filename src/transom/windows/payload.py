@@ -213,6 +213,8 @@ def _files(payload: Payload, place: Place) -> Iterator[Finding]:
             yield place.error((*at, "source"), "must be a path below the payload's directory, with / between its parts")
         if file.url and not file.url.startswith("https://"):
             yield place.error((*at, "url"), "must be an https URL")
+        elif file.url and "@" in file.url.split("/")[2]:
+            yield place.error((*at, "url"), "must have no credentials: it stands in logs and conditions")
         if file.url and not file.sha256:
             yield place.error((*at, "sha256"), "must be there where `url` is")
         if file.sha256 and not _SHA256.fullmatch(file.sha256):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import msgspec
 import structlog
@@ -23,6 +23,7 @@ from transom.controllers.windows.instances import JOINED
 from transom.controllers.windows.interruptions import Interruptions, Purpose
 from transom.controllers.windows.node_facts import WHOLE, NodeFacts
 from transom.controllers.windows.node_progress import REASONS, NodeProgress
+from transom.controllers.windows.payload_source import PayloadSource
 from transom.controllers.windows.rollouts import Digest, Subject, rollouts_of
 from transom.controllers.windows.slots import Slots
 from transom.controllers.windows.status import not_connected
@@ -78,9 +79,8 @@ class NodesController(WindowsController):
         self._members = on.members
         self._cluster = ClusterFacts(on.watched, on.settings)
         self._facts = NodeFacts(on.members, self._cluster)
-        self._path = on.options.payload
-        self._directory: PayloadDirectory | None = None
-        self._opening = asyncio.Lock()
+        path, cache = on.options.payload, on.options.payload_cache
+        self._source = PayloadSource(path, cache or path, on.settings, self._ask_all) if path is not None else None
         self._unready: dict[Name, float] = {}
         """Since when a host is configured whose Node is not Ready (time.monotonic)."""
         hold = pace.drain + pace.ready
@@ -99,6 +99,10 @@ class NodesController(WindowsController):
         for held in self._watched.windows_instances.snapshot():
             if held.fields.get("lifecycle") == self.lifecycle:
                 self.queue.add((held.metadata.namespace, held.metadata.name), Priority.CHECK)
+
+    @property
+    def _directory(self) -> PayloadDirectory | None:
+        return self._source.directory if self._source is not None else None
 
     @property
     def _identity(self) -> str:
@@ -126,12 +130,14 @@ class NodesController(WindowsController):
 
     async def _refusal(self, case: Case, term: Term) -> Verdicts | None:
         refused = await super()._refusal(case, term)
-        if refused is not None or self._path is None:
+        if refused is not None or self._source is None:
             return refused
         try:
-            payload = (await self._payload(self._path)).payload
+            incomplete = await self._source.open()
         except PayloadError as error:
             return not_connected("PayloadInvalid", str(error))
+        payload = self._source.payload
+        assert payload is not None
         if why := self._cluster.network_refusal(payload.networks):
             return not_connected("NetworkNotSupported", why)
         if why := skew.refusal(payload.kubernetes, await self._cluster.server_version(term.client)):
@@ -149,24 +155,20 @@ class NodesController(WindowsController):
                 "NO_PROXY lacks the API server's host, which is not known: set spec.networks.internalAPIHost of "
                 "EgressProxy/cluster",
             )
-        return None
-
-    async def _payload(self, path: Any) -> PayloadDirectory:
-        """The payload, read and hashed once. Raises PayloadError."""
-        async with self._opening:
-            if self._directory is None:
-                self._directory = await asyncio.to_thread(PayloadDirectory.open, path)
-            return self._directory
+        # a node gets its proxy and trust meanwhile
+        return not_connected(incomplete.reason, incomplete.message) if incomplete is not None and case.node is None else None
 
     async def _pass(self, case: Case, target: Target, term: Term) -> Outcome:
         node, key = case.node, (case.held.metadata.namespace, case.held.metadata.name)
         if node is not None and node.adopted:
             self._interruptions.forget(key)
             return await super()._pass(replace(case, later=_ADOPTED), target, term)
-        if self._path is None or node is None:
+        if self._source is None or node is None:
             self._interruptions.forget(key)
             return await super()._pass(case, target, term)
-        purpose, why = self._interruption(case, (await self._payload(self._path)).payload.version)
+        if (incomplete := await self._source.open()) is not None or self._directory is None:
+            return await super()._pass(replace(case, later=incomplete), target, term)
+        purpose, why = self._interruption(case, self._directory.payload.version)
         if node.cordoned_for is not None:
             if (waits := await self._awaited(case, node, purpose, term)) is not None:
                 return waits
@@ -252,12 +254,12 @@ class NodesController(WindowsController):
         *,
         change_expected: bool,
     ) -> PassResult:
-        if self._path is None:
+        payload, directory = (self._source.payload, self._source.directory) if self._source is not None else (None, None)
+        if payload is None:
             return await super()._work(case, target, host_keys, made, check, admit, term, change_expected=change_expected)
-        directory = await self._payload(self._path)
         key = (case.held.metadata.namespace, case.held.metadata.name)
-        if case.later is not None:
-            services = tuple(service.name for service in directory.payload.services if service.egress)
+        if case.later is not None or directory is None:
+            services = tuple(service.name for service in payload.services if service.egress)
             windows = msgspec.structs.replace(target.egress.windows, services=services)
             target = msgspec.structs.replace(target, egress=msgspec.structs.replace(target.egress, windows=windows))
             return await super()._work(case, target, host_keys, made, check, admit, term, change_expected=change_expected)

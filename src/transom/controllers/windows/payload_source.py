@@ -1,0 +1,88 @@
+"""The payload that hosts get: read once, and what `payload.yaml` names by URL fetched through the proxy of the settings."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from transom.controllers.conditions import Verdict
+from transom.controllers.settings import CurrentSettings
+from transom.downloads import DownloadError, HashError, Way, download
+from transom.hosts.payload_directory import PayloadDirectory, described, downloaded, to_fetch
+from transom.proxy.settings import Egress
+from transom.windows.payload import Payload
+
+_log: Final = structlog.get_logger("transom.payload")
+AGAIN: Final = 30.0
+"""Seconds until files that could not be fetched are tried again."""
+
+
+class PayloadSource:
+    """A payload's directory, and a cache for the files that are not in it: `downloads/<SHA-256>`.
+
+    Nothing is read or fetched before the first host asks. `changed` is called when there is more to tell of it.
+    """
+
+    def __init__(self, path: Path, cache: Path, settings: CurrentSettings, changed: Callable[[], None]) -> None:
+        self._path, self._cache, self._settings, self._changed = path, cache, settings, changed
+        self._opening = asyncio.Lock()
+        self._fetching: asyncio.Task[None] | None = None
+        self._other_settings = asyncio.Event()
+        self._problem: Verdict | None = None
+        self.payload: Payload | None = None
+        """What `payload.yaml` says, once it was read."""
+        self.directory: PayloadDirectory | None = None
+        """All of it, once every file is there."""
+        settings.subscribe(lambda _: self._other_settings.set())
+
+    async def open(self) -> Verdict | None:
+        """See that `directory` is there; what is said of hosts as long as it is not. Raises PayloadError."""
+        async with self._opening:
+            if self.directory is not None:
+                return None
+            self.payload = await asyncio.to_thread(described, self._path)
+            missing = to_fetch(self.payload, self._path, self._cache)
+            if not missing:
+                self.directory = await asyncio.to_thread(PayloadDirectory.open, self._path, self._cache)
+                return None
+            if self._fetching is None or self._fetching.done():
+                self._fetching = asyncio.ensure_future(self._fetch())
+            return self._problem or _incomplete(missing)
+
+    async def _fetch(self) -> None:
+        """Fetch what is missing, again and again, until nothing is."""
+        assert self.payload is not None
+        while missing := to_fetch(self.payload, self._path, self._cache):
+            self._other_settings.clear()
+            self._problem = await self._fetch_each(missing)
+            self._changed()
+            if self._problem is not None:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(AGAIN):
+                        await self._other_settings.wait()
+
+    async def _fetch_each(self, missing: Mapping[str, str]) -> Verdict | None:
+        """The first problem; the files after it are fetched all the same."""
+        problem: Verdict | None = None
+        way = Way(self._settings.own or Egress())
+        async with way.session() as session:
+            for url, sha256 in missing.items():
+                _log.info("fetching a file of the payload", url=url)
+                target = downloaded(self._cache, sha256)
+                try:
+                    await download(way, session, url, sha256, target)
+                    _log.info("fetched a file of the payload", url=url, bytes=target.stat().st_size)
+                except (DownloadError, OSError) as error:
+                    _log.warning("a file of the payload could not be fetched", error=str(error))
+                    reason = "PayloadInvalid" if isinstance(error, HashError) else "PayloadIncomplete"
+                    problem = problem or Verdict("False", reason, f"{error}; tried again every {AGAIN:.0f} s")
+        return problem
+
+
+def _incomplete(missing: Mapping[str, str]) -> Verdict:
+    first = next(iter(missing))
+    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    return Verdict("False", "PayloadIncomplete", f"files of the payload are being fetched: {first}{more}")
