@@ -160,6 +160,8 @@ class _Planner:
 
     def _lines(self, wanted: Ledger, changed: tuple[Edit, ...], installed: Installed) -> tuple[Edit, ...]:
         """What makes the ledger say `installed` once `changed` was imported."""
+        if installed == wanted.installed:
+            return ()
         edits = ledger.edits(self.actual.registry.apply(changed), msgspec.structs.replace(wanted, installed=installed))
         return tuple(edit for edit in edits if (edit.path + "\\").casefold().startswith(INSTALLED.casefold() + "\\"))
 
