@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 import pytest
 import yaml
 from lab.control_plane import ControlPlane
@@ -176,7 +177,7 @@ async def gone(installed: Installation, kind: str, name: str) -> None:
 
 
 async def test_three_hosts_behind_a_proxy(
-    control_plane: ControlPlane, egress: Egress, bare_machine: MakeMachine, installed: Installation
+    control_plane: ControlPlane, egress: Egress, bare_machine: MakeMachine, installed: Installation, tmp_path: Path
 ) -> None:
     await publish(installed, f"https://{API_NAME}:{control_plane.port}", PAUSE_IMAGE=egress.image("none"))
     await installed.bundle(egress.certificate)
@@ -192,8 +193,12 @@ async def test_three_hosts_behind_a_proxy(
     )
     before: dict[str, tuple[set[str], set[str]]] = {}
 
+    keys: list[Path] = []
+
     def make(name: str) -> Machine:
         machine = bare_machine(name)
+        keys.append(machine.ssh.key)
+        opened_by(machine, keys[0])
         if name == "WORKER-B":
             before[name] = lived_in(machine)
         return machine
@@ -223,6 +228,7 @@ async def test_three_hosts_behind_a_proxy(
         tunnels = {one.user for one in egress.requests() if one.method == "CONNECT" and one.url.startswith(API_NAME)}
         assert "alice" in tunnels
         await pulled(installed, egress, "worker-b")
+        await moved_to_another_key(installed, instances, tmp_path / "new_key")
         # the entry of the ConfigMap is taken out: its host is as it was before Transom came
         second = list(instances.values())[1]
         await installed.kubectl("delete", "configmap", "windows-instances", "-n", installed.namespace)
