@@ -20,6 +20,9 @@ from tests.life.hosts import everything
 from tests.operator.installation import Installation, environment, followed, roots
 
 from lab import openshift, payload
+from transom.hosts.private_key import public_hash
+from transom.proxy.secret import Secret
+from transom.proxy.trust import parse_bundle
 
 pytestmark = pytest.mark.lab
 NAMES = ("WORKER-A", "WORKER-B", "WORKER-C")
@@ -131,6 +134,33 @@ def right(found: dict[str, Any], instance: str) -> None:
     assert found["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.3"
     ready = next(one for one in found["status"]["conditions"] if one["type"] == "Ready")
     assert (ready["status"], ready["reason"]) == ("True", "KubeletReady")
+
+
+def keys_of(machine: Machine) -> Path:
+    """The file of the keys that open a machine."""
+    return machine.drive / "ProgramData" / "ssh" / "administrators_authorized_keys"
+
+
+def opened_by(machine: Machine, key: Path) -> None:
+    """Let the holder of a key in, as the first boot does."""
+    keys_of(machine).parent.mkdir(parents=True, exist_ok=True)
+    keys_of(machine).write_bytes(asyncssh.read_private_key(str(key)).export_public_key())
+
+
+async def moved_to_another_key(installed: Installation, instances: dict[str, Machine], path: Path) -> None:
+    """The key is changed: each machine is opened by the new one alone, and no kubelet is started for that."""
+    new = asyncssh.generate_private_key("ssh-ed25519")
+    new.write_private_key(str(path))
+    logs = [machine.drive / "k" / "logs" / "kubelet.log" for machine in instances.values()]
+    starts = [log.read_text(errors="replace").count('"Kubelet version"') for log in logs]
+    data = {"private-key.pem": base64.b64encode(path.read_bytes()).decode()}
+    metadata = {"name": "cloud-private-key", "namespace": installed.namespace}
+    await installed.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+    for name, machine in instances.items():
+        await until(installed, name, f"jsonpath={{.status.keyHash}}={public_hash(Secret(path.read_text()))}")
+        assert keys_of(machine).read_text().split()[:2] == new.export_public_key().decode().split()[:2]
+        assert len(keys_of(machine).read_text().splitlines()) == 1
+    assert [log.read_text(errors="replace").count('"Kubelet version"') for log in logs] == starts
 
 
 async def pulled(installed: Installation, egress: Egress, name: str) -> None:
