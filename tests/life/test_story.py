@@ -22,7 +22,6 @@ from tests.operator.installation import Installation, environment, followed, roo
 from lab import openshift, payload
 from transom.hosts.private_key import public_hash
 from transom.proxy.secret import Secret
-from transom.proxy.trust import parse_bundle
 
 pytestmark = pytest.mark.lab
 NAMES = ("WORKER-A", "WORKER-B", "WORKER-C")
