@@ -49,6 +49,18 @@ def test_hosts_wait_for_the_canary_and_are_asked_for_in_order() -> None:
     assert asked == [key(1), key(2)]
 
 
+def test_hosts_that_are_known_to_differ_are_not_read_before_their_turn() -> None:
+    rollouts, asked, _ = made(30)
+    before = target(0, "http://before").egress
+    assert [rollouts.may_connect(key(number), target(number), before) for number in range(3)] == [True, False, False]
+    rollouts.came_out(key(0), target(0), PassResult())
+    assert asked == [key(1)]
+    rollouts, _, _ = made(30)
+    same = target(0).egress
+    tried = msgspec.structs.replace(same, readiness_endpoints=("https://x",))
+    assert all(rollouts.may_connect(key(number), target(number), tried) for number in range(3))
+
+
 def test_the_turn_of_a_host_that_is_gone_goes_to_the_next_one() -> None:
     rollouts, asked, _ = made(30)
     assert begin(rollouts, 0)

@@ -237,7 +237,7 @@ class WindowsController:
         await self._rollouts.meet(target, lambda text: self._hash_key.digest(text, term))
         done = self._done.get(key)
         alone = self._stands_alone(case)
-        if not alone and done != target.egress and not self._rollouts.may_connect(key, target):
+        if not alone and done != target.egress and not self._rollouts.may_connect(key, target, done):
             return PassResult(waiting=True)
         self._done.pop(key, None)
         begun, found = self._now(), PassResult()
@@ -251,8 +251,9 @@ class WindowsController:
         finally:
             if not alone:
                 self._rollouts.came_out(key, target, found, self._heard(case, found, term, begun))
-        if found.error is None and not found.waiting:
-            self._done[key] = target.egress
+        reached = done if found.waiting else target.egress
+        if found.error is None and reached is not None:
+            self._done[key] = reached
         return found
 
     async def _work(

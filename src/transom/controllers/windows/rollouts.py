@@ -19,6 +19,7 @@ from transom.kube.errors import ApiError
 from transom.kube.lease import LeaseLost
 from transom.kube.store import Name
 from transom.proxy.layers import BASE
+from transom.proxy.settings import Egress
 from transom.windows.rollout import Rollout
 from transom.windows.rollout import Verdict as Outcome
 
@@ -108,9 +109,13 @@ class Rollouts:
             if self._changes.get(cluster) is held:
                 self._begin(cluster, _Change(what, self._hosts(cluster), name, self._recall(cluster, name) if name else ()))
 
-    def may_connect(self, key: Name, target: Target) -> bool:
-        """Whether a host that is not known to be right may be read now; if not, it waits, and is asked for again."""
+    def may_connect(self, key: Name, target: Target, done: Egress | None = None) -> bool:
+        """Whether a host that is not known to be right may be read now; if not, it waits, and is asked for again.
+
+        `done` is what the host was brought to before: where that is something else, hosts have to be changed.
+        """
         change = self._change(target)
+        change.differs |= done is not None and change_of(done) != change_of(target.egress)
         if change.differs and not change.rollout.admits(target.instance.name):
             change.waiting[key] = None
             return False
