@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 import signal
 from datetime import datetime
 from pathlib import Path
@@ -262,12 +263,44 @@ async def test_a_killed_operator_at_any_step(cluster: Cluster, payload: Path, st
         await cluster.until("win-1", NodeReady="False/Registering", seconds=60)
         await registered(cluster, host, **SUBNET)
         await cluster.until("win-1", NodeReady="True", Configured="True/UpToDate")
-    tokens = [
-        one
-        for one in (await cluster.client.list_objects(SECRETS, "kube-system")).items
-        if f"{cluster.namespace}/win-1" in base64.b64decode(one.value["data"].get("description", "")).decode()
-    ]
-    assert len(tokens) == 1
+    assert await tokens_of(cluster, "win-1") == 1
+
+
+async def tokens_of(cluster: Cluster, name: str) -> int:
+    """How many bootstrap tokens the API server knows that were made for an instance."""
+    held = (await cluster.client.list_objects(SECRETS, "kube-system")).items
+    texts = [base64.b64decode(one.value["data"].get("description", "")).decode() for one in held]
+    return sum(text.endswith(f" {cluster.namespace}/{name}") for text in texts)
+
+
+KILLS = 16
+"""Places of a first configuration at which the operator is killed, one host each; with 200 it is every request."""
+
+
+async def test_killed_at_any_request_the_next_one_goes_on(cluster: Cluster, payload: Path) -> None:
+    """SIGKILL when hosts have got their first request, their second, and so on, and not answered; the next one joins all."""
+    first = await bare(cluster, "first")
+    async with cluster.operator(payload=payload, pace=QUICK):
+        await cluster.instance("first", first, lifecycle="Node")
+        await cluster.until("first", NodeReady="False/Registering", Configured="False/Waiting")
+        requests = list(first.traffic.requests)
+    count = max(at for at, request in enumerate(requests, 1) if re.match(r"exec .*change", request)) + 4
+    hosts = {at: await bare(cluster, f"win{at}") for at in range(1, count, max(1, count // KILLS))}
+    for at, host in hosts.items():
+        host.faults.arm(Fault(at=at, when="before" if at % 2 else "after", action="hang"))
+        await cluster.instance(f"win-{at}", host, lifecycle="Node")
+    async with Program(cluster, name="first", payload=str(payload), workers="256") as program:
+        await until(lambda: all(host.faults.ordered is None for host in hosts.values()), seconds=100)
+        program.signal(signal.SIGKILL)
+        await program.process.wait()
+    # waiting for it to run out is tried elsewhere
+    await cluster.delete(LEASES, "transom")
+    async with cluster.operator(payload=payload, pace=QUICK):
+        for at, host in hosts.items():
+            await cluster.until(f"win-{at}", NodeReady="False/Registering", Configured="False/Waiting", seconds=60)
+            assert (len(host.starts("kubelet")), len(host.starts("containerd"))) == (1, 1), at
+            assert host.starts("containerd")[0].environment["HTTPS_PROXY"] == PROXY, at
+            assert await tokens_of(cluster, f"win-{at}") == 1, at
 
 
 async def test_egress_alone_stays_egress_alone(cluster: Cluster, payload: Path) -> None:
