@@ -232,8 +232,13 @@ class OnWine:
 
 _OWN = ("lab/", "users/", "windows/temp")
 """What of a machine of the lab is the lab's, or a profile's."""
-_COUNTED = (r"\Control\ServiceCurrent", r"\Memory Management\PrefetchParameters")
-"""Where Windows counts services and boots."""
+_COUNTED = (
+    r"\Control\ServiceCurrent",
+    r"\Memory Management\PrefetchParameters",
+    r"\SystemCertificates",
+    r"\Control\Video",
+)
+"""Where Windows counts services and boots, and what Wine writes by itself."""
 
 
 def everything(machine: Machine) -> tuple[set[str], set[str]]:
@@ -253,12 +258,10 @@ def everything_of(host: Host) -> tuple[set[str], set[str]]:
 
 
 def _values(exported: str) -> Iterator[str]:
-    # whoever opens a store of certificates makes its keys: crypt32 does so for kubelet.exe
     key = ""
     for line in exported.replace("\\\n  ", "").splitlines():
         key = line if line.startswith("[") else key
-        opened = r"\SystemCertificates" in key and not line.startswith(('"', "@"))
-        if not opened and not any(one in key for one in _COUNTED):
+        if not any(one in key for one in _COUNTED):
             yield f"{key} {line}"
 
 

@@ -67,7 +67,8 @@ class Cluster:
         await self.delete(EGRESS_PROXIES, "cluster")
         # no operator gives hosts back here
         for held in (await self.client.list_objects(WINDOWS_INSTANCES, self.namespace)).items:
-            await self.merge(WINDOWS_INSTANCES, held.metadata.name, {"metadata": {"finalizers": None}})
+            if held.metadata.finalizers:
+                await self.merge(WINDOWS_INSTANCES, held.metadata.name, {"metadata": {"finalizers": None}})
         await self.client.request("DELETE", WINDOWS_INSTANCES.path(self.namespace))
 
     async def gone(self, name: str, seconds: float = 20) -> None:

@@ -10,7 +10,7 @@ import pytest
 from lab.control_plane import ControlPlane
 from tests.life.hosts import everything_of
 from tests.life.payloads import TEXT, write
-from tests.operator.clusters import PROXY, Cluster, environment, until
+from tests.operator.clusters import PROXY, Cluster, until
 from tests.operator.foreign import definition
 from tests.operator.limited import limited
 from tests.operator.programs import Program
@@ -22,7 +22,6 @@ from transom.hosts.connection import Timeouts
 from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, LEASES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
-from transom.manifests.definitions import definitions
 from transom.simulator import Host
 from transom.windows.gathering import LEDGER
 
@@ -213,7 +212,10 @@ async def test_what_becomes_of_a_machines_host(
 async def test_hosts_that_are_left_as_they_are(cluster: Cluster, payload: Path) -> None:
     """By annotation, because another instance has the host as well, or another operator has the Node; a paused one waits."""
 
-    async def annotated(_: Host) -> None:
+    async def annotated(host: Host) -> None:
+        await pod(cluster, node_of(host))
+        await cluster.delete(WINDOWS_INSTANCES, "annotated")
+        await cluster.until("annotated", Configured="False/Draining")
         await cluster.merge(WINDOWS_INSTANCES, "annotated", {"metadata": {"annotations": {"transom.dev/leave-host": "true"}}})
 
     async def shared(host: Host) -> None:
@@ -236,7 +238,8 @@ async def test_hosts_that_are_left_as_they_are(cluster: Cluster, payload: Path) 
             await cluster.gone(name)
             assert "HostLeft" in await reasons(cluster, name)
             assert hosts[name].registry.key(LEDGER) is not None
-            assert await has_node(cluster, hosts[name])
+            node = (await cluster.client.get(WHOLE_NODES, node_of(hosts[name]))).value
+            assert not node["spec"].get("unschedulable")
         await cluster.until("paused", Configured="Unknown/Paused")
         assert hosts["paused"].registry.key(LEDGER) is not None
         await cluster.merge(WINDOWS_INSTANCES, "paused", {"spec": {"paused": False}})
@@ -303,17 +306,3 @@ async def test_a_deleted_namespace_wipes_no_host_and_does_not_wait(cluster: Clus
         assert host.traffic.connections == connections
     assert everything_of(host) == before
     assert await has_node(cluster, host)
-
-
-async def test_a_deleted_definition_wipes_no_host_and_does_not_wait(cluster: Cluster, payload: Path) -> None:
-    host = await bare(cluster, "win")
-    plane, crd = cluster.control_plane, "windowsinstances.transom.dev"
-    async with limited(cluster, *ONLY) as client, cluster.operator(client, controllers=ONLY, payload=payload, pace=QUICK):
-        await joined(cluster, host)
-        before = everything_of(host)
-        await asyncio.to_thread(plane.kubectl, "delete", "crd", crd, "--timeout=60s")
-    assert everything_of(host) == before
-    assert await has_node(cluster, host)
-    assert environment(host, "kubelet")
-    await asyncio.to_thread(plane.apply, definitions())
-    await asyncio.to_thread(plane.kubectl, "wait", "--for=condition=Established", "--timeout=20s", "crd", crd)

@@ -139,13 +139,15 @@ class Removal:
         if node is None or node.ready is None or node.ready.status != "True":
             return None
         pace = self._on.pace
-        drain = Drain(node.metadata.name, "removal", term, regarding_of(case.held), self._on.now, pace.drain)
-        progress = await drain.step()
+        progress = await self._drain_of(case, node, term).step()
         if progress.done:
             return None
         message = f"Node {node.metadata.name} is drained: {progress}"
         await self._on.write(case, {"Configured": Verdict("False", "Draining", message)}, {}, term)
         return Outcome(again=pace.unready if progress.overdue else pace.drain_step)
+
+    def _drain_of(self, case: Case, node: HostNode, term: Term) -> Drain:
+        return Drain(node.metadata.name, "removal", term, regarding_of(case.held), self._on.now, self._on.pace.drain)
 
     async def _give_back(self, case: Case, term: Term, *, machine: bool) -> Outcome:
         found = await self._on_host(case, term)
@@ -217,6 +219,8 @@ class Removal:
         _log.info("host left as it is", instance=case.held.metadata.name, reason=why)
         if not self._on.finalizers.namespace_goes:
             term.recorder.normal(regarding_of(case.held), "HostLeft", f"the host is left as it is: {why}")
+        if self._on.tokens is not None and case.node is not None and case.node.cordoned_for is not None:
+            await self._drain_of(case, case.node, term).uncordon()
         await self._on.finalizers.take(self._on.current(case).held, term)
         return Outcome()
 
