@@ -174,8 +174,11 @@ async def test_a_payload_that_is_withdrawn_half_way(cluster: Cluster, kubelets: 
     assert not node["metadata"]["annotations"].keys() & set(MARKS)
     assert len(host.starts("kubelet")) == starts
     await kubelets.budget(1)
+    # on an empty node nobody has to wait for a person's word
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, networks=NETWORKS, windows={"restart": "Manual"})
     async with cluster.operator(payload=newer, pace=QUICK):
         await upgraded(cluster, "win-0")
+    assert len(host.starts("kubelet")) == starts + 1
 
 
 @pytest.mark.parametrize("step", ["Changing", "WaitingForNode"])

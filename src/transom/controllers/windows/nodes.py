@@ -279,7 +279,8 @@ class NodesController(WindowsController):
         telling = asyncio.ensure_future(progress.run())
         try:
             again = case.held.reason("EgressWorks") != "Fetched"
-            worker = Worker(directory, known, target.egress, restarts(target), fetch_anyway=again)
+            when = "now" if case.drained else restarts(target)
+            worker = Worker(directory, known, target.egress, when, fetch_anyway=again)
             found = await hosts.configure(target.access, host_keys, made, worker, report=progress, admit=admit)
             if found.error is None and found.reboot and self._may_boot(case, found):
                 await self._boot(found, target, host_keys, made, term, case.held)
