@@ -2,21 +2,23 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 from cryptography import x509
 from tests.operator.bundles import ROOT_1, SHA1_1
 
 from transom.controllers.conditions import Verdict
 from transom.controllers.windows import status
-from transom.hosts.errors import HostError, ImportFailed, KeyUnusable, RestartsFailed, Unreachable
+from transom.hosts.errors import HostError, ImportFailed, KeyUnusable, RestartsFailed, Unreachable, Unreadable
 from transom.hosts.passes import PassResult
 from transom.proxy.objects import WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
 from transom.windows.certificates import DISALLOWED, store
+from transom.windows.gathering import LEDGER
 from transom.windows.plan import Plan
-from transom.windows.registry import CreateKey, Registry
+from transom.windows.registry import CreateKey, Registry, SetValue, dword
 from transom.windows.state import HostState
 from transom.windows.steps import Step
 
@@ -50,6 +52,19 @@ def test_proxy_and_trust(egress: Egress, steps: tuple[Step, ...], error: HostErr
     assert shown(verdicts["TrustApplied"]) == trust
     assert shown(verdicts["Reachable"]) == "True/Connected"
     assert verdicts["Configured"].status == ("True" if error is None else "False")
+
+
+@pytest.mark.parametrize(
+    "egress", [PROXY, msgspec.structs.replace(PROXY, windows=WindowsSettings(environment_scope="Machine"))]
+)
+def test_a_ledger_of_a_newer_transom(egress: Egress) -> None:
+    state = HostState(Registry().apply([SetValue(LEDGER, "Version", dword(99))]))
+    verdicts = status.after_pass(egress, PassResult(state, error=Unreadable("the ledger cannot be understood")))
+    assert {name: shown(verdicts[name]) for name in ("Configured", "ProxyApplied", "RebootRequired")} == {
+        "Configured": "False/Unreadable",
+        "ProxyApplied": "False/Unreadable",
+        "RebootRequired": "False/NotRequired",
+    }
 
 
 def test_a_distrusted_certificate() -> None:

@@ -37,7 +37,7 @@ from transom.kube.store import Name
 from transom.proxy.finding import Finding
 from transom.proxy.settings import Egress
 from transom.windows import instance as instances
-from transom.windows import ledger
+from transom.windows.gathering import LEDGER
 from transom.windows.instance import Lifecycle, WindowsInstance
 from transom.windows.state import HostState
 from transom.windows.taken import Taken
@@ -383,7 +383,8 @@ class WindowsController:
 
     async def _state_hash(self, state: HostState | None, term: Term) -> str | None:
         """The host's own hash lies beside its salt: what stands in the API has a key that the host does not know."""
-        of_ledger = _hash_of_ledger(state)
+        value = state.registry.value(LEDGER, "StateHash") if state is not None else None
+        of_ledger = value.text() if value is not None else ""
         return await self._hash_key.digest(of_ledger, term) if of_ledger else None
 
     # --- what people see
@@ -481,12 +482,3 @@ def _concern(node: HostNode | None) -> tuple[Any, ...] | None:
         return None
     ready = (node.ready.status, node.ready.reason) if node.ready is not None else None
     return ready, node.managed_by_other, node.addresses, node.cordoned
-
-
-def _hash_of_ledger(state: HostState | None) -> str | None:
-    if state is None:
-        return None
-    try:
-        return ledger.read(state.registry).state_hash
-    except ledger.LedgerError:
-        return None

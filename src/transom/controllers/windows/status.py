@@ -42,7 +42,8 @@ def after_pass(egress: Egress, found: PassResult) -> Verdicts:
         unknown = Verdict("Unknown", verdicts["Configured"].reason, "the host could not be read")
         return verdicts | {"ProxyApplied": unknown, "TrustApplied": unknown}
     left = _left(found)
-    pending, put_off = _pending_boot(egress, state), _put_off(egress, state)
+    held = _ledger(state)
+    pending, put_off = _pending_boot(egress, state, held), _put_off(egress, held)
     verdicts["ProxyApplied"] = _proxy(egress, left, error, pending)
     verdicts["TrustApplied"] = _trust(egress, state, left, error)
     if put_off is not None:
@@ -58,9 +59,17 @@ def after_pass(egress: Egress, found: PassResult) -> Verdicts:
     return verdicts
 
 
-def _put_off(egress: Egress, state: HostState) -> Verdict | None:
+def _ledger(state: HostState) -> ledger.Ledger:
+    """The host's; an empty one where it cannot be understood, which is then what went wrong with the pass."""
+    try:
+        return ledger.read(state.registry)
+    except ledger.LedgerError:
+        return ledger.Ledger()
+
+
+def _put_off(egress: Egress, held: ledger.Ledger) -> Verdict | None:
     """What is said of settings that are on the host, while services that run do not have them."""
-    services = ", ".join(ledger.read(state.registry).deferred)
+    services = ", ".join(held.deferred)
     if not services:
         return None
     if egress.windows.restart == "OnNextBoot":
@@ -192,11 +201,10 @@ def _trust(egress: Egress, state: HostState, left: tuple[Step, ...] | None, erro
     return Verdict("True", "Applied", f"{len(egress.trust)} certificates are in the host's stores")
 
 
-def _pending_boot(egress: Egress, state: HostState) -> bool:
+def _pending_boot(egress: Egress, state: HostState, held: ledger.Ledger) -> bool:
     """Whether the machine environment alone carries the settings, and was set since the last boot."""
     if egress.windows.environment_scope != "Machine":
         return False
-    held = ledger.read(state.registry)
     return any(variable.boot is not None and variable.boot == state.boot for variable in held.machine.values())
 
 
