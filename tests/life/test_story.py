@@ -22,6 +22,7 @@ from tests.operator.installation import Installation, environment, followed, roo
 from lab import openshift, payload
 from transom.hosts.private_key import public_hash
 from transom.proxy.secret import Secret
+from transom.proxy.trust import parse_bundle
 
 pytestmark = pytest.mark.lab
 NAMES = ("WORKER-A", "WORKER-B", "WORKER-C")
@@ -259,13 +260,15 @@ async def test_three_hosts_behind_a_proxy(
         await pulled(installed, egress, "worker-b")
         await moved_to_another_key(installed, instances, tmp_path / "new_key")
         # the entry of the ConfigMap is taken out: its host is as it was before Transom came
-        second = list(instances.values())[1]
+        first, second = list(instances.values())[:2]
         await installed.kubectl("delete", "configmap", "windows-instances", "-n", installed.namespace)
         await gone(installed, "windowsinstance", second.place.address)
         assert "worker-b" not in await installed.kubectl("get", "nodes", "-o", "name")
         files, values = await asyncio.to_thread(everything, second)
         assert (sorted(files - before["WORKER-B"][0]), sorted(before["WORKER-B"][0] - files)) == ([], [])
         assert (sorted(values - before["WORKER-B"][1]), sorted(before["WORKER-B"][1] - values)) == ([], [])
+        (authority,) = parse_bundle(egress.certificate).certificates
+        assert authority.sha1 in roots(first) and authority.sha1 not in roots(second)
         said = await installed.kubectl("get", "windowsinstances,events", "-A", "-o", "yaml") + program.log()
         assert "hunter2" not in said
         assert "forbidden" not in program.log()
