@@ -27,6 +27,8 @@ from transom.proxy.trust import parse_bundle
 pytestmark = pytest.mark.lab
 NAMES = ("WORKER-A", "WORKER-B", "WORKER-C")
 SUBNET = "k8s.ovn.org/hybrid-overlay-node-subnet"
+RUNNER = "kube-log-runner.exe"
+"""The program of the kubelet's service, which starts kubelet.exe."""
 SERVICES = ("containerd", "kubelet", "kube-proxy")
 NETWORKS = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
 PROXY_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
@@ -121,14 +123,59 @@ def without_kube_proxy(path: Path) -> Path:
     return path
 
 
-def right(found: dict[str, Any], instance: str) -> None:
+def raised(path: Path, light: Path) -> Path:
+    """The same with another version and another program of the kubelet's service: it takes bytes after its end."""
+    path.mkdir()
+    for file in light.iterdir():
+        if file.name not in ("payload.yaml", RUNNER):
+            (path / file.name).symlink_to(file.resolve())
+    (path / RUNNER).write_bytes((light / RUNNER).read_bytes() + b"1.36.3-2")
+    (path / "payload.yaml").write_text((light / "payload.yaml").read_text().replace("1.36.3-1", "1.36.3-2"))
+    return path
+
+
+async def cordoned_at_once(installed: Installation, seen: set[tuple[str, ...]]) -> None:
+    """Note which nodes take no pods at the same time, until cancelled."""
+    while True:
+        listed = json.loads(await asyncio.to_thread(installed.control_plane.request, "GET", "/api/v1/nodes"))["items"]
+        seen.add(tuple(one["metadata"]["name"] for one in listed if one["spec"].get("unschedulable")))
+        await asyncio.sleep(0.2)
+
+
+async def upgraded(installed: Installation, instances: dict[str, Machine], started: list[int]) -> None:
+    """Three nodes with a pod each have the other program, and were away one after the other."""
+    seen: set[tuple[str, ...]] = set()
+    following = asyncio.create_task(cordoned_at_once(installed, seen))
+    for name in instances:
+        await until(installed, name, "jsonpath={.status.payloadVersion}=1.36.3-2")
+        for condition in ("Configured", "NodeReady"):
+            await until(installed, name, f"condition={condition}")
+    following.cancel()
+    assert seen == {(), *((name.lower(),) for name in NAMES)}
+    assert json.loads(await installed.kubectl("get", "pods", "-n", "default", "-o", "json"))["items"] == []
+    for name, host, machine, starts in zip(instances, NAMES, instances.values(), started, strict=True):
+        right(await node(installed, host.lower()), name, "1.36.3-2")
+        assert (machine.drive / "k" / RUNNER).read_bytes().endswith(b"1.36.3-2")
+        assert kubelet_starts(machine) == starts + 1
+        told = await installed.describe("windowsinstance", name)
+        assert all(reason in told for reason in ("Cordoned", "Drained", "Uncordoned"))
+
+
+def kubelet_starts(machine: Machine) -> int:
+    """How often the kubelet of a machine was started."""
+    return (machine.drive / "k" / "logs" / "kubelet.log").read_text(errors="replace").count('"Kubelet version"')
+
+
+def right(found: dict[str, Any], instance: str, version: str = "1.36.3-1") -> None:
     """A node as the contract says."""
     labels, marks = found["metadata"]["labels"], found["metadata"]["annotations"]
     assert labels["node.openshift.io/os_id"] == "Windows"
     assert labels["kubernetes.io/os"] == "windows"
     assert labels["node-role.kubernetes.io/worker"] == ""
     assert {"key": "os", "value": "Windows", "effect": "NoSchedule"} in found["spec"]["taints"]
-    assert marks["transom.dev/payload-version"] == "1.36.3-1"
+    assert marks["transom.dev/payload-version"] == version
+    assert not found["spec"].get("unschedulable")
+    assert not {"transom.dev/cordoned", "transom.dev/drain", "transom.dev/drained"} & marks.keys()
     assert marks["transom.dev/instance"] == f"transom-system/{instance}"
     assert marks["transom.dev/state-hash"]
     assert found["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.3"
@@ -163,22 +210,26 @@ async def moved_to_another_key(installed: Installation, instances: dict[str, Mac
     assert [log.read_text(errors="replace").count('"Kubelet version"') for log in logs] == starts
 
 
-async def pulled(installed: Installation, egress: Egress, name: str) -> None:
-    """A pod brings containerd to its first pull: the sandbox image, over the proxy."""
-    pod = {
+def waiting_pod(name: str, node_name: str, image: str = "registry.corp.example/none") -> dict[str, Any]:
+    """A pod on a node. No container ever runs there: it waits for its image."""
+    return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "first", "namespace": "default"},
+        "metadata": {"name": name, "namespace": "default"},
         "spec": {
-            "nodeName": name,
+            "nodeName": node_name,
             "hostNetwork": True,
             "os": {"name": "windows"},
             "securityContext": {"windowsOptions": {"hostProcess": True, "runAsUserName": "NT AUTHORITY\\SYSTEM"}},
             "tolerations": [{"operator": "Exists"}],
-            "containers": [{"name": "c", "image": egress.image("none")}],
+            "containers": [{"name": "c", "image": image}],
         },
     }
-    await installed.apply(pod)
+
+
+async def pulled(installed: Installation, egress: Egress, name: str) -> None:
+    """A pod brings containerd to its first pull: the sandbox image, over the proxy."""
+    await installed.apply(waiting_pod("first", name, egress.image("none")))
     await followed(lambda: any("/manifests/" in one.url and one.user == "alice" for one in egress.requests()))
     await installed.kubectl("delete", "pod", "first", "--force", "--grace-period=0")
 
@@ -277,7 +328,7 @@ async def test_three_hosts_behind_a_proxy(
 async def test_the_same_without_a_proxy_and_what_somebody_else_joined(
     control_plane: ControlPlane, egress: Egress, bare_machine: MakeMachine, installed: Installation, tmp_path: Path
 ) -> None:
-    """Not one variable, not one certificate; then one of the nodes as somebody else's: proxy and trust, and nothing else."""
+    """Not one variable, not one certificate; an upgrade; then a node as somebody else's: proxy and trust, and nothing else."""
     await publish(installed, control_plane.url, PAUSE_IMAGE=egress.image("none"))
     await installed.proxy(networks=NETWORKS)
     light = without_kube_proxy(tmp_path / "payload")
@@ -293,6 +344,12 @@ async def test_the_same_without_a_proxy_and_what_somebody_else_joined(
         await joined(installed, instances)
         for name, host in zip(instances, NAMES, strict=True):
             right(await node(installed, host.lower()), name)
+    for number, host in enumerate(NAMES):
+        await installed.apply(waiting_pod(f"app-{number}", host.lower()))
+    started = [kubelet_starts(machine) for machine in instances.values()]
+    newer = raised(tmp_path / "newer", light)
+    async with installed.program(payload=str(newer)):
+        await upgraded(installed, instances, started)
         # nobody looks after them any more, and they stay nodes
         await installed.kubectl(
             "annotate", "windowsinstances", "--all", "-n", installed.namespace, "transom.dev/leave-host=true"
@@ -316,7 +373,7 @@ async def test_the_same_without_a_proxy_and_what_somebody_else_joined(
     await installed.proxy(
         httpProxy=egress.url, trustedCA={"name": "corp-ca"}, networks=NETWORKS, windows={"services": ["containerd", "kubelet"]}
     )
-    async with installed.program(payload=str(light)):
+    async with installed.program(payload=str(newer)):
         await installed.instance(theirs, "theirs")
         for condition in ("ProxyApplied", "TrustApplied", "Configured", "NodeReady"):
             await until(installed, "theirs", f"condition={condition}")
