@@ -109,6 +109,12 @@ async def measure(ports: list[int], pem: str, path: Path, megabytes: float) -> N
     print(
         f"channels: {first.channels} for a first configuration of {first.sent / 1e6:.1f} MB, {calm.channels} for nothing to do"
     )
+    changed = path / "kubelet.exe"
+    changed.write_bytes(changed.read_bytes() + b"2")
+    newer = Worker(PayloadDirectory.open(path), worker.facts, worker.egress)
+    upgraded = await ours(one, newer)
+    print(f"upgrade of one program: {upgraded.channels} channels, {upgraded.sent:,} bytes sent of {changed.stat().st_size:,}")
+    worker = newer
     before, cpu, floor = peak(), 0.0, 0.0
     for start in range(0, len(others), TURN):
         cpu += await cpu_of(others[start : start + TURN], lambda access: ours(access, worker))
