@@ -1,27 +1,37 @@
-"""The key of hashes that stand in a status: credentials go into them, and without it nobody can try guesses against them."""
+"""The keys of hashes that stand where others read them: credentials go into these, and without the key nobody can try guesses.
+
+Each is a Secret in Transom's namespace, made where it is missing and kept as long as it is there.
+"""
 
 import base64
 import binascii
 import hashlib
 import hmac
 import secrets
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import structlog
 
+from transom.capi.identity import MANAGED_BY, TRANSOM
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched
-from transom.kube.errors import Conflict
+from transom.kube.client import Client
+from transom.kube.errors import Conflict, NotFound
+from transom.kube.objects import Whole
 from transom.kube.resources import SECRETS
 
 _log: Final = structlog.get_logger("transom.hash_key")
-NAME: Final = "transom-hash-key"
-_KEY: Final = "key"
+HOSTS: Final = "transom-hash-key"
+"""For what stands in the status of instances."""
+FLEET: Final = "transom-fleet-key"
+"""For what is noted of the Secrets of workload clusters."""
+_FIELD: Final = "key"
 _BYTES: Final = 32
 
 
 class HashKey:
-    """Secret `transom-hash-key` in Transom's namespace, made where it is missing and kept as long as it is there."""
+    """The key in Secret `transom-hash-key`, as the store has it."""
 
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
@@ -29,37 +39,58 @@ class HashKey:
 
     async def digest(self, text: str, term: Term) -> str | None:
         """HMAC-SHA-256 of a text in 32 hex digits; None where the Secret holds no key. Raises ApiError."""
-        key = self._read() or await self._make(term)
+        held = self._watched.secrets.snapshot().get(HOSTS, self._watched.namespace)
+        key = await self._made(term) if held is None else self._read(held)
         return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:_BYTES] if key else None
 
-    def _read(self) -> bytes | None:
-        held = self._watched.secrets.snapshot().get(NAME, self._watched.namespace)
-        if held is None:
-            return self._known
-        try:
-            self._known = base64.b64decode((held.value.get("data") or {}).get(_KEY) or "", validate=True) or None
-        except binascii.Error:
-            self._known = None
+    def _read(self, held: Whole) -> bytes | None:
+        self._known = _key(held.value)
         if self._known is None:
-            _log.warning("the Secret has no key: delete it, and a new one is made", secret=NAME, field=f"data.{_KEY}")
+            _log.warning("the Secret has no key: delete it, and a new one is made", secret=HOSTS, field=f"data.{_FIELD}")
         return self._known
 
-    async def _make(self, term: Term) -> bytes | None:
-        if self._watched.secrets.snapshot().get(NAME, self._watched.namespace) is not None:
-            return None
-        key = secrets.token_bytes(_BYTES)
-        value = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": NAME, "namespace": self._watched.namespace},
-            "type": "transom.dev/hash-key",
-            "immutable": True,
-            "data": {_KEY: base64.b64encode(key).decode()},
-        }
+    async def _made(self, term: Term) -> bytes | None:
+        """The key that was made a moment ago, or now; None where somebody else has: the next pass reads it."""
+        self._known = self._known or await _make(term.client, HOSTS, self._watched.namespace)
+        return self._known
+
+
+async def fleet_key(client: Client, namespace: str) -> bytes:
+    """The key in Secret `transom-fleet-key`. Raises ApiError; NotFound without the namespace.
+
+    Any text will do: a hash with a damaged key is another hash, and the Secrets are compared once more.
+    """
+    for _ in range(2):
         try:
-            await term.client.create(SECRETS, value, self._watched.namespace)
-        except Conflict:
-            # made by somebody else a moment ago: the store will have it, and the next pass reads it
-            return self._known
-        self._known = key
-        return key
+            held = await client.get(SECRETS, FLEET, namespace)
+        except NotFound:
+            if (made := await _make(client, FLEET, namespace)) is not None:
+                return made
+        else:
+            return _key(held.value) or repr(held.value.get("data")).encode()
+    raise Conflict(409, "Conflict", f"Secret {namespace}/{FLEET} comes and goes")
+
+
+def _key(secret: Mapping[str, Any]) -> bytes | None:
+    try:
+        return base64.b64decode((secret.get("data") or {}).get(_FIELD) or "", validate=True) or None
+    except binascii.Error:
+        return None
+
+
+async def _make(client: Client, name: str, namespace: str) -> bytes | None:
+    """A new key; None where somebody else has made one. Raises ApiError."""
+    key = secrets.token_bytes(_BYTES)
+    value = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace, "labels": {MANAGED_BY: TRANSOM}},
+        "type": "transom.dev/hash-key",
+        "immutable": True,
+        "data": {_FIELD: base64.b64encode(key).decode()},
+    }
+    try:
+        await client.create(SECRETS, value, namespace)
+    except Conflict:
+        return None
+    return key

@@ -9,9 +9,9 @@ import msgspec
 
 from transom.capi.identity import InvalidIdentity, cluster_id
 from transom.capi.objects import FleetObject, key_of, namesakes, wanted
-from transom.controllers.fleet.hash_key import fleet_key
 from transom.controllers.fleet.kinds import CONFIG_MAPS, SELECTOR, OwnedConfigMap
 from transom.controllers.fleet.objects import Keeper, Kept, compare
+from transom.controllers.hash_key import fleet_key
 from transom.controllers.kept import CLUSTERS
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, Conflict, NotFound

@@ -17,11 +17,11 @@ from transom.capi.objects import FleetObject, wanted
 from transom.capi.windows_proxy import secret_name as windows_name
 from transom.controllers.controller import Outcome, Surroundings
 from transom.controllers.fleet import apps, status
-from transom.controllers.fleet.hash_key import fleet_key
 from transom.controllers.fleet.kinds import APPS, CONFIG_MAPS, SELECTOR, HeldApp, OwnedConfigMap
 from transom.controllers.fleet.machine_templates import MachineTemplates
 from transom.controllers.fleet.objects import Keeper
 from transom.controllers.fleet.status import ClusterReport
+from transom.controllers.hash_key import fleet_key
 from transom.controllers.kept import CLUSTERS, HeldCluster
 from transom.controllers.settings import Cluster
 from transom.controllers.term import Term
