@@ -99,7 +99,8 @@ class Kubelets:
                     with contextlib.suppress(NotFound):
                         await self._cluster.client.request("DELETE", path, None, {"gracePeriodSeconds": 0})
             for name, host in self._hosts.items():
-                starts = len(host.starts("kubelet"))
+                service = host.services.find("kubelet")
+                starts = len(service.starts) if service is not None else self._starts[name]
                 if starts != self._starts[name] and name not in self.silent:
                     self._starts[name] = starts
                     await self.beat(name)

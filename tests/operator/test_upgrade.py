@@ -17,7 +17,8 @@ from tests.operator.test_rollout import halted
 
 from transom.controllers.options import Pace
 from transom.hosts.connection import Timeouts
-from transom.kube.resources import LEASES, NODES
+from transom.kube.errors import NotFound
+from transom.kube.resources import LEASES, NODES, WINDOWS_INSTANCES
 from transom.simulator import Host
 
 pytestmark = pytest.mark.lab
@@ -219,6 +220,28 @@ async def test_a_host_that_cannot_be_reached_holds_nobody_up_for_ever(
         await upgraded(cluster, "win-1")
         hosts[0].faults.refuses = False
         await upgraded(cluster, "win-0")
+
+
+async def test_an_instance_that_is_deleted_while_its_node_is_drained(
+    cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path
+) -> None:
+    """The drain goes on, for the removal; its slot goes to the next one."""
+    hosts = await nodes(cluster, kubelets, payload, 2)
+    for number, host in enumerate(hosts):
+        await kubelets.pod(f"web-{number}", host.name.lower(), app="web")
+    await kubelets.budget(0)
+    async with cluster.operator(payload=newer, pace=QUICK):
+        await until(lambda: len(kubelets.order) == 1)
+        first = next(number for number, host in enumerate(hosts) if host.name.lower() == kubelets.order[0])
+        await cluster.until(f"win-{first}", Configured="False/Draining")
+        await cluster.delete(WINDOWS_INSTANCES, f"win-{first}")
+        await until(lambda: len(kubelets.order) == 2)
+        await kubelets.budget(9)
+        await upgraded(cluster, f"win-{1 - first}")
+        await cluster.gone(f"win-{first}")
+    assert not hosts[first].files.exists(PROGRAM)
+    with pytest.raises(NotFound):
+        await kubelets.node(hosts[first].name.lower())
 
 
 async def test_a_version_that_does_not_run_stops_after_two(

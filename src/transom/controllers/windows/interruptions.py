@@ -155,6 +155,12 @@ class Interruptions:
         del self._restarted[key]
         return False
 
+    def drop(self, key: Name) -> None:
+        """The instance is to go: nobody waits for it."""
+        self.forget(key)
+        self._left.pop(key, None)
+        self._upgrades.drop(key[1])
+
     def forget(self, key: Name) -> None:
         """The Node takes pods, or there is none: it has no slot."""
         self._restarted.pop(key, None)

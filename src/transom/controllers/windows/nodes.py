@@ -122,7 +122,7 @@ class NodesController(WindowsController):
         """As `WindowsController` says. An instance that is to go needs no slot."""
         held = self._watched.windows_instances.snapshot().get(key[1], key[0])
         if held is None or held.metadata.deletion_timestamp is not None:
-            self._interruptions.forget(key)
+            self._interruptions.drop(key)
         try:
             return await super().reconcile(key, term)
         finally:

@@ -148,6 +148,13 @@ class Rollouts:
         change.rollout = change.rollout.come_out(target.instance.name, "left")
         self._next(change)
 
+    def drop(self, host: str) -> None:
+        """The host is to go: nobody waits for what becomes of it."""
+        for change in self._changes.values():
+            if host in change.rollout.working:
+                change.rollout = change.rollout.come_out(host, "left")
+                self._next(change)
+
     def came_out(self, key: Name, target: Target, found: PassResult, heard: Coroutine[Any, Any, bool] | None = None) -> None:
         """What became of a host; it counts as well when `heard` says so of its Node. Those whose turn it is are asked for."""
         change = self._change(target)

@@ -62,7 +62,7 @@ class Slots:
         self._taken.setdefault(_key(held), self._now())
 
     def give_back(self, key: Name) -> None:
-        """The node is back, or is not to go away any more."""
+        """The node is back, or is not to go away any more, or is to go for good: that one is in nobody's way."""
         self._waiting.pop(key, None)
         if self._taken.pop(key, None) is not None:
             self._next()
@@ -82,7 +82,7 @@ class Slots:
         for name, since in self._away.items():
             if (now - since).total_seconds() < self._hold:
                 for held in instances.by("node", name):
-                    if held.fields.get("lifecycle") == "Node":
+                    if held.fields.get("lifecycle") == "Node" and held.metadata.deletion_timestamp is None:
                         yield _key(held)
 
     def _group(self, held: HeldInstance) -> tuple[Name, set[Name]] | None:
