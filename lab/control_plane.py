@@ -46,8 +46,12 @@ _SPAWNER = ThreadPoolExecutor(1, "control-plane")
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
-    "omitStages": ["RequestReceived", "ResponseStarted"],
-    "rules": [{"level": "None", "users": ["system:apiserver"]}, {"level": "Metadata"}],
+    "rules": [
+        {"level": "None", "users": ["system:apiserver"]},
+        # of a watch its beginning is known at once, its end a minute later
+        {"level": "Metadata", "verbs": ["watch"], "omitStages": ["RequestReceived", "ResponseComplete", "Panic"]},
+        {"level": "Metadata", "omitStages": ["RequestReceived", "ResponseStarted"]},
+    ],
 }
 
 

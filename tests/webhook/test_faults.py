@@ -65,7 +65,7 @@ async def test_rotations_under_load_fail_nobody(admission: Admission) -> None:
 
         loop = asyncio.get_running_loop()
         began, sent, tasks = loop.time(), 0, []
-        while len(authorities) < 4 or sent < 500:
+        while len(authorities) < 4 or len(shown) < 4 or sent < 500:
             tasks.append(asyncio.create_task(one()))
             sent += 1
             await asyncio.sleep(max(0.0, began + sent / 50 - loop.time()))
@@ -75,7 +75,6 @@ async def test_rotations_under_load_fail_nobody(admission: Admission) -> None:
                 shown.add(webhook.certificate)
         await asyncio.gather(*tasks)
         assert failed == []
-        assert len(shown) > 3
 
 
 class Replica:
