@@ -40,8 +40,6 @@ from transom.windows.state import HostState
 LEAVE_HOST: Final = "transom.dev/leave-host"
 """The annotation of an instance whose host is to stay as it is when the instance is deleted."""
 _NODES: Final = Resource("", "v1", "Node", "nodes", False, Metadata)
-_STEPS: Final = ("Removing", "Draining")
-"""Reasons of `Configured` while an instance goes as it should."""
 _log: Final = structlog.get_logger("transom.removal")
 Write = Callable[[Case, Verdicts, dict[str, str | None], Term], Awaitable[None]]
 """Puts conditions and fields into the status of an instance."""
@@ -87,7 +85,8 @@ class Removal:
             message = f"spec.paused is set: the host is given back once it is not, or left with annotation {LEAVE_HOST}"
             await self._on.write(case, {"Configured": Verdict("Unknown", "Paused", message)}, {}, term)
             return Outcome()
-        if case.held.reason("Configured") not in _STEPS:
+        if case.held.live.get("observedGeneration") != case.held.metadata.generation:
+            # a deletion is a generation of its own
             term.recorder.normal(regarding_of(case.held), "Removing", "the instance is deleted: its host is given back")
         if self._on.tokens is not None and (waiting := await self._drain(case, term)) is not None:
             return waiting
@@ -169,6 +168,7 @@ class Removal:
         said = {"Reachable": verdicts["Reachable"], "Configured": verdicts["Configured"]}
         await self._on.write(case, said, {}, term)
         _log.warning("host not given back", instance=case.held.metadata.name, error=str(found.error))
+        term.recorder.warning(regarding_of(case.held), status.reason_of(found.error), str(found.error))
         if verdicts["Reachable"].status == "True":
             return Outcome(failed=True)
         since = _unreachable_since(case.held)
