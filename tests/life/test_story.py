@@ -252,7 +252,7 @@ def lived_in(machine: Machine) -> tuple[set[str], set[str]]:
 
 async def gone(installed: Installation, kind: str, name: str) -> None:
     try:
-        await installed.kubectl("wait", "--for=delete", f"{kind}/{name}", "-n", installed.namespace, "--timeout=180s")
+        await installed.kubectl("wait", "--for=delete", f"{kind}/{name}", "-n", installed.namespace, "--timeout=300s")
     except ControlPlaneError as error:
         raise AssertionError(f"{error}\n{await installed.describe(kind, name)}") from None
 
