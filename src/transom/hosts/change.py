@@ -159,12 +159,14 @@ class _Result:
         return tuple(Fetched(*map(int, text.split())) for text in self.values("fetched") if _FETCHED.fullmatch(text))
 
     def refusal(self, owner: Owner) -> HostError:
-        """Why nothing was begun."""
+        """Why nothing was begun, or nothing is known of what was."""
         if self.says("held"):
             boot = "".join(self.values("boot"))
             return Held("".join(self.values("holder")) or "a pass that does not say whose it is", _boot(boot))
         if seen := self.values("superseded"):
             return Superseded(owner.generation or 0, int(seen[0]))
+        if self.says("begun"):
+            return ScriptFailed("the change was carried out, and the host could not be read afterwards (is the disk full?)")
         if self.says("taken"):
             return ScriptFailed("another pass took the host over; nothing was changed by this one")
         return ScriptFailed("the script that changes the host did not begin (is the disk full?)")
