@@ -1,5 +1,6 @@
 """What is kept of the kinds that there are thousands of: no more than somebody reads."""
 
+import sys
 from datetime import datetime
 from typing import Any, Final
 
@@ -171,6 +172,11 @@ class HeldInstance(Projected, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: Any = None
     status: Any = None
+
+    def __post_init__(self) -> None:
+        # the same few texts stand in a thousand of them
+        for condition in self.live.get("conditions") or ():
+            condition.update({field: sys.intern(text) for field, text in condition.items() if isinstance(text, str)})
 
     @property
     def value(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ What decides where a request goes, whom it trusts and who asks is the library's:
 """
 
 import ssl
+from asyncio import sslproto
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
@@ -14,6 +15,8 @@ import httpx2
 import msgspec
 from yarl import URL
 
+# asyncio holds a buffer of 256 kB for each TLS connection, and there are dozens; a record of TLS has 16 kB
+sslproto.SSLProtocol.max_size = 65536
 _CONNECT_SECONDS: Final = 10.0
 _UNAUTHORIZED: Final = 401
 _WHOLE: Final = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
