@@ -262,11 +262,12 @@ async def test_a_version_that_does_not_run_stops_after_two(
         for number in failed:
             await cluster.until(f"win-{number}", Configured="False/PutBack")
         assert "2 hosts failed with payload 1.36.3-2" in await halted(cluster, "True")
+        for host in hosts:
+            async with asyncio.timeout(20):
+                while (await kubelets.node(host.name.lower()))["spec"].get("unschedulable"):
+                    await asyncio.sleep(0.05)
     assert len(set(kubelets.order)) == 2
     assert [len(hosts[number].starts("kubelet")) for number in failed] == [before[number] for number in failed]
-    for host in hosts:
-        node = await kubelets.node(host.name.lower())
-        assert not node["spec"].get("unschedulable")
 
 
 async def test_a_node_that_has_to_boot_is_drained_first(cluster: Cluster, kubelets: Kubelets, payload: Path) -> None:

@@ -196,7 +196,14 @@ class HeldInstance(Projected, frozen=True):
 
     def reason(self, condition: str) -> str | None:
         """Why a condition is as it is; None where it is not there."""
-        return next((one.get("reason") for one in self.live.get("conditions") or () if one.get("type") == condition), None)
+        return self._condition(condition).get("reason")
+
+    def message(self, condition: str) -> str:
+        """What a condition says; empty where it is not there."""
+        return str(self._condition(condition).get("message") or "")
+
+    def _condition(self, condition: str) -> dict[str, Any]:
+        return next((one for one in self.live.get("conditions") or () if one.get("type") == condition), {})
 
 
 class ClusterAnnotations(msgspec.Struct, frozen=True):

@@ -53,6 +53,8 @@ class Interruptions:
         self._slots, self._settings, self._upgrades = slots, settings, upgrades
         self._pace, self._hold, self._now = pace, hold, now
         self._left: dict[Name, _Left] = {}
+        self._met: set[Name] = set()
+        """Hosts that this process has thought of upgrading."""
         self._failing: dict[Name, datetime] = {}
         """Since when the work on an empty Node's host fails."""
         self._restarted: dict[Name, datetime] = {}
@@ -70,6 +72,13 @@ class Interruptions:
         await self._settings.meet(target, digest)
         if purpose == "upgrade":
             await self._upgrades.meet(target, digest)
+            known = key in self._met
+            self._met.add(key)
+            if not known and held.reason("Configured") == PutBack.__name__ and self._upgrades.failed_change(target):
+                # an earlier process has tried it, and may not have come to giving the Node back
+                verdict = Verdict("False", PutBack.__name__, held.message("Configured"))
+                self._left[key] = _Left(self._now() + timedelta(seconds=self._pace.check_interval), verdict)
+                return Pending(verdict, self._pace.drain_step, draining=True)
         if node.cordoned_for is None or not self._slots.has(key):
             if node.cordoned_for is None and (pending := self._waits(held, target, purpose, why)) is not None:
                 return pending
@@ -159,6 +168,7 @@ class Interruptions:
         """The instance is to go: nobody waits for it."""
         self.forget(key)
         self._left.pop(key, None)
+        self._met.discard(key)
         self._upgrades.drop(key[1])
 
     def forget(self, key: Name) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar, Final
@@ -13,15 +13,15 @@ import structlog
 
 from transom.controllers.conditions import Verdict, Verdicts
 from transom.controllers.controller import Outcome, Surroundings
-from transom.controllers.kept import PAYLOAD_VERSION, HeldInstance, HostNode
+from transom.controllers.kept import HeldInstance, HostNode
 from transom.controllers.term import Term
 from transom.controllers.windows.case import Case, regarding_of
 from transom.controllers.windows.cluster_facts import ClusterFacts
 from transom.controllers.windows.controller import WindowsController
 from transom.controllers.windows.hosts import Target, restarts
-from transom.controllers.windows.instances import JOINED
 from transom.controllers.windows.interruptions import Interruptions, Purpose
-from transom.controllers.windows.node_facts import WHOLE, NodeFacts
+from transom.controllers.windows.node_facts import NodeFacts
+from transom.controllers.windows.node_marks import mark
 from transom.controllers.windows.node_progress import REASONS, NodeProgress
 from transom.controllers.windows.payload_source import PayloadSource
 from transom.controllers.windows.rollouts import Digest, Subject, rollouts_of
@@ -33,7 +33,6 @@ from transom.hosts.errors import HostError, PutBack
 from transom.hosts.known_hosts import HostKeys
 from transom.hosts.passes import PassResult, Settings
 from transom.hosts.payload_directory import PayloadDirectory
-from transom.kube.errors import Conflict, NotFound
 from transom.kube.queue import Priority
 from transom.kube.store import Name
 from transom.sources.payload import PayloadError
@@ -45,9 +44,6 @@ from transom.windows.worker import Facts, node_name
 _log: Final = structlog.get_logger("transom.nodes")
 _PREPARATION: Final = "Preparation"
 """The reason of RebootRequired where it is for Transom to boot the host."""
-STATE_HASH: Final = "transom.dev/state-hash"
-_WORKER: Final = "node-role.kubernetes.io/worker"
-"""Kubelets may not give themselves a role (NodeRestriction); the other labels and the taint they register."""
 _ADOPTED: Final = Verdict(
     "True",
     "Adopted",
@@ -345,7 +341,7 @@ class NodesController(WindowsController):
         elif (odd := skew.warning(payload.kubernetes, self._cluster.linux_versions())) is not None:
             verdicts["Configured"] = Verdict("True", "UpToDate", f"the host is as the settings ask for; {odd}")
         if node is not None:
-            await self._mark(case.held, node, payload.version, fields.get("stateHash"), term)
+            await mark(case.held, node, payload.version, fields.get("stateHash"), term)
         outcome = self._readiness(case, node, found.node_name, verdicts, term, done)
         interrupted = node is not None and (case.drained or node.cordoned_for is not None)
         if node is None or not interrupted or await self._interruptions.give_back(case.held, node, term):
@@ -377,24 +373,6 @@ class NodesController(WindowsController):
             verdicts["NodeReady"] = Verdict("False", "Registering", message)
         return Outcome(again=self._pace.unready)
 
-    async def _mark(self, held: HeldInstance, node: HostNode, version: str, digest: str | None, term: Term) -> None:
-        """The Node's annotations, and the role that its kubelet may not give it."""
-        name = node.metadata.name
-        try:
-            there = await term.client.get(WHOLE, name)
-            marks = {
-                JOINED: f"{held.metadata.namespace}/{held.metadata.name}",
-                PAYLOAD_VERSION: version,
-                **({STATE_HASH: digest} if digest else {}),
-            }
-            if _has(there.metadata.annotations, marks) and _has(there.metadata.labels, {_WORKER: ""}):
-                return
-            change = {"metadata": {"uid": there.metadata.uid, "annotations": marks, "labels": {_WORKER: ""}}}
-            await term.client.patch(WHOLE, change, name)
-        except (NotFound, Conflict):
-            # it is another Node by now; its coming is told
-            return
-
 
 def _is_ready(node: HostNode | None) -> bool:
     return node is not None and node.is_ready
@@ -404,7 +382,3 @@ def _said(later: Verdict, held: HeldInstance) -> Verdicts:
     """Why a host is not upgraded yet. What went wrong on this very host says more than that others wait for it."""
     known = later.reason == "RolloutHalted" and held.reason("Configured") == PutBack.__name__
     return {} if known else {"Configured": later}
-
-
-def _has(there: Mapping[str, str] | None, wanted: Mapping[str, str]) -> bool:
-    return all((there or {}).get(name) == value for name, value in wanted.items())
