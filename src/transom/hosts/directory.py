@@ -129,6 +129,9 @@ class Directory:
 
     async def dismantle(self) -> bool:
         """Remove everything of ours and the directory, unless somebody else is at work there. Whether it is gone."""
+        if not self._alone:
+            # the other process is about to run what lies there
+            return False
         for attempt in range(_ATTEMPTS):
             # the last act of a job may still be going on
             await asyncio.sleep(_BETWEEN_ATTEMPTS if attempt else 0)
