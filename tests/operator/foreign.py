@@ -14,12 +14,3 @@ def definition(group: str, version: str, kind: str, plural: str, scope: str = "C
         "metadata": {"name": f"{plural}.{group}", "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"}},
         "spec": {"group": group, "scope": scope, "names": names, "versions": [served]},
     }
-
-
-OPENSHIFT_PROXIES = definition("config.openshift.io", "v1", "Proxy", "proxies")
-EVERYTHING = (
-    OPENSHIFT_PROXIES,
-    definition("config.openshift.io", "v1", "Network", "networks"),
-    definition("config.openshift.io", "v1", "Infrastructure", "infrastructures"),
-    definition("cluster.x-k8s.io", "v1beta1", "Cluster", "clusters", "Namespaced"),
-)
