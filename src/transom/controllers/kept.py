@@ -72,7 +72,14 @@ class NodeState(Projected, frozen=True):
 
     def __post_init__(self) -> None:
         if self.conditions:
-            msgspec.structs.force_setattr(self, "conditions", [one for one in self.conditions if one.type == "Ready"])
+            kept = [_with_shared_texts(one) for one in self.conditions if one.type == "Ready"]
+            msgspec.structs.force_setattr(self, "conditions", kept)
+
+
+def _with_shared_texts(condition: NodeCondition) -> NodeCondition:
+    """The same few texts stand in five thousand Nodes."""
+    reason = sys.intern(condition.reason) if condition.reason else condition.reason
+    return NodeCondition(sys.intern(condition.type), sys.intern(condition.status), reason, condition.last_heartbeat_time)
 
 
 class NodeSpec(Projected, frozen=True):
