@@ -13,6 +13,7 @@ from tests.operator.kubelets import Kubelets
 from tests.operator.limited import limited
 from tests.operator.programs import Program
 from tests.operator.test_nodes import SUBNET, bare, published, reasons
+from tests.operator.test_roles import asked
 from tests.operator.test_rollout import halted
 
 from transom.controllers.options import Pace
@@ -110,6 +111,8 @@ async def test_one_node_after_the_other_and_a_proxy_change_in_between(
         await kubelets.budget(9)
         for number in range(3):
             await upgraded(cluster, f"win-{number}")
+    used = {use for use, _, code in asked(cluster, f"system:serviceaccount:{cluster.namespace}:transom") if code < 400}
+    assert {("", "pods", "list"), ("", "pods/eviction", "create"), ("", "nodes", "patch")} <= used
     assert kubelets.most_away == 1
     assert len(hosts[first].starts("kubelet")) == before[first] + 1
     assert all(f"HTTP_PROXY={OTHER}" in environment(host, "kubelet") for host in hosts)

@@ -6,9 +6,10 @@ from typing import Final
 
 import asyncssh
 
-from transom.controllers.conditions import Verdict
+from transom.controllers.conditions import Verdict, Verdicts
 from transom.controllers.kept import ADOPT, INSTANCES, MANAGED_BY_WMCO, HeldInstance, HostNode
 from transom.controllers.windows.hosts import Target
+from transom.controllers.windows.status import not_connected
 from transom.hosts.errors import HostError
 from transom.hosts.known_hosts import Fingerprint, KnownKey
 from transom.kube.events import Regarding
@@ -71,3 +72,21 @@ def managed_message(node: HostNode) -> str:
         f"Node {node.metadata.name} is managed by another operator (annotation {MANAGED_BY_WMCO}); "
         f'annotate it with {ADOPT}: "true" to have it worked on'
     )
+
+
+def refusal(case: Case) -> Verdicts | None:
+    """Why the host is not connected to; None where it is."""
+    if case.instance is None or (case.errors and not case.instance.spec.paused):
+        return not_connected("InvalidSpec", "; ".join(f"{one.field}: {one.message}" for one in case.errors))
+    if case.instance.spec.paused:
+        return not_connected("Paused", "spec.paused is set: the host is not connected to", configured="Unknown")
+    if case.node is not None and case.node.managed_by_other:
+        return not_connected("ManagedByOther", managed_message(case.node))
+    if case.missing_key is not None:
+        return not_connected("KeyMissing", case.missing_key)
+    if case.target is None:
+        message = "the egress settings are not valid, and no valid ones are known: the host is left as it is"
+        # what was applied before the settings became invalid is still there
+        known = case.held.reason("ProxyApplied") not in (None, "NotChecked")
+        return {} if known else {"Configured": Verdict("Unknown", "SettingsInvalid", message)}
+    return None

@@ -16,10 +16,19 @@ from transom.controllers.options import Pace
 from transom.controllers.reports import Reports
 from transom.controllers.settings import Cluster, CurrentSettings
 from transom.controllers.term import Term
-from transom.controllers.watched import Watched, cluster_index, place_of, read_instance
+from transom.controllers.watched import Watched, cluster_index, place_of
 from transom.controllers.windows import status
 from transom.controllers.windows.bootstrap_tokens import BootstrapTokens
-from transom.controllers.windows.case import FINGERPRINT, Case, ManagedByOther, StatusKeys, managed_message, regarding_of
+from transom.controllers.windows.case import (
+    FINGERPRINT,
+    Case,
+    ManagedByOther,
+    StatusKeys,
+    managed_message,
+    refusal,
+    regarding_of,
+)
+from transom.controllers.windows.cases import Cases
 from transom.controllers.windows.finalizers import Finalizers, has_finalizer
 from transom.controllers.windows.heartbeats import Heartbeats
 from transom.controllers.windows.hosts import Target, one_pass
@@ -34,11 +43,9 @@ from transom.kube.errors import Conflict, NotFound
 from transom.kube.objects import Whole
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.store import Name
-from transom.proxy.finding import Finding
 from transom.proxy.settings import Egress
-from transom.windows import instance as instances
 from transom.windows.gathering import LEDGER
-from transom.windows.instance import Lifecycle, WindowsInstance
+from transom.windows.instance import Lifecycle
 from transom.windows.state import HostState
 from transom.windows.taken import Taken
 
@@ -77,16 +84,16 @@ class WindowsController:
         self._draw = draw
         self._done: dict[Name, Egress] = {}
         """What each host was brought to, as far as this process knows: other settings than these will change it."""
-        self._written: dict[Name, tuple[str | None, HeldInstance]] = {}
         self._hash_key = HashKey(watched)
         self._keys = keys or KeyRotation(watched)
+        self._cases = Cases(watched, settings, self._keys)
         self.queue: KeyQueue[Name] = KeyQueue()
         self._rollouts = rollouts or rollouts_of(watched, Reports())
         self._rollouts.join(self.queue.add)
         self._heartbeats = Heartbeats(watched.nodes)
         self._finalizers = Finalizers(watched)
         self._removal = Removal(
-            Surrounds(watched, self._finalizers, pace, now, self._write, self._current, self._node, observe, tokens)
+            Surrounds(watched, self._finalizers, pace, now, self._write, self._cases.current, self._cases.node, observe, tokens)
         )
 
     def begin(self) -> None:
@@ -100,8 +107,7 @@ class WindowsController:
     # --- which object concerns which key
 
     def _instance_changed(self, name: Name, before: HeldInstance | None, after: HeldInstance | None) -> None:
-        # what was written is in the store now, or overtaken
-        self._written.pop(name, None)
+        self._cases.forget(name)
         if after is None:
             self.queue.forget(name)
             self._done.pop(name, None)
@@ -156,7 +162,7 @@ class WindowsController:
             self._keys.done(key)
 
     async def _reconcile(self, key: Name, term: Term) -> Outcome:
-        case = self._load(key)
+        case = self._cases.load(key)
         if case is None:
             return Outcome()
         if case.held.metadata.deletion_timestamp is not None:
@@ -177,7 +183,7 @@ class WindowsController:
         if has_finalizer(case.held):
             return case
         held = await self._finalizers.put(case.held, term)
-        self._remember(held)
+        self._cases.remember(held)
         return replace(case, held=held)
 
     async def _pass(self, case: Case, target: Target, term: Term) -> Outcome:
@@ -186,7 +192,7 @@ class WindowsController:
 
         def check(actual: HostState) -> None:
             term.permit()
-            if (node := self._node(target.instance, actual.computer_name)) is not None and node.managed_by_other:
+            if (node := self._cases.node(target.instance, actual.computer_name)) is not None and node.managed_by_other:
                 raise ManagedByOther(managed_message(node))
 
         term.permit()
@@ -197,10 +203,10 @@ class WindowsController:
         term.permit()
         if found.waiting and found.error is None:
             return await self._wait(case, target, term)
-        case = self._current(case)
+        case = self._cases.current(case)
         self._observe(found)
         state = found.after or found.before
-        node = case.node or (self._node(target.instance, state.computer_name) if state else None)
+        node = case.node or (self._cases.node(target.instance, state.computer_name) if state else None)
         name = target.instance.spec.node_name or (node.metadata.name if node else None)
         verdicts = status.after_pass(target.egress, found) | {"NodeReady": status.node_ready(node, name)}
         fields = {
@@ -227,7 +233,7 @@ class WindowsController:
 
     async def _refusal(self, case: Case, term: Term) -> Verdicts | None:
         """Why the host is not connected to; None where it is."""
-        return _refusal(case)
+        return refusal(case)
 
     async def _carry_out(
         self, case: Case, target: Target, host_keys: HostKeys, made: Settings, check: Callable[[HostState], None], term: Term
@@ -321,66 +327,6 @@ class WindowsController:
         # many hosts that were begun at once do not stay together
         return Outcome(again=self._pace.check_interval * (0.9 + 0.2 * self._draw()))
 
-    def _current(self, case: Case) -> Case:
-        """The case with the status that was written meanwhile."""
-        key = (case.held.metadata.namespace, case.held.metadata.name)
-        _, written = self._written.get(key, (None, None))
-        latest = self._watched.windows_instances.snapshot().get(key[1], key[0])
-        for held in (written, latest):
-            if held is not None and held.metadata.uid == case.held.metadata.uid:
-                return replace(case, held=held)
-        return case
-
-    def _load(self, key: Name) -> Case | None:
-        """What the stores say, without a wait in between."""
-        snapshot = self._watched.windows_instances.snapshot()
-        held = snapshot.get(key[1], key[0])
-        if held is None:
-            return None
-        based, written = self._written.get(key, (None, held))
-        if based == held.metadata.resource_version:
-            held = written
-        else:
-            self._written.pop(key, None)
-        read = read_instance(held, self._watched.namespace)
-        errors = [finding for finding in read.findings if finding.severity == "error"]
-        found = next(iter(read.windows_instances), None)
-        if found is None:
-            return Case(held, None, tuple(errors), None, None, None)
-        objects = self._watched.instance_objects(found)
-        errors += [one for one in instances.examine([found], objects) if one.severity == "error" and not _of_key(one)]
-        spec = found.spec
-        others = [
-            one.metadata.name
-            for one in snapshot.by("place", f"{spec.address.casefold()} {spec.port}")
-            if (one.metadata.creation_timestamp or "", one.metadata.name)
-            < (held.metadata.creation_timestamp or "", held.metadata.name)
-        ]
-        if spec.address and others:
-            message = f"WindowsInstance {others[0]} has the same address and port: one host is one WindowsInstance"
-            errors.append(found.place.error(("spec", "address"), message))
-        key_text = instances.private_key(found, objects)
-        egress = self._settings.of(found)
-        target = None
-        if egress is not None and key_text is not None:
-            earlier = self._keys.earlier(held, spec.key_secret.name, key_text, objects)
-            target = Target(found, egress, key_text, previous=earlier)
-        missing = None
-        if key_text is None:
-            missing = (
-                f"Secret {found.metadata.namespace}/{spec.key_secret.name} with the SSH key as `{instances.KEY}` is missing"
-            )
-        known_name = str(held.live.get("nodeName") or "")
-        return Case(held, found, tuple(errors), target, missing, self._node(found, known_name))
-
-    def _node(self, instance: WindowsInstance, name: str) -> HostNode | None:
-        nodes = self._watched.nodes.snapshot()
-        if instance.spec.node_name:
-            return nodes.get(instance.spec.node_name)
-        if name and (node := nodes.get(name.lower())) is not None:
-            return node
-        return next(iter(nodes.by("address", instance.spec.address.casefold())), None)
-
     async def _state_hash(self, state: HostState | None, term: Term) -> str | None:
         """The host's own hash lies beside its salt: what stands in the API has a key that the host does not know."""
         value = state.registry.value(LEDGER, "StateHash") if state is not None else None
@@ -408,14 +354,7 @@ class WindowsController:
         except (NotFound, Conflict) as error:
             _log.info("status not written: the object is gone", error=str(error))
             return
-        self._remember(answer)
-
-    def _remember(self, written: HeldInstance) -> None:
-        """What the server answered, until the store has it."""
-        meta = written.metadata
-        latest = self._watched.windows_instances.snapshot().get(meta.name, meta.namespace)
-        if latest is not None and _is_older(latest.metadata.resource_version, meta.resource_version):
-            self._written[meta.namespace, meta.name] = (latest.metadata.resource_version, written)
+        self._cases.remember(answer)
 
     def _tell(self, case: Case, target: Target, found: PassResult, verdicts: Verdicts, term: Term) -> None:
         """Events: what was changed, and what is newly wrong."""
@@ -434,24 +373,6 @@ class WindowsController:
             tell(regarding_of(case.held), configured.reason, configured.message)
 
 
-def _refusal(case: Case) -> Verdicts | None:
-    """Why the host is not connected to; None where it is."""
-    if case.instance is None or (case.errors and not case.instance.spec.paused):
-        return status.not_connected("InvalidSpec", "; ".join(f"{one.field}: {one.message}" for one in case.errors))
-    if case.instance.spec.paused:
-        return status.not_connected("Paused", "spec.paused is set: the host is not connected to", configured="Unknown")
-    if case.node is not None and case.node.managed_by_other:
-        return status.not_connected("ManagedByOther", managed_message(case.node))
-    if case.missing_key is not None:
-        return status.not_connected("KeyMissing", case.missing_key)
-    if case.target is None:
-        message = "the egress settings are not valid, and no valid ones are known: the host is left as it is"
-        # what was applied before the settings became invalid is still there
-        known = case.held.reason("ProxyApplied") not in (None, "NotChecked")
-        return {} if known else {"Configured": Verdict("Unknown", "SettingsInvalid", message)}
-    return None
-
-
 def _wanted(held: HeldInstance) -> tuple[Any, ...]:
     """What of an instance people write: its spec, its annotations, and the one field of its status that they clear."""
     meta = held.metadata
@@ -459,21 +380,11 @@ def _wanted(held: HeldInstance) -> tuple[Any, ...]:
     return meta.uid, meta.generation, meta.annotations or {}, meta.deletion_timestamp, cleared
 
 
-def _is_older(version: str | None, other: str | None) -> bool:
-    """Whether a version of an object came before another one of it (Kubernetes, "Resource versions": they are numbers)."""
-    return version is not None and other is not None and version.isdecimal() and other.isdecimal() and int(version) < int(other)
-
-
 def _is_settled(held: HeldInstance) -> bool:
     """Whether an instance was done, by whoever worked before: it is in no hurry."""
     listed = held.live.get("conditions") or ()
     configured: dict[str, Any] = next((one for one in listed if one.get("type") == "Configured"), {})
     return configured.get("status") == "True" and configured.get("observedGeneration") == held.metadata.generation
-
-
-def _of_key(finding: Finding) -> bool:
-    """The key is judged apart: it has reasons of its own."""
-    return finding.field == "spec.keySecret.name" or finding.object.startswith("Secret/")
 
 
 def _concern(node: HostNode | None) -> tuple[Any, ...] | None:

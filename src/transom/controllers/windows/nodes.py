@@ -268,7 +268,7 @@ class NodesController(WindowsController):
             return facts
 
         async def write(verdict: Verdict) -> None:
-            await self._write(self._current(case), {"Configured": verdict}, {}, term)
+            await self._write(self._cases.current(case), {"Configured": verdict}, {}, term)
 
         settled = case.held.reason("Configured") not in (None, "NotChecked", *REASONS)
         progress = NodeProgress(write, term.recorder, regarding_of(case.held), settled=settled)
