@@ -383,7 +383,8 @@ async def change(operator: Operator, plane: ControlPlane, client: Client, count:
     await put_proxy(client, "http://second.example:3128")
     await until(lambda: done(operator, before + count))
     wall, used = time.perf_counter() - begun, operator.cpu() - cpu
-    await asyncio.sleep(3)
+    # the last hosts have to be heard of: one that is not has failed, and is looked at again
+    await asyncio.sleep(3 * REPORT_SECONDS)
     asked, lists, _ = requests(plane, lines)
     say(
         f"one proxy change, {count} hosts: CPU {used:.1f} s, of which {rate * wall:.1f} s are what that time takes anyway; "
