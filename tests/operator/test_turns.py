@@ -1,9 +1,11 @@
 """Whose turn it is, without hosts: what the operator asks `Rollouts`, and whom that asks for."""
 
 import msgspec
+import pytest
 
 from transom.controllers.reports import Reports
 from transom.controllers.windows.hosts import Target
+from transom.controllers.windows.rollout import changes_settings
 from transom.controllers.windows.rollouts import Rollouts
 from transom.hosts.errors import RestartsFailed, Unreachable
 from transom.hosts.passes import PassResult
@@ -15,6 +17,7 @@ from transom.proxy.settings import Egress
 from transom.windows.fetch import Fetched
 from transom.windows.instance import WindowsInstance
 from transom.windows.plan import Plan
+from transom.windows.steps import Step
 
 WELL = PassResult(plan=Plan(forget=True), begun=True)
 
@@ -112,3 +115,20 @@ def test_two_failures_are_told_and_an_edit_begins_anew() -> None:
     assert rollouts.may_connect(key(7), target(7, "http://two"))
     assert reports.of("cluster")["RolloutHalted"].status == "False"
     assert rollouts.stopped(target(7, "http://two")) is None
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ((), False),
+        ((Step("service-environment", "kubelet: HTTP_PROXY", "replace", "r"),), True),
+        ((Step("machine-environment", "machine: HTTP_PROXY", "add", "r"),), True),
+        ((Step("certificate", "ROOT\\AB", "remove", "r"), Step("file", "C:\\k\\x", "add", "r")), True),
+        ((Step("file", "C:\\k\\x", "replace", "r"), Step("service", "kube-proxy", "restart", "r")), False),
+        ((Step("service", "agent", "add", "r"), Step("service-environment", "agent: HTTP_PROXY", "add", "r")), False),
+        ((Step("service", "agent", "add", "r"), Step("service-environment", "kubelet: HTTP_PROXY", "add", "r")), True),
+        ((Step("ledger", "ledger", "replace", "r"),), False),
+    ],
+)
+def test_what_a_rollout_of_settings_is_asked_for(steps: tuple[Step, ...], expected: bool) -> None:
+    assert changes_settings(Plan(steps)) is expected

@@ -69,11 +69,11 @@ async def configure(
     *,
     report: Report = lambda _: None,
     dry_run: bool = False,
-    admit: Callable[[], bool] = lambda: True,
+    admit: Callable[[Plan], bool] = lambda _: True,
 ) -> Configured:
     """Make the host the worker that it should be, over one connection; every trouble of the host is in the result.
 
-    `admit` is asked before a change: where it says no, nothing is sent and nothing is changed.
+    `admit` is asked before a change is carried out: where it says no, nothing is sent and nothing is changed.
     """
     begun = time.monotonic()
     work = _Configuration(settings, worker, access.address, report, admit, dry_run=dry_run)
@@ -111,7 +111,7 @@ class _Configuration:
     """The steps of a pass, and how far it came."""
 
     def __init__(
-        self, settings: Settings, worker: Worker, address: str, report: Report, admit: Callable[[], bool], *, dry_run: bool
+        self, settings: Settings, worker: Worker, address: str, report: Report, admit: Callable[[Plan], bool], *, dry_run: bool
     ) -> None:
         self._settings, self._worker, self._address = settings, worker, address
         self._report, self._admit, self._dry_run = report, admit, dry_run
@@ -146,7 +146,7 @@ class _Configuration:
                     self._note(fetched=await fetch(directory, self._fetches))
                 await leave(directory, state)
                 return
-            if not self._admit():
+            if not self._admit(planned):
                 self._note(waiting=True)
                 await leave(directory, state)
                 return

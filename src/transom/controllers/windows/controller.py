@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
+import msgspec
 import structlog
 
 from transom.controllers.conditions import Verdict, Verdicts, timestamp
@@ -246,17 +247,21 @@ class WindowsController:
         if not alone and done != target.egress and not self._rollouts.may_connect(key, target, done):
             return PassResult(waiting=True)
         self._done.pop(key, None)
-        begun, found = self._now(), PassResult()
+        begun, found, admitted = self._now(), PassResult(), False
 
         def admit() -> bool:
-            return alone or self._rollouts.admit(key, target)
+            nonlocal admitted
+            admitted = alone or self._rollouts.admit(key, target)
+            return admitted
 
         try:
             expected = done is not None and done != target.egress
             found = await self._work(case, target, host_keys, made, check, admit, term, change_expected=expected)
         finally:
             if not alone:
-                self._rollouts.came_out(key, target, found, self._heard(case, found, term, begun))
+                # what was done without being asked for says nothing of the settings
+                changed = found if admitted else msgspec.structs.replace(found, begun=False)
+                self._rollouts.came_out(key, target, changed, self._heard(case, changed, term, begun) if admitted else None)
         reached = done if found.waiting else target.egress
         if found.error is None and reached is not None:
             self._done[key] = reached

@@ -24,6 +24,7 @@ from transom.controllers.windows.node_facts import NodeFacts
 from transom.controllers.windows.node_marks import mark
 from transom.controllers.windows.node_progress import REASONS, NodeProgress
 from transom.controllers.windows.payload_source import PayloadSource
+from transom.controllers.windows.rollout import changes_settings
 from transom.controllers.windows.rollouts import Digest, Subject, rollouts_of
 from transom.controllers.windows.slots import Slots
 from transom.controllers.windows.status import not_connected
@@ -38,6 +39,7 @@ from transom.kube.store import Name
 from transom.sources.payload import PayloadError
 from transom.windows import skew
 from transom.windows.instance import Lifecycle
+from transom.windows.plan import Plan
 from transom.windows.state import HostState
 from transom.windows.worker import Facts, node_name
 
@@ -270,6 +272,10 @@ class NodesController(WindowsController):
         async def write(verdict: Verdict) -> None:
             await self._write(self._cases.current(case), {"Configured": verdict}, {}, term)
 
+        def wanted(plan: Plan) -> bool:
+            # what else is done to a host does not wait for how others are with their settings
+            return not changes_settings(plan) or admit()
+
         settled = case.held.reason("Configured") not in (None, "NotChecked", *REASONS)
         progress = NodeProgress(write, term.recorder, regarding_of(case.held), settled=settled)
         telling = asyncio.ensure_future(progress.run())
@@ -277,7 +283,7 @@ class NodesController(WindowsController):
             again = case.held.reason("EgressWorks") != "Fetched"
             when = "now" if case.drained else restarts(target)
             worker = Worker(directory, known, target.egress, when, fetch_anyway=again)
-            found = await hosts.configure(target.access, host_keys, made, worker, report=progress, admit=admit)
+            found = await hosts.configure(target.access, host_keys, made, worker, report=progress, admit=wanted)
             if found.error is None and found.reboot and self._may_boot(case, found):
                 await self._boot(found, target, host_keys, made, term, case.held)
         finally:

@@ -8,6 +8,7 @@ Two failures stop it, or a canary that does not get out.
 import asyncio
 import heapq
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable
+from typing import Final
 
 import msgspec
 
@@ -17,7 +18,10 @@ from transom.hosts.errors import Held, Superseded
 from transom.hosts.passes import PassResult
 from transom.proxy.settings import Egress
 from transom.windows import fetch
+from transom.windows.plan import Plan
 from transom.windows.rollout import FAILURES, Rollout, Stage, Verdict
+
+_SETTINGS: Final = ("machine-environment", "service-environment", "certificate")
 
 
 def change_of(egress: Egress) -> Hashable:
@@ -29,6 +33,12 @@ def change_text(egress: Egress) -> str:
     """The same as a text, the same in each process. It holds credentials: for keyed hashes alone."""
     trust = [one.sha256 for one in egress.trust]
     return msgspec.json.encode((egress.variables, trust, egress.windows)).decode()
+
+
+def changes_settings(plan: Plan) -> bool:
+    """Whether a plan changes what services that are there have of the settings: the rest is no matter of a rollout of them."""
+    made = {step.target for step in plan.steps if step.kind == "service" and step.action == "add"}
+    return any(step.kind in _SETTINGS and step.target.partition(": ")[0] not in made for step in plan.steps)
 
 
 def verdict(egress: Egress, found: PassResult) -> Verdict:
