@@ -14,7 +14,7 @@ from tests.operator.limited import limited
 from tests.operator.programs import Program
 from tests.operator.test_nodes import SUBNET, bare, published, reasons
 from tests.operator.test_roles import asked
-from tests.operator.test_rollout import halted
+from tests.operator.test_rollout import breaks_tls, halted
 
 from transom.controllers.options import Pace
 from transom.hosts.connection import Timeouts
@@ -215,7 +215,7 @@ async def test_a_host_that_cannot_be_reached_holds_nobody_up_for_ever(
     hosts = await nodes(cluster, kubelets, payload, 2)
     await kubelets.pod("web", hosts[0].name.lower(), app="web")
     await kubelets.budget(0)
-    async with cluster.operator(payload=newer, pace=msgspec.structs.replace(QUICK, drain=2, ready=2)):
+    async with cluster.operator(payload=newer, pace=msgspec.structs.replace(QUICK, drain=2, ready=0.5)):
         await cluster.until("win-0", Configured="False/Draining")
         hosts[0].faults.refuses = True
         await kubelets.budget(1)
@@ -271,6 +271,22 @@ async def test_a_version_that_does_not_run_stops_after_two(
                     await asyncio.sleep(0.05)
     assert len(set(kubelets.order)) == 2
     assert [len(hosts[number].starts("kubelet")) for number in failed] == [before[number] for number in failed]
+
+
+async def test_a_proxy_that_breaks_tls_reaches_one_node(cluster: Cluster, kubelets: Kubelets, payload: Path) -> None:
+    hosts = await nodes(cluster, kubelets, payload, 3)
+    for host in hosts:
+        host.fetch = breaks_tls
+    checks = {"readinessEndpoints": ["https://registry.corp.example/v2/"], "readinessPolicy": "Report"}
+    async with cluster.operator(payload=payload, pace=QUICK):
+        await cluster.proxy(httpProxy=OTHER, httpsProxy=OTHER, networks=NETWORKS, **checks)
+        said = await halted(cluster, "True")
+        changed = [number for number, host in enumerate(hosts) if f"HTTP_PROXY={OTHER}" in environment(host, "kubelet")]
+        assert len(changed) == 1
+        assert f"the first host does not get out with these settings (win-{changed[0]})" in said
+        for number in set(range(3)) - set(changed):
+            await cluster.until(f"win-{number}", Configured="False/RolloutHalted")
+    assert kubelets.order == []
 
 
 async def test_a_node_that_has_to_boot_is_drained_first(cluster: Cluster, kubelets: Kubelets, payload: Path) -> None:
