@@ -8,6 +8,7 @@ import asyncssh
 import msgspec
 import pytest
 from lab.machine import Machine
+from tests.hosts.machines import WineHost
 
 from transom.hosts.connection import Access, Timeouts
 from transom.hosts.errors import AuthenticationRefused, ConnectionLost, FileRefused, ScriptFailed
@@ -116,6 +117,7 @@ async def test_cut_at_each_request_it_is_never_locked_out_and_goes_on(door: Door
 
 @pytest.mark.lab
 async def test_the_same_with_wine_s_cmd(machine: Machine, tmp_path: Path) -> None:
+    await WineHost(machine).restore()
     file = machine.drive / "ProgramData" / "ssh" / "administrators_authorized_keys"
     ssh = machine.ssh
     old, new = Secret(ssh.key.read_text()), key("new")
