@@ -66,7 +66,7 @@ _GRANTS: Final[Mapping[str, Grants]] = {
             # the key of the hashes in a status; keys that were seen to open hosts
             rule("", ["secrets"], ["create", "patch"]),
             TELL,
-        )
+        ),
     ),
     "clusters": Grants(
         everywhere=(
