@@ -97,6 +97,27 @@ def test_a_canary_that_does_not_get_out_stops_it_at_once() -> None:
     )
 
 
+async def test_after_a_halt_and_a_restart_hosts_are_read_and_none_is_changed() -> None:
+    """Those that an earlier process changed say so; those that it left say why, once."""
+
+    async def digest(_: str) -> str:
+        return "name"
+
+    asked: list[Name] = []
+    rollouts = Rollouts(lambda _: 30, Reports(), recall=lambda *_: ("win-0", "win-1"))
+    rollouts.join(asked.append)
+    await rollouts.meet(target(2), digest)
+    for number in range(2, 30):
+        assert rollouts.may_connect(key(number), target(number))
+        if number % 2:
+            assert not rollouts.admit(key(number), target(number))
+        rollouts.came_out(key(number), target(number), PassResult(waiting=bool(number % 2)))
+        assert (rollouts.stopped(target(number)) or "").startswith("not changed: the rollout stopped")
+    assert asked == []
+    before = target(5, "http://before").egress
+    assert not rollouts.may_connect(key(5), target(5), before)
+
+
 def test_two_failures_are_told_and_an_edit_begins_anew() -> None:
     rollouts, asked, reports = made(30)
     failed = PassResult(plan=Plan(forget=True), begun=True, error=RestartsFailed("kubelet does not run"))

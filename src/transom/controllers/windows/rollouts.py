@@ -67,7 +67,9 @@ class _Change:
         """By which it is known again after a restart."""
         refuted = any(host.endswith(_REFUTED) for host in known)
         self.rollout = Rollout(hosts, failed=tuple(host.removesuffix(_REFUTED) for host in known), refuted=refuted)
-        self.differs = bool(known)
+        self.recalled = bool(known)
+        """Whether an earlier process began it: hosts that this one has not read may have been changed."""
+        self.differs = False
         """Whether a host was found that has to be changed: the others will have to, too."""
         self.reading: set[Name] = set()
         """Hosts that are connected to, and may yet turn out to need the change."""
@@ -115,12 +117,13 @@ class Rollouts:
         `done` is what the host was brought to before: where that is something else, hosts have to be changed.
         """
         change = self._change(target)
-        change.differs |= done is not None and change_of(done) != change_of(target.egress)
-        if change.differs and not change.rollout.admits(target.instance.name):
-            change.waiting[key] = None
-            return False
-        if change.differs and len(change.reading) >= change.rollout.slots:
-            change.waiting[key] = None
+        known_to_differ = done is not None and change_of(done) != change_of(target.egress)
+        change.differs |= known_to_differ
+        # to read a host harms nobody
+        read_alone = change.recalled and change.rollout.stage == "halted" and not known_to_differ
+        full = len(change.reading) >= change.rollout.slots
+        if change.differs and not read_alone and (full or not change.rollout.admits(target.instance.name)):
+            self._put_off(change, key)
             return False
         change.reading.add(key)
         return True
@@ -131,7 +134,7 @@ class Rollouts:
         change.differs = True
         change.reading.discard(key)
         if not change.rollout.admits(target.instance.name):
-            change.waiting[key] = None
+            self._put_off(change, key)
             return False
         change.rollout = change.rollout.begin(target.instance.name)
         return True
@@ -225,6 +228,12 @@ class Rollouts:
             held = _Change(what, self._hosts(cluster))
             self._begin(cluster, held)
         return held
+
+    @staticmethod
+    def _put_off(change: _Change, key: Name) -> None:
+        """Have the host asked for when it is its turn; there is none once the rollout is halted."""
+        if change.rollout.stage != "halted":
+            change.waiting[key] = None
 
     def _begin(self, cluster: Cluster, change: _Change) -> None:
         self._changes[cluster] = change
