@@ -168,6 +168,8 @@ class Egress:
         names = " ".join(self._tunnels)
         spliced = f"acl tunnels dstdomain {names}\nssl_bump splice tunnels\n" if names else ""
         return (
+            # else it looks the machine's own name up, which may take minutes where nobody knows it
+            "visible_hostname egress.lab.example\n"
             f"http_port {self._network.address}:{self.port} ssl-bump tls-cert={certificate} tls-key={key} "
             "generate-host-certificates=on dynamic_cert_mem_cache_size=4MB\n"
             f"sslcrtd_program {HELPERS}/security_file_certgen -s {database} -M 4MB\n"
