@@ -79,7 +79,9 @@ class NodeState(Projected, frozen=True):
 def _with_shared_texts(condition: NodeCondition) -> NodeCondition:
     """The same few texts stand in five thousand Nodes."""
     reason = sys.intern(condition.reason) if condition.reason else condition.reason
-    return NodeCondition(sys.intern(condition.type), sys.intern(condition.status), reason, condition.last_heartbeat_time)
+    return msgspec.structs.replace(
+        condition, type=sys.intern(condition.type), status=sys.intern(condition.status), reason=reason
+    )
 
 
 class NodeSpec(Projected, frozen=True):
