@@ -1,5 +1,6 @@
 """A host moved to another SSH key, over a real SSH server that lets in who is in its file: never locked out."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from functools import cache
 from pathlib import Path
@@ -107,6 +108,8 @@ async def test_cut_at_each_request_it_is_never_locked_out_and_goes_on(door: Door
             await door.move(key("new"), key("old"))
         except (ConnectionLost, Unreachable):
             assert door.opens(key("new")) or door.opens(key("old"))
+            # with both ends in one process, Python 3.11.2 leaves a connection unanswered that comes at once after a cut one
+            await asyncio.sleep(0.2)
             await door.move(key("new"), key("old"))
         came = door.host.faults.ordered is None
         door.host.faults.disarm()
