@@ -85,7 +85,7 @@ class Machine:
         """Switch on: returns when the service control manager answers and SSH can be reached."""
         if self._power:
             raise MachineError(f"{self.name} is on already")
-        command = [*self.place.inside, wine.loader(), r"C:\lab\boot.exe"]
+        command = [*self.place.inside, *wine.loader(), r"C:\lab\boot.exe"]
         log = self.directory / "boot.log"
         with log.open("wb") as errors:
             self._power = subprocess.Popen(

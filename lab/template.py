@@ -63,7 +63,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def _version() -> str:
-    return subprocess.run([wine.loader(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run([*wine.loader(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _make(target: Path, native: Path, recorder: Path, curl: Path) -> None:
@@ -71,9 +71,8 @@ def _make(target: Path, native: Path, recorder: Path, curl: Path) -> None:
         drive = target / "drive_c"
         drive.mkdir()
         environment = wine.environment(target, {"WINEDLLOVERRIDES": "mscoree,mshtml="})
-        subprocess.run(
-            ["wineboot", "-i"], env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=True
-        )
+        make = [*wine.loader(), "wineboot.exe", "-i"]
+        subprocess.run(make, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=True)
         for name in ("bcryptprimitives", "vmcompute", "computenetwork"):
             shutil.copy2(native / f"{name}.dll", drive / "windows" / "system32")
         shutil.copy2(curl, drive / "windows" / "system32")

@@ -18,11 +18,16 @@ class WineError(Exception):
     """Wine is missing, or a program in it failed."""
 
 
-def loader() -> str:
-    """The program that starts a Windows program, without the shell script that Debian puts before it."""
+def loader() -> tuple[str, ...]:
+    """The command that starts a Windows program, without the shell script that Debian puts before it.
+
+    The address space is laid out without chance, here and in every process that such a one starts: Wine needs the addresses
+    from 0x7ffe0000 for itself, but Linux lays a program's heap anywhere within 1 GB after the loader at 0x7d000000. By chance,
+    one start of 2,000 would end with "failed to map the shared user data: c0000018".
+    """
     for path in LOADERS:
         if Path(path).exists():
-            return path
+            return ("/usr/bin/setarch", "--addr-no-randomize", path)
     raise WineError("Wine is not installed: run scripts/install")
 
 
@@ -56,7 +61,7 @@ def run(
         extra: variables besides ``environment``.
     """
     return subprocess.run(
-        [*inside, loader(), *command],
+        [*inside, *loader(), *command],
         cwd=prefix / "drive_c",
         env=environment(prefix, extra),
         stdin=subprocess.DEVNULL,

@@ -43,7 +43,7 @@ class Shell:
             words = [r"C:\lab\shell.exe"]
             variables["SSH_ORIGINAL_COMMAND"] = command
         started = subprocess.Popen(
-            [wine.loader(), *words],
+            [*wine.loader(), *words],
             cwd=self._settings.prefix / "drive_c" / "users" / self._settings.user,
             env=wine.environment(self._settings.prefix, variables),
             stdin=subprocess.PIPE,

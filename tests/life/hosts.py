@@ -181,7 +181,7 @@ class OnWine:
         return everything(self.machine)
 
     def hold(self, path: str) -> Callable[[], None]:
-        command = [*self.machine.place.inside, wine.loader(), path]
+        command = [*self.machine.place.inside, *wine.loader(), path]
         environment = wine.environment(self.machine.prefix)
         using = subprocess.Popen(command, cwd=self.machine.drive, env=environment, stdout=subprocess.PIPE)
         assert using.stdout is not None and using.stdout.readline().strip() == b"ready"
