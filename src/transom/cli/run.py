@@ -4,11 +4,10 @@ import asyncio
 import re
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from transom.cli.output import ExitCode, fail
+from transom.cli.server import configure_logs, load_less, option
 
 if TYPE_CHECKING:
     from transom.controllers.options import Options
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _PAYLOAD = "/payload"
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def option(flag: str, text: str, **more: Any) -> Any:
-    """An option of a server, which can be given in the environment too."""
-    name = flag.partition("/")[0].strip("-").replace("-", "_").upper()
-    return typer.Option(flag, envvar=f"TRANSOM_{name}", help=text, **more)
 
 
 def run(
@@ -93,11 +86,11 @@ def run(
 
     Runs until SIGTERM or Ctrl-C; hosts that are being worked on are finished then. Each option can be given in the environment.
     """
+    load_less()
     from transom.controllers.options import Options, Pace
     from transom.kube.connection import connect
     from transom.kube.errors import ConfigurationError
     from transom.manifests import roles
-    from transom.operations import logs
     from transom.operations.server import AddressInvalid, parse_address
     from transom.proxy.injection import SYSTEM_CA_FILE
     from transom.windows.userdata import OPENSSH_MSI
@@ -106,10 +99,7 @@ def run(
         named = roles.controllers(controllers)
     except ValueError as error:
         fail(f"--controllers: {error}")
-    if log_format not in ("json", "console"):
-        fail(f"--log-format: {log_format!r} is neither json nor console")
-    if log_level not in logs.LEVELS:
-        fail(f"--log-level: {log_level!r} is none of {', '.join(logs.LEVELS)}")
+    configure_logs(log_format, log_level)
     if system_ca_file is not None and not Path(system_ca_file).is_file():
         fail(f"--system-ca-file: there is no file {system_ca_file}")
     try:
@@ -135,7 +125,6 @@ def run(
         fail(f"--bind-address: {error}")
     except ConfigurationError as error:
         fail(str(error))
-    logs.configure("json" if log_format == "json" else "console", log_level)
     try:
         asyncio.run(_run(connection, options, address))
     except OSError as error:

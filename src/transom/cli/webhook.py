@@ -3,22 +3,18 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from transom.cli.output import ExitCode, fail
-from transom.cli.run import option
+from transom.cli.server import configure_logs, load_less, option
 
 if TYPE_CHECKING:
     from transom.kube.connection import Connection
     from transom.webhook.webhook import Options
 
 Address = tuple[str, int]
-_NOT_LOADED = ("rich", "h2")
-"""What structlog and httpx2 load where it is there, for coloured tracebacks and for HTTP/2, and a replica does not use: 5 MB of
-the 60 that it may take."""
 
 
 def webhook(
@@ -43,21 +39,15 @@ def webhook(
 
     Runs until SIGTERM or Ctrl-C; requests are taken for some seconds more then. Each option can be given in the environment.
     """
-    for name in _NOT_LOADED:
-        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
-
+    load_less()
     with _without_system_cas():
         import aiohttp  # noqa: F401
     from transom.kube.connection import connect
     from transom.kube.errors import ConfigurationError
-    from transom.operations import logs
     from transom.operations.server import AddressInvalid, parse_address
     from transom.webhook.webhook import Options
 
-    if log_format not in ("json", "console"):
-        fail(f"--log-format: {log_format!r} is neither json nor console")
-    if log_level not in logs.LEVELS:
-        fail(f"--log-level: {log_level!r} is none of {', '.join(logs.LEVELS)}")
+    configure_logs(log_format, log_level)
     if failure_policy not in ("Ignore", "Fail"):
         fail(f"--failure-policy: {failure_policy!r} is neither Ignore nor Fail")
     if url is not None:
@@ -73,7 +63,6 @@ def webhook(
     except ConfigurationError as error:
         fail(str(error))
     options = Options(namespace=namespace, url=url, failure_policy="Fail" if failure_policy == "Fail" else "Ignore")
-    logs.configure("json" if log_format == "json" else "console", log_level)
     try:
         asyncio.run(_run(connection, options, addresses[0], addresses[1]))
     except OSError as error:

@@ -1,0 +1,34 @@
+"""What the commands share that run until they are stopped: `transom run` and `transom webhook`."""
+
+import sys
+from typing import Any
+
+import typer
+
+from transom.cli.output import fail
+
+_NOT_LOADED = ("rich", "h2")
+"""What structlog and httpx2 load where it is there, for coloured tracebacks and for HTTP/2, and a server does not use: 4 MB."""
+
+
+def option(flag: str, text: str, **more: Any) -> Any:
+    """An option of a server, which can be given in the environment too."""
+    name = flag.partition("/")[0].strip("-").replace("-", "_").upper()
+    return typer.Option(flag, envvar=f"TRANSOM_{name}", help=text, **more)
+
+
+def load_less() -> None:
+    """Keep out of this process what libraries load for nothing; to be called before they are imported."""
+    for name in _NOT_LOADED:
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+
+
+def configure_logs(form: str, level: str) -> None:
+    """Set up logging as `--log-format` and `--log-level` say; ends the process where they say nothing that is known."""
+    from transom.operations import logs
+
+    if form not in ("json", "console"):
+        fail(f"--log-format: {form!r} is neither json nor console")
+    if level not in logs.LEVELS:
+        fail(f"--log-level: {level!r} is none of {', '.join(logs.LEVELS)}")
+    logs.configure("json" if form == "json" else "console", level)
