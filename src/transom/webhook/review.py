@@ -26,7 +26,7 @@ class _GroupVersionKind(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel"):
-    """`request` of a review. The objects are not decoded yet: they may be of any kind."""
+    """`request` of a review, which may be about an object of any kind."""
 
     uid: str
     kind: _GroupVersionKind = _GroupVersionKind()
@@ -34,8 +34,6 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str | None = None
     operation: str = ""
     dry_run: bool | None = None
-    object: msgspec.Raw = msgspec.Raw(b"null")
-    old_object: msgspec.Raw = msgspec.Raw(b"null")
 
     @property
     def concerns_pods(self) -> bool:
@@ -50,10 +48,23 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
         return self.operation == "UPDATE" and self.sub_resource == "ephemeralcontainers"
 
 
+class PodRequest(Request, frozen=True, rename="camel"):
+    """A request whose objects can be read as pods."""
+
+    object: Pod | None = None
+    old_object: Pod | None = None
+
+
 class _Review(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
     request: Request | None = None
+
+
+class _PodReview(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    request: PodRequest | None = None
 
 
 class _Response(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -71,19 +82,14 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
     kind: str = KIND
 
 
-_decode_review: Final = msgspec.json.Decoder(_Review).decode
-_decode_pod: Final = msgspec.json.Decoder(Pod | None).decode
+_decode: Final = msgspec.json.Decoder(_PodReview).decode
+_decode_any: Final = msgspec.json.Decoder(_Review).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
 def read(body: bytes) -> Request:
-    """The request of a review. Raises NoReview."""
-    try:
-        review = _decode_review(body)
-    except msgspec.ValidationError as error:
-        raise NoReview(f"this is no AdmissionReview: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise NoReview("the body is not JSON") from None
+    """The request of a review; a PodRequest wherever it concerns pods. Raises NoReview."""
+    review = _read(body)
     if review.api_version != API_VERSION or review.kind != KIND:
         raise NoReview(f"this is no {KIND} of {API_VERSION}")
     if review.request is None or not review.request.uid:
@@ -91,24 +97,36 @@ def read(body: bytes) -> Request:
     return review.request
 
 
-def pods_of(request: Request) -> tuple[Pod, Pod | None]:
-    """The pod that is asked about and, for ephemeral containers, as it is. Raises NoReview."""
-    pod = _pod(request.object)
-    if pod is None:
-        raise NoReview("request.object is missing")
-    if not request.ephemeral:
-        return pod, None
-    before = _pod(request.old_object)
-    if before is None:
-        raise NoReview("request.oldObject is missing")
-    return pod, before
+def _read(body: bytes) -> _PodReview | _Review:
+    """All of it at once as the review of a pod, which it is unless somebody else registered this server for more."""
+    try:
+        return _decode(body)
+    except msgspec.ValidationError as error:
+        review = _read_any(body)
+        if review.request is not None and review.request.concerns_pods:
+            raise NoReview(f"the object is no pod: {error}") from None
+        return review
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise NoReview("the body is not JSON") from None
+
+
+def _read_any(body: bytes) -> _Review:
+    try:
+        return _decode_any(body)
+    except msgspec.ValidationError as error:
+        raise NoReview(f"this is no AdmissionReview: {error}") from None
 
 
 def decide(request: Request, labels: Mapping[str, str], egress: PodEgress) -> Patch | None:
     """What is to be done; None for what is no pod. Raises NoReview."""
-    if not request.concerns_pods:
+    if not isinstance(request, PodRequest) or not request.concerns_pods:
         return None
-    pod, before = pods_of(request)
+    pod = request.object
+    if pod is None:
+        raise NoReview("request.object is missing")
+    before = request.old_object if request.ephemeral else None
+    if before is None and request.ephemeral:
+        raise NoReview("request.oldObject is missing")
     namespace = request.namespace or pod.metadata.namespace or ""
     return patch(pod, namespace, labels, egress, before=before)
 
@@ -131,11 +149,3 @@ def answer(request: Request, made: Patch | None, warnings: tuple[str, ...] = ())
             )
         )
     )
-
-
-def _pod(raw: msgspec.Raw) -> Pod | None:
-    try:
-        pod: Pod | None = _decode_pod(raw)
-    except msgspec.DecodeError as error:
-        raise NoReview(f"the object is no pod: {error}") from None
-    return pod

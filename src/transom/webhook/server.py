@@ -115,9 +115,7 @@ class AdmissionServer:
         if (request.content_length or 0) >= MAX_BODY:
             return _too_large()
         try:
-            # most bodies have come with their headers
-            async with asyncio.timeout(None if request.content.is_eof() else BODY_SECONDS):
-                body = await request.read()
+            body = await _body(request)
         except TimeoutError:
             return _status(408, "Timeout", f"the body did not come within {BODY_SECONDS:g} s")
         except web.HTTPRequestEntityTooLarge:
@@ -143,6 +141,15 @@ def _request(
 ) -> web.BaseRequest:
     loop = asyncio.get_running_loop()
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY - 1)
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    """Raises TimeoutError, and what aiohttp raises for a body that is too large or ends early."""
+    if request.content.is_eof():
+        # it came with the headers, as most do
+        return await request.read()
+    async with asyncio.timeout(BODY_SECONDS):
+        return await request.read()
 
 
 def _too_large() -> web.Response:
