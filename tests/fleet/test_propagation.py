@@ -19,7 +19,7 @@ from transom.controllers.fleet.propagated import CA, CREDENTIALS
 from transom.controllers.fleet.propagation import way_to
 from transom.controllers.operator import Operator, Options
 from transom.kube.client import Client
-from transom.kube.errors import ConfigurationError, NotFound
+from transom.kube.errors import ConfigurationError, ConnectionFailed, NotFound
 from transom.kube.remote import connect_remote
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, SECRETS
 from transom.manifests.definitions import definitions
@@ -50,12 +50,12 @@ async def there(workload_plane: ControlPlane, management: Management) -> AsyncIt
             await client.delete(EGRESS_PROXIES, "cluster")
 
 
-def kubeconfig(plane: ControlPlane, **user: Any) -> str:
-    """As Cluster API writes it: everything in the text itself."""
+def kubeconfig(plane: ControlPlane, other: dict[str, str] | None = None, **user: Any) -> str:
+    """As Cluster API writes it: everything in the text itself. `other` is put into the cluster's part."""
     cluster = {
         "server": plane.url,
         "certificate-authority-data": base64.b64encode(plane.authority_file.read_bytes()).decode(),
-    }
+    } | (other or {})
     config = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -217,6 +217,26 @@ def test_kubeconfig_that_is_not_taken(workload_plane: ControlPlane, given: Any, 
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "reached"),
+    [("kubernetes.default.svc", True), ("", False), ("other.example", False)],
+    ids=["right", "none", "wrong"],
+)
+async def test_certificate_has_to_name_what_tls_server_name_says(
+    workload_plane: ControlPlane, name: str, reached: bool
+) -> None:
+    cluster = {"server": f"https://localhost:{workload_plane.port}", "tls-server-name": name}
+    connection = connect_remote(kubeconfig(workload_plane, cluster).encode(), "here")
+    try:
+        if reached:
+            assert (await Client(connection).get(NAMESPACES, "kube-system")).metadata.uid
+        else:
+            with pytest.raises(ConnectionFailed, match="certificate verify failed"):
+                await Client(connection).get(NAMESPACES, "kube-system")
+    finally:
+        await connection.close()
+
+
 async def test_client_certificate_in_a_kubeconfig_is_used(workload_plane: ControlPlane) -> None:
     paths = [workload_plane.directory / f"kubelet-client.{suffix}" for suffix in ("crt", "key")]
     certificate_data, key_data = (base64.b64encode(path.read_bytes()).decode() for path in paths)
@@ -267,6 +287,19 @@ async def test_server_is_reached_through_the_proxy_with_its_credentials(workload
             assert (await Client(connection).get(NAMESPACES, "kube-system")).metadata.uid
         finally:
             await connection.close()
-    (head,) = heads
+        # a name that the certificate does not have, as of a load balancer; the tunnel leads to the server all the same
+        address = {"server": "https://balancer.example:6443"}
+        for named, reached in (({}, False), ({"tls-server-name": "kubernetes.default.svc"}, True)):
+            connection = connect_remote(kubeconfig(workload_plane, address | named).encode(), "here", proxy)
+            try:
+                if reached:
+                    assert (await Client(connection).get(NAMESPACES, "kube-system")).metadata.uid
+                else:
+                    with pytest.raises(ConnectionFailed, match="certificate verify failed"):
+                        await Client(connection).get(NAMESPACES, "kube-system")
+            finally:
+                await connection.close()
+    head, *others = heads
     assert head.startswith(f"CONNECT 127.0.0.1:{workload_plane.port} ".encode())
     assert b"Basic " + base64.b64encode(b"me:hunter2%&") in head
+    assert [other.split(b" ")[1] for other in others] == [b"balancer.example:6443"] * 2

@@ -226,6 +226,19 @@ async def test_a_proxy_that_the_kubeconfig_names_is_used(control_plane: ControlP
 
 
 @pytest.mark.lab
+async def test_the_certificate_has_to_name_what_tls_server_name_says(control_plane: ControlPlane, tmp_path: Path) -> None:
+    value = yaml.safe_load(control_plane.kubeconfig.read_text())
+    kubeconfig = tmp_path / "config"
+    value["clusters"][0]["cluster"]["server"] = f"https://localhost:{control_plane.port}"
+    kubeconfig.write_text(yaml.safe_dump(value))
+    with pytest.raises(ConnectionFailed, match="localhost"):
+        await who(kubeconfig)
+    value["clusters"][0]["cluster"]["tls-server-name"] = "kubernetes.default.svc"
+    kubeconfig.write_text(yaml.safe_dump(value))
+    assert await who(kubeconfig) == "admin"
+
+
+@pytest.mark.lab
 async def test_a_server_with_another_authority_is_refused(control_plane: ControlPlane, relay: Relay, tmp_path: Path) -> None:
     from lab.authority import Authority
 

@@ -269,7 +269,10 @@ class Client:
         if self.connection.exchange is not None:
             return await self.connection.exchange.request(method, path, query, content, content_type)
         headers = {"Content-Type": content_type} if content is not None else None
-        response = await self.connection.http.request(method, path, params=query, content=content, headers=headers)
+        name = self.connection.server_name
+        response = await self.connection.http.request(
+            method, path, params=query, content=content, headers=headers, extensions={"sni_hostname": name} if name else None
+        )
         return Answer(response.status_code, response.headers.get("Retry-After"), response.content)
 
 

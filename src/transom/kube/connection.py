@@ -39,7 +39,8 @@ _EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authenticati
 class Connection:
     """A server and the client that reaches it. `namespace` is the context's own, `source` where the settings came from.
 
-    Single requests go through `exchange` where there is one, watches through `http`.
+    Requests go through `exchange` where there is one, else through `http`, by which the certificate has to name `server_name`
+    where there is one.
     """
 
     http: httpx2.AsyncClient
@@ -48,6 +49,7 @@ class Connection:
     source: str
     exchange: Exchange | None = None
     renewal: "Renewal | None" = None
+    server_name: str | None = None
 
     def renew(self) -> None:
         """Go on over new connections where the files that these were made from have been rotated.
@@ -118,7 +120,7 @@ def connect(kubeconfig: str | None = None, context: str | None = None) -> Connec
     """
     config, source = _configuration(kubeconfig, context)
     files = RotatedFiles(_files(config))
-    proxy = _proxy_url(config)
+    proxy, server_name = _written_text(config, "proxy-url"), _written_text(config, "tls-server-name")
     try:
         parameters = client_adapter.ConnectionParams(timeout=_TIMEOUT, trust_env=False, proxy=proxy)
         arguments: dict[str, Any] = parameters.httpx_params(config)
@@ -131,7 +133,7 @@ def connect(kubeconfig: str | None = None, context: str | None = None) -> Connec
     except (ConfigError, OSError, ValueError) as error:
         raise ConfigurationError(f"{source}: {error}") from error
     server = config.cluster.server
-    exchange = Exchange(http, server, arguments["verify"], arguments["auth"], proxy, _MAX_CONNECTIONS)
+    exchange = Exchange(http, server, arguments["verify"], arguments["auth"], proxy, _MAX_CONNECTIONS, server_name)
     renewal = Renewal(files, lambda: connect(kubeconfig, context))
     return Connection(http, server, config.namespace, source, exchange, renewal)
 
@@ -188,15 +190,15 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def _proxy_url(config: SingleConfig) -> str | None:
-    """The cluster's `proxy-url`: lightkube does not read it."""
+def _written_text(config: SingleConfig, field: str) -> str | None:
+    """A field of the cluster that lightkube does not read."""
     if config.fname is None:
         return None
     clusters = yaml.safe_load(config.fname.expanduser().read_text()).get("clusters") or []
     for entry in clusters:
         if entry.get("name") == config.context.cluster:
-            url = (entry.get("cluster") or {}).get("proxy-url")
-            return str(url) if url else None
+            text = (entry.get("cluster") or {}).get(field)
+            return str(text) if text else None
     return None
 
 

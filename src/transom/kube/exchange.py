@@ -35,7 +35,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Exchange:
-    """The way to one server, with connections that are kept. `http` gives the headers that every request has."""
+    """The way to one server, with connections that are kept. `http` gives the headers that every request has.
+
+    `server_name` is what the server's certificate has to name; without it, its host.
+    """
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Exchange:
         auth: httpx2.Auth | None,
         proxy: str | None,
         connections: int,
+        server_name: str | None = None,
     ) -> None:
         self._http = http
         self._server = server.rstrip("/")
@@ -53,6 +57,7 @@ class Exchange:
         self._auth = auth
         self._proxy = proxy
         self._connections = connections
+        self._server_name = server_name
         self._session: aiohttp.ClientSession | None = None
 
     async def request(
@@ -120,5 +125,12 @@ class Exchange:
             connector = aiohttp.TCPConnector(ssl=self._context, limit=self._connections, keepalive_timeout=60)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return await self._session.request(
-            method, url, data=content, headers=headers, proxy=self._proxy, allow_redirects=False, timeout=limits
+            method,
+            url,
+            data=content,
+            headers=headers,
+            proxy=self._proxy,
+            server_hostname=self._server_name,
+            allow_redirects=False,
+            timeout=limits,
         )

@@ -60,7 +60,8 @@ def connect_remote(kubeconfig: bytes, source: str, proxy: str | None = None) -> 
     except (ValueError, TypeError, httpx2.InvalidURL) as error:
         # their texts may quote the proxy's URL
         raise ConfigurationError(f"{source}: the server or the proxy has no usable URL") from error
-    return Connection(http, server, str(cluster.get("namespace") or "default"), source)
+    server_name = str(cluster.get("tls-server-name") or "") or None
+    return Connection(http, server, str(cluster.get("namespace") or "default"), source, server_name=server_name)
 
 
 def _parts(kubeconfig: bytes, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -93,10 +94,6 @@ def _named(config: Mapping[str, Any], listed: str, field: str, name: Any, source
 def _context(cluster: Mapping[str, Any], user: Mapping[str, Any], source: str) -> ssl.SSLContext:
     if cluster.get("insecure-skip-tls-verify") is True:
         raise ConfigurationError(f"{source}: cluster.insecure-skip-tls-verify is not taken: put the CA into the kubeconfig")
-    if cluster.get("tls-server-name"):
-        raise ConfigurationError(
-            f"{source}: cluster.tls-server-name is not taken: the certificate has to name the server's host"
-        )
     authority = cluster.get("certificate-authority-data")
     try:
         # to load the system's CAs costs tens of milliseconds: only where they are needed
