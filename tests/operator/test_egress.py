@@ -315,11 +315,54 @@ async def test_openshifts_proxy_is_the_base_as_soon_as_there_is_one(cluster: Clu
             assert own.http_proxy.reveal() == url
             assert not (await status(cluster)).keys() & {"httpProxy", "httpsProxy", "noProxy", "trustBundle"}
             await until_data(cluster, "openshift", {"theirs": "1"})
+            await an_invalid_proxy_of_openshift_is_told(cluster, control_plane, proxy, url)
+            assert operator.settings.own.http_proxy == own.http_proxy
         finally:
             await asyncio.to_thread(openshift.forget, control_plane, (openshift.PROXIES,))
         await until(cluster, Superseded="NotSuperseded")
         await until_keys(cluster, "openshift", "ca-bundle.crt")
     assert [reason for reason, _ in await events(cluster)].count("OpenShiftProxy") == 1
+
+
+async def an_invalid_proxy_of_openshift_is_told(
+    cluster: Cluster, control_plane: ControlPlane, proxy: dict[str, Any], url: str
+) -> None:
+    """By conditions of EgressProxy/cluster and by events on the Proxy itself, which nothing else is written on."""
+    managed = {"name": "trusted-ca-bundle", "namespace": "openshift-config-managed"}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": managed["namespace"]}}
+    spec = {"httpProxy": url, "trustedCA": {"name": managed["name"]}, "noProxy": "*.example.com"}
+    await asyncio.to_thread(control_plane.apply, [namespace, proxy | {"spec": spec}])
+    found = await until(cluster, Valid="Invalid", TrustBundleValid="Invalid")
+    missing = "spec.trustedCA.name of Proxy/cluster: there is no ConfigMap openshift-config-managed/trusted-ca-bundle"
+    assert found["TrustBundleValid"][2].startswith(missing)
+    assert "spec.noProxy of Proxy/cluster: item 1 `*.example.com`" in found["Valid"][2]
+    bundle = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": managed, "data": {"ca-bundle.crt": ROOT_1}}
+    await asyncio.to_thread(control_plane.apply, [bundle, proxy | {"spec": spec | {"noProxy": ""}}])
+    await until(cluster, Valid="Valid", TrustBundleValid="Valid")
+    told: list[tuple[str, str]] = []
+    async with asyncio.timeout(20):
+        while "Valid" not in dict(told):
+            told = await of_proxy(cluster)
+            await asyncio.sleep(0.1)
+    wrong = [message for reason, message in told if reason == "InvalidSettings"]
+    assert any("spec.noProxy: item 1" in message and message.endswith("what was valid before holds") for message in wrong)
+    endpoints = json.dumps({"spec": {"readinessEndpoints": ["http://registry.example/"]}})
+    await asyncio.to_thread(control_plane.kubectl, "patch", "proxy", "cluster", "--type=merge", "-p", endpoints)
+    status_of_proxy = ("--subresource=status", "-p", json.dumps({"status": {"httpProxy": "http://127.0.0.1:1"}}))
+    await asyncio.to_thread(control_plane.kubectl, "patch", "proxy", "cluster", "--type=merge", *status_of_proxy)
+    async with asyncio.timeout(20):
+        while "held back until they answer" not in dict(told).get("EndpointFailed", ""):
+            told = await of_proxy(cluster)
+            await asyncio.sleep(0.1)
+    assert "hunter2" not in str(told) + str(found)
+
+
+async def of_proxy(cluster: Cluster) -> list[tuple[str, str]]:
+    """Events on OpenShift's Proxy."""
+    found = await cluster.client.list_objects(WHOLE_EVENTS, "default")
+    values = [one.value for one in found.items if one.value["involvedObject"]["kind"] == "Proxy"]
+    assert all(one["involvedObject"].get("uid") for one in values)
+    return [(one["reason"], one["message"]) for one in values]
 
 
 async def test_a_layer_has_a_status_of_its_own(cluster: Cluster) -> None:

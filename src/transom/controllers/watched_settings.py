@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from transom.kube.client import Client
 from transom.kube.errors import NotFound
@@ -20,9 +20,8 @@ from transom.kube.resources import (
     Resource,
 )
 from transom.kube.store import IndexFunction, Name, Store
+from transom.proxy.layers import OPENSHIFT_BUNDLE, OPENSHIFT_CONFIG, OPENSHIFT_MANAGED
 from transom.sources.objects import ObjectReader, Objects
-
-OPENSHIFT_CONFIG: Final = "openshift-config"
 
 
 class WatchedSettings:
@@ -45,9 +44,11 @@ class WatchedSettings:
         self._egress_proxies_reflector = len(self.reflectors)
         self.egress_proxies = self._watch_settings(EGRESS_PROXIES)
         self._watch_settings(CONFIG_MAPS, OPENSHIFT_CONFIG)
+        self._watch_settings(CONFIG_MAPS, OPENSHIFT_MANAGED, f"metadata.name={OPENSHIFT_BUNDLE}")
         self._watch_settings(CONFIG_MAPS, "kube-system", "metadata.name=kubeadm-config")
         self._watch_settings(CONFIG_MAPS, "kube-public", "metadata.name=cluster-info")
-        for resource in (OPENSHIFT_PROXIES, OPENSHIFT_NETWORKS, OPENSHIFT_INFRASTRUCTURES, SERVICE_CIDRS):
+        self._openshift_proxies = self._watch_settings(OPENSHIFT_PROXIES)
+        for resource in (OPENSHIFT_NETWORKS, OPENSHIFT_INFRASTRUCTURES, SERVICE_CIDRS):
             self._watch_settings(resource)
 
     def watch(
@@ -98,9 +99,9 @@ class WatchedSettings:
         return self.reflectors[self._egress_proxies_reflector].present
 
     @property
-    def openshift_proxy(self) -> bool:
-        """Whether OpenShift's `Proxy/cluster` is there: it is the base of the settings then."""
-        return any(resource is OPENSHIFT_PROXIES and store.snapshot().get("cluster") for resource, store in self._settings)
+    def openshift_proxy(self) -> Whole | None:
+        """OpenShift's `Proxy/cluster`, where it is there: it is the base of the settings then."""
+        return self._openshift_proxies.snapshot().get("cluster")
 
     async def settings_definition_stands(self) -> bool:
         """Whether the kind EgressProxy is there to stay, as the server says now. Raises ApiError."""

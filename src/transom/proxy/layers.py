@@ -68,8 +68,6 @@ def base(objects: SettingsObjects) -> Layer | None:
 def of_proxy(proxy: Proxy) -> Layer:
     """OpenShift's Proxy: the URLs of its status, which are those that the operator found valid; of a new object its spec's."""
     spec, status = proxy.spec, proxy.status
-    name = spec.trusted_ca.name if spec.trusted_ca else ""
-    namespace = OPENSHIFT_MANAGED if name == OPENSHIFT_BUNDLE else OPENSHIFT_CONFIG
     urls = status or spec
     return Layer(
         proxy,
@@ -77,9 +75,16 @@ def of_proxy(proxy: Proxy) -> Layer:
         urls.https_proxy or None,
         None,
         split(spec.no_proxy or ""),
-        (namespace, name) if name else None,
+        openshift_bundle(spec.trusted_ca.name if spec.trusted_ca else ""),
         status.no_proxy or "" if status else None,
     )
+
+
+def openshift_bundle(name: str) -> tuple[str, str] | None:
+    """Namespace and name of the ConfigMap that `trustedCA` of OpenShift's Proxy names; None for an empty name."""
+    if not name:
+        return None
+    return OPENSHIFT_MANAGED if name == OPENSHIFT_BUNDLE else OPENSHIFT_CONFIG, name
 
 
 def of_egress_proxy(item: EgressProxy, namespace: str) -> Layer:

@@ -1,7 +1,7 @@
 """The settings' own objects: the status of each EgressProxy, and the ConfigMaps that ask for the trust bundle."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -12,7 +12,9 @@ from transom.controllers.conditions import Verdict, Verdicts
 from transom.controllers.controller import Outcome
 from transom.controllers.egress import status
 from transom.controllers.egress.bundle_text import BundleText
+from transom.controllers.egress.openshift_proxy import ToldOfProxy
 from transom.controllers.egress.rivals import Rivals
+from transom.controllers.egress.telling import tell
 from transom.controllers.reports import Reports
 from transom.controllers.settings import Cluster, CurrentSettings
 from transom.controllers.term import Term
@@ -24,6 +26,7 @@ from transom.kube.objects import BundleHolder, Whole
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES
 from transom.kube.store import Name, name_of
+from transom.proxy.finding import Finding
 from transom.proxy.injection import LABEL, OPENSHIFT_LABEL, SYSTEM_CA_FILE
 from transom.proxy.layers import BASE
 from transom.proxy.settings import Egress
@@ -35,10 +38,12 @@ CHECK: Final = 300.0
 CHECK_FAILED: Final = 30.0
 """The same while one does not."""
 _SWEEP: Final[Name] = (None, "")
+_OPENSHIFT: Final[Name] = (None, "Proxy/cluster")
+"""No object can have these names."""
 
 
 class EgressController:
-    """Keys are names: of an EgressProxy (without a namespace), or of a ConfigMap (with one)."""
+    """Keys are names: of an EgressProxy (without a namespace), or of a ConfigMap (with one); and OpenShift's Proxy."""
 
     def __init__(
         self,
@@ -57,6 +62,7 @@ class EgressController:
         self._probed: dict[Name, tuple[Egress, float, list[Answer]]] = {}
         self._released: dict[Name, str] = {}
         self._rivals = Rivals()
+        self._told_of_proxy = ToldOfProxy()
         self._rests: dict[Name, float] = {}
         """When what was left to somebody else is tried once more, by the clock of the loop."""
         self.queue: KeyQueue[Name] = KeyQueue()
@@ -77,6 +83,8 @@ class EgressController:
     def _settings_updated(self) -> None:
         for held in self._watched.egress_proxies.snapshot():
             self.queue.add((None, held.metadata.name))
+        if self._watched.openshift_proxy is not None:
+            self.queue.add(_OPENSHIFT)
 
     def _status_changed(self, name: Name, before: Whole | None, after: Whole | None) -> None:
         # somebody else's word in a status of ours is put right; a changed spec comes with the settings
@@ -107,26 +115,31 @@ class EgressController:
             return Outcome()
         if key[0] is not None:
             return await self._inject(key, term)
+        newest = self._settings.newest
+        if key == _OPENSHIFT:
+            proxy = self._watched.openshift_proxy
+            if proxy is not None and newest is not None:
+                self._told_of_proxy.tell(proxy, newest.findings, self._settings.gate, term)
+            return Outcome()
         held = self._watched.egress_proxies.snapshot().get(key[1])
-        if held is None or self._settings.newest is None:
+        if held is None or newest is None:
             self._probed.pop(key, None)
             return Outcome()
-        return await self._report(held, term)
+        return await self._report(held, newest.findings, term)
 
-    async def _report(self, held: Whole, term: Term) -> Outcome:
-        newest = self._settings.newest
-        assert newest is not None  # asked before
+    async def _report(self, held: Whole, findings: Iterable[Finding], term: Term) -> Outcome:
         name, own = held.metadata.name, self._settings.own
         spec = held.value.get("spec") or {}
-        superseded = self._watched.openshift_proxy
-        found = status.concerning(name, spec, self._watched.namespace, newest.findings)
-        verdicts = status.validity(name, spec, found, superseded=superseded)
+        openshift = self._watched.openshift_proxy
+        base = (openshift.value.get("spec") or {}) if openshift is not None and name == BASE else None
+        found = status.concerning(name, spec, self._watched.namespace, findings, base)
+        verdicts = status.validity(name, spec, found, base)
         if name == BASE:
             verdicts["Conflict"] = Verdict("False", "NoConflict", "no object of ours is somebody else's")
         verdicts |= self._reports.of(name)
         fields: dict[str, Any] = {}
         again: float | None = None
-        if name == BASE and own is not None and not superseded:
+        if name == BASE and own is not None and base is None:
             fields = status.effective_fields(own)
         if name == BASE and self._settings.gate.waiting is not None:
             if tried := self._settings.gate.answers:
@@ -175,15 +188,7 @@ class EgressController:
         conflict = verdicts.get("Conflict")
         if conflict and conflict.status == "True" and (before.get("Conflict") or {}).get("message") != conflict.message:
             term.recorder.warning(regarding, "Conflict", conflict.message)
-        for type_, bad in (("Valid", "InvalidSettings"), ("Ready", "EndpointFailed")):
-            verdict = verdicts.get(type_)
-            if verdict is None:
-                continue
-            was = before.get(type_) or {}
-            if verdict.status == "False" and (was.get("status") != "False" or was.get("message") != verdict.message):
-                term.recorder.warning(regarding, bad, verdict.message)
-            elif verdict.status == "True" and was.get("status") == "False":
-                term.recorder.normal(regarding, type_, verdict.message)
+        tell(regarding, before, verdicts, term.recorder)
         self._tell_superseded(regarding, before, verdicts.get("Superseded"), term)
         if changes := status.changes(live, fields):
             term.recorder.normal(regarding, "Changed", f"the settings that hold: {changes}")

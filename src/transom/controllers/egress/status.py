@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from transom.controllers.conditions import Verdict, Verdicts, timestamp
 from transom.proxy.finding import Finding
-from transom.proxy.layers import BASE
+from transom.proxy.layers import BASE, openshift_bundle
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import pem
@@ -16,13 +16,20 @@ from transom.readiness import Answer
 
 TYPES: Final = ("Valid", "TrustBundleValid", "Ready", "Superseded")
 """Those that the egress controller speaks of; others in a status stay as they are."""
+PROXY: Final = f"Proxy/{BASE}"
+"""What findings call OpenShift's object."""
 _SHOWN: Final = 3
 _MAX_MESSAGE: Final = 4096
 
 
-def concerning(name: str, spec: Mapping[str, Any], namespace: str, findings: Iterable[Finding]) -> list[Finding]:
-    """The findings about an EgressProxy, and about the Secret and the ConfigMap that it names."""
-    objects = {f"EgressProxy/{name}"}
+def concerning(
+    name: str, spec: Mapping[str, Any], namespace: str, findings: Iterable[Finding], proxy: Mapping[str, Any] | None = None
+) -> list[Finding]:
+    """The findings about an EgressProxy, and about the Secret and the ConfigMap that it names.
+
+    `proxy` is the spec of OpenShift's Proxy where that is the base in its place: what is wrong with it is wrong for both.
+    """
+    objects = {f"EgressProxy/{name}"} | (set() if proxy is None else _objects_of_proxy(proxy))
     for kind, field in (("Secret", "credentialsSecret"), ("ConfigMap", "trustedCA")):
         reference = spec.get(field)
         if isinstance(reference, Mapping) and reference.get("name"):
@@ -30,19 +37,45 @@ def concerning(name: str, spec: Mapping[str, Any], namespace: str, findings: Ite
     return [finding for finding in findings if finding.object in objects]
 
 
-def validity(name: str, spec: Mapping[str, Any], findings: Sequence[Finding], *, superseded: bool) -> Verdicts:
-    """What can be said without asking anybody."""
+def concerning_proxy(spec: Mapping[str, Any], findings: Iterable[Finding]) -> list[Finding]:
+    """The findings about OpenShift's Proxy, and about the ConfigMap that it names."""
+    objects = _objects_of_proxy(spec)
+    return [finding for finding in findings if finding.object in objects]
+
+
+def _objects_of_proxy(spec: Mapping[str, Any]) -> set[str]:
+    reference = spec.get("trustedCA")
+    name = reference.get("name") if isinstance(reference, Mapping) else None
+    bundle = openshift_bundle(name) if isinstance(name, str) else None
+    return {PROXY} | ({"/".join(("ConfigMap", *bundle))} if bundle else set())
+
+
+def validity_of_proxy(findings: Sequence[Finding]) -> Verdict:
+    """What is said of OpenShift's Proxy, in events: nothing is written on it."""
     errors = [finding for finding in findings if finding.severity == "error"]
+    if errors:
+        return Verdict("False", "Invalid", f"{_told(PROXY, errors)}; what was valid before holds")
+    return Verdict("True", "Valid", "the settings are valid")
+
+
+def validity(
+    name: str, spec: Mapping[str, Any], findings: Sequence[Finding], proxy: Mapping[str, Any] | None = None
+) -> Verdicts:
+    """What can be said without asking anybody. `proxy` is the spec of OpenShift's Proxy, None where there is none."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    own = f"EgressProxy/{name}"
+    superseded = name == BASE and proxy is not None
     of_trust = [one for one in errors if one.object.startswith("ConfigMap/") or one.field.startswith("spec.trustedCA")]
     verdicts = {
-        "Valid": Verdict("False", "Invalid", _told(name, errors))
+        "Valid": Verdict("False", "Invalid", _told(own, errors))
         if errors
-        else Verdict("True", "Valid", _with_warnings("the settings are valid", name, findings)),
+        else Verdict("True", "Valid", _with_warnings("the settings are valid", own, findings)),
     }
-    if not spec.get("trustedCA"):
+    asked = spec.get("trustedCA"), (proxy or {}).get("trustedCA") if superseded else None
+    if of_trust:
+        verdicts["TrustBundleValid"] = Verdict("False", "Invalid", _told(own, of_trust))
+    elif not any(isinstance(one, Mapping) and one.get("name") for one in asked):
         verdicts["TrustBundleValid"] = Verdict("True", "NotConfigured", "spec.trustedCA is not set")
-    elif of_trust:
-        verdicts["TrustBundleValid"] = Verdict("False", "Invalid", _told(name, of_trust))
     else:
         verdicts["TrustBundleValid"] = Verdict("True", "Valid", "every certificate can be read")
     if name == BASE:
@@ -135,21 +168,21 @@ def merged(
     return status | ({"observedGeneration": generation} if generation is not None else {})
 
 
-def _told(name: str, findings: Sequence[Finding]) -> str:
-    told = [_one(name, finding) for finding in findings[:_SHOWN]]
+def _told(own: str, findings: Sequence[Finding]) -> str:
+    told = [_one(own, finding) for finding in findings[:_SHOWN]]
     rest = len(findings) - len(told)
     return "; ".join(told) + (f"; and {rest} more" if rest else "")
 
 
-def _one(name: str, finding: Finding) -> str:
+def _one(own: str, finding: Finding) -> str:
     """A finding as a sentence that begins with its field."""
-    where = finding.field if finding.object == f"EgressProxy/{name}" else f"{finding.field} of {finding.object}"
+    where = finding.field if finding.object == own else f"{finding.field} of {finding.object}"
     return f"{where}: {finding.message}"
 
 
-def _with_warnings(text: str, name: str, findings: Sequence[Finding]) -> str:
+def _with_warnings(text: str, own: str, findings: Sequence[Finding]) -> str:
     warnings = [finding for finding in findings if finding.severity == "warning"]
-    return f"{text}; warning: {_told(name, warnings)}" if warnings else text
+    return f"{text}; warning: {_told(own, warnings)}" if warnings else text
 
 
 def _redacted(url: Secret | None) -> str:
