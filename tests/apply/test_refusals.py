@@ -11,6 +11,7 @@ import yaml
 from tests.apply.test_apply import seen
 from tests.apply.windows import PEM, SERVICES, SETTINGS, Desk, Simulated, difference
 
+from transom.simulator import Fault
 from transom.windows.gathering import LEDGER
 
 Objects = list[dict[str, Any]]
@@ -119,3 +120,20 @@ async def test_a_state_directory_that_cannot_be_used_is_named(simulated: Simulat
     answer = await desk.apply()
     assert answer.code == 0
     assert answer.err.count("`transom rollback` will not know these settings") == 1
+
+
+async def test_a_host_that_hangs_is_left_when_the_options_say_so(simulated: Simulated, tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "desk", simulated)
+    desk.write(SETTINGS)
+    key = tmp_path / "key"
+    key.write_text(simulated.key)
+    where = (simulated.address, "--port", str(simulated.port), "--username", simulated.user, "--key", str(key))
+    options = (("--channel-timeout=1s", "the host made no progress for 1 s"), ("--pass-timeout=1s", "took longer than 1 s"))
+    for option, said in options:
+        simulated.host.faults.arm(Fault(3, "before", "hang"))
+        (host,) = (await desk.apply(option)).hosts
+        assert said in host["error"]
+    simulated.host.faults.arm(Fault(3, "before", "hang"))
+    facts = await desk.transom("facts", *where, options[0][0])
+    assert (facts.code, options[0][1] in facts.err) == (1, True)
+    assert (await desk.transom("diff", "-f", str(desk.manifests), "--pass-timeout=1")).code == 2

@@ -2,13 +2,18 @@
 
 import logging
 import re
+from pathlib import Path
 
 import pytest
 import structlog
+import yaml
 from typer.testing import CliRunner
 
 from transom.cli.app import app
-from transom.cli.run import _seconds
+from transom.cli.timeouts import seconds as read
+from transom.controllers.options import Options
+from transom.hosts.connection import Timeouts
+from transom.kube.connection import Connection
 from transom.operations import logs
 from transom.operations.server import AddressInvalid, parse_address
 
@@ -17,13 +22,13 @@ from transom.operations.server import AddressInvalid, parse_address
     ("text", "seconds"), [("30m", 1800.0), ("1h30m", 5400.0), ("90s", 90.0), ("1.5h", 5400.0), ("1500ms", 1.5)]
 )
 def test_durations(text: str, seconds: float) -> None:
-    assert _seconds(text) == seconds
+    assert read(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "30", "m", "30 m", "-1m", "10ms", "1d"])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(text))):
-        _seconds(text)
+        read(text)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +51,8 @@ def test_what_is_no_address(text: str) -> None:
         (["--controllers=windows,nobody"], {}, "there is no controller 'nobody'"),
         ([], {"TRANSOM_LOG_FORMAT": "xml"}, "'xml' is neither json nor console"),
         ([], {"TRANSOM_CHECK_INTERVAL": "soon"}, "'soon' is no duration"),
+        (["--pass-timeout=soon"], {}, "--pass-timeout: 'soon' is no duration"),
+        ([], {"TRANSOM_CONNECT_TIMEOUT": "1"}, "--connect-timeout: '1' is no duration"),
         (["--bind-address=8080"], {"TRANSOM_LOG_LEVEL": "debug"}, "'8080' is not HOST:PORT"),
         (["--kubeconfig=/nowhere/at/all"], {}, "/nowhere/at/all"),
     ],
@@ -78,3 +85,21 @@ def test_log_lines_are_json_with_the_key_and_without_local_variables(capfd: pyte
     assert told.count('"key": "ns/win-1"') == 2
     assert "hunter2" not in told
     assert "ValueError: 14" in told
+
+
+def test_timeouts_of_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Options] = []
+
+    async def kept(_: Connection, options: Options, __: tuple[str, int]) -> None:
+        told.append(options)
+
+    monkeypatch.setattr("transom.cli.run._run", kept)
+    kubeconfig = tmp_path / "config"
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
+    config = {"apiVersion": "v1", "kind": "Config", "current-context": "c", "contexts": [context], "clusters": [cluster]}
+    kubeconfig.write_text(yaml.safe_dump(config | {"users": [{"name": "u", "user": {"token": "hunter2"}}]}))
+    arguments = ["run", f"--kubeconfig={kubeconfig}", "--log-level=error"]
+    for more in ([], ["--connect-timeout=5s", "--channel-timeout=90s", "--pass-timeout=1h"]):
+        assert CliRunner().invoke(app, [*arguments, *more]).exit_code == 0
+    assert [one.pace.timeouts for one in told] == [Timeouts(10, 60, 900), Timeouts(5, 90, 3600)]

@@ -7,9 +7,11 @@ import typer
 
 from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, examine_or_fail
 from transom.cli.output import ExitCode, Format, print_data
+from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
 
 if TYPE_CHECKING:
     from transom.controllers.windows.report import Report
+    from transom.hosts.connection import Timeouts
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="How to write the report.")]
 OnlyObjects = Annotated[
@@ -31,6 +33,9 @@ def apply(
     namespace: Namespace = NAMESPACE,
     context: Context = None,
     workers: Workers = 32,
+    connect_timeout: ConnectTimeout = CONNECT,
+    channel_timeout: ChannelTimeout = CHANNEL,
+    pass_timeout: PassTimeout = WHOLE,
     all_at_once: AllAtOnce = False,
     objects: OnlyObjects = False,
 ) -> None:
@@ -45,7 +50,8 @@ def apply(
 
         write_objects(filename, namespace, context, output, dry_run=False)
         return
-    report = _run(filename, namespace, context, workers, dry_run=False, all_at_once=all_at_once)
+    made = timeouts(connect_timeout, channel_timeout, pass_timeout)
+    report = _run(filename, namespace, context, workers, made, dry_run=False, all_at_once=all_at_once)
     _print(report, output, planned=False)
     if any(host.result == "failed" for host in report.hosts):
         raise SystemExit(ExitCode.NOT_DONE)
@@ -57,6 +63,9 @@ def diff(
     namespace: Namespace = NAMESPACE,
     context: Context = None,
     workers: Workers = 32,
+    connect_timeout: ConnectTimeout = CONNECT,
+    channel_timeout: ChannelTimeout = CHANNEL,
+    pass_timeout: PassTimeout = WHOLE,
     objects: OnlyObjects = False,
 ) -> None:
     """Say what apply would do.
@@ -68,7 +77,8 @@ def diff(
 
         write_objects(filename, namespace, context, output, dry_run=True)
         return
-    report = _run(filename, namespace, context, workers, dry_run=True)
+    made = timeouts(connect_timeout, channel_timeout, pass_timeout)
+    report = _run(filename, namespace, context, workers, made, dry_run=True)
     _print(report, output, planned=True)
     if any(host.result != "unchanged" for host in report.hosts):
         raise SystemExit(ExitCode.NOT_DONE)
@@ -84,7 +94,14 @@ def _print(report: "Report", output: Format, *, planned: bool) -> None:
 
 
 def _run(
-    paths: list[str] | None, namespace: str, context: str | None, workers: int, *, dry_run: bool, all_at_once: bool = False
+    paths: list[str] | None,
+    namespace: str,
+    context: str | None,
+    workers: int,
+    made: "Timeouts",
+    *,
+    dry_run: bool,
+    all_at_once: bool = False,
 ) -> "Report":
     import asyncio
 
@@ -100,8 +117,8 @@ def _run(
     ]
     try:
         if dry_run:
-            return asyncio.run(compare(targets, workers=workers))
-        return asyncio.run(carry_out(targets, workers=workers, all_at_once=all_at_once))
+            return asyncio.run(compare(targets, workers=workers, timeouts=made))
+        return asyncio.run(carry_out(targets, workers=workers, timeouts=made, all_at_once=all_at_once))
     except KeyboardInterrupt:
         sys.stderr.write("transom: stopped; what was begun on a host was finished, or nothing was changed there\n")
         raise SystemExit(130) from None

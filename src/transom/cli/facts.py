@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transom.cli.output import ExitCode, Format, fail, print_data
+from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
 from transom.proxy.secret import REDACTED, redact_userinfo
 
 if TYPE_CHECKING:
-    from transom.hosts.connection import Access
+    from transom.hosts.connection import Access, Timeouts
     from transom.windows.ledger import Ledger
     from transom.windows.state import HostState
 
@@ -23,6 +24,9 @@ def facts(
     services: Annotated[
         list[str] | None, typer.Option("--service", help="A service to look at; else the default list.")
     ] = None,
+    connect_timeout: ConnectTimeout = CONNECT,
+    channel_timeout: ChannelTimeout = CHANNEL,
+    pass_timeout: PassTimeout = WHOLE,
     show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Show the credentials in proxy URLs.")] = False,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.TEXT,
 ) -> None:
@@ -44,7 +48,7 @@ def facts(
     names = tuple(services or WindowsSettings().services)
     hosts = [Access(address, port, username, keys, ssh_config=True) for address in addresses]
     try:
-        found = asyncio.run(_look(hosts, names))
+        found = asyncio.run(_look(hosts, names, timeouts(connect_timeout, channel_timeout, pass_timeout)))
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     read = [(host, state) for host, state in found if not isinstance(state, HostError)]
@@ -62,14 +66,14 @@ def facts(
         raise SystemExit(ExitCode.NOT_DONE)
 
 
-async def _look(hosts: "list[Access]", names: tuple[str, ...]) -> "list[tuple[Access, Any]]":
+async def _look(hosts: "list[Access]", names: tuple[str, ...], timeouts: "Timeouts") -> "list[tuple[Access, Any]]":
     from transom.cli.state import host_keys, settings
     from transom.hosts.errors import HostError
     from transom.hosts.fleet import side_by_side
     from transom.hosts.passes import look
     from transom.windows.questions import everything
 
-    known, made = host_keys(), settings()
+    known, made = host_keys(), settings(timeouts)
 
     async def work(host: "Access") -> Any:
         try:

@@ -6,13 +6,23 @@ from typing import TYPE_CHECKING
 from transom.cli.apply import Output, Workers
 from transom.cli.findings import NAMESPACE, Files, Namespace, examine_or_fail
 from transom.cli.output import ExitCode, Format, print_data
+from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
 
 if TYPE_CHECKING:
     from transom.controllers.windows.hosts import Target
     from transom.controllers.windows.report import Report
+    from transom.hosts.connection import Timeouts
 
 
-def rollback(filename: Files, output: Output = Format.TEXT, namespace: Namespace = NAMESPACE, workers: Workers = 32) -> None:
+def rollback(
+    filename: Files,
+    output: Output = Format.TEXT,
+    namespace: Namespace = NAMESPACE,
+    workers: Workers = 32,
+    connect_timeout: ConnectTimeout = CONNECT,
+    channel_timeout: ChannelTimeout = CHANNEL,
+    pass_timeout: PassTimeout = WHOLE,
+) -> None:
     """Put hosts back to the settings that they were last well with.
 
     Of the hosts that the manifests name, each gets the newest settings that `apply` of this user on this machine has seen it
@@ -25,13 +35,14 @@ def rollback(filename: Files, output: Output = Format.TEXT, namespace: Namespace
     from transom.proxy.settings import Egress
     from transom.windows.instance import private_key
 
+    made = timeouts(connect_timeout, channel_timeout, pass_timeout)
     objects, examined = examine_or_fail(filename, namespace, None)
     targets = [
         Target(instance, examined.settings.of(instance) or Egress(), private_key(instance, objects))
         for instance in objects.windows_instances
     ]
     try:
-        report = asyncio.run(_roll_back(targets, workers))
+        report = asyncio.run(_roll_back(targets, workers, made))
     except KeyboardInterrupt:
         sys.stderr.write("transom: stopped; what was begun on a host was finished, or nothing was changed there\n")
         raise SystemExit(130) from None
@@ -45,7 +56,7 @@ def rollback(filename: Files, output: Output = Format.TEXT, namespace: Namespace
         raise SystemExit(ExitCode.NOT_DONE)
 
 
-async def _roll_back(targets: "list[Target]", workers: int) -> "Report":
+async def _roll_back(targets: "list[Target]", workers: int, made: "Timeouts") -> "Report":
     import msgspec
 
     from transom.cli.passed import PassedSettings
@@ -74,7 +85,7 @@ async def _roll_back(targets: "list[Target]", workers: int) -> "Report":
     ]
     with Progress(len(goals), "put back") as progress:
         # those that are not well must not wait for each other
-        async for target, report in roll_out(goals, passing(host_keys(), settings()), at_once=workers, all_at_once=True):
+        async for target, report in roll_out(goals, passing(host_keys(), settings(made)), at_once=workers, all_at_once=True):
             found[target.instance.place.object] = report
             progress.done(report)
     return Report(tuple(found[target.instance.place.object] for target in targets))

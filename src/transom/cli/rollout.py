@@ -12,6 +12,7 @@ from transom.controllers.egress.status import readiness
 from transom.controllers.windows.hosts import Target, Work, converging, passing
 from transom.controllers.windows.report import HostReport, Report
 from transom.controllers.windows.rollout import change_of, roll_out
+from transom.hosts.connection import Timeouts
 from transom.hosts.fleet import side_by_side
 from transom.hosts.passes import PassResult
 from transom.readiness import failures, probe
@@ -24,8 +25,9 @@ _SAID: Final[dict[Stage, str]] = {
 }
 
 
-async def carry_out(targets: list[Target], *, workers: int, all_at_once: bool) -> Report:
+async def carry_out(targets: list[Target], *, workers: int, timeouts: Timeouts, all_at_once: bool) -> Report:
     """Change the hosts that differ, each when it is its turn."""
+    made = settings(timeouts)
     waits = await _held_back(targets)
     free = [target for target in targets if change_of(target.egress) not in waits]
     held = [target for target in targets if change_of(target.egress) in waits]
@@ -37,11 +39,11 @@ async def carry_out(targets: list[Target], *, workers: int, all_at_once: bool) -
                 progress.say(_SAID[stage])
 
         async for target, report in roll_out(
-            free, _remembering(passing(host_keys(), settings()), progress), at_once=workers, all_at_once=all_at_once, told=told
+            free, _remembering(passing(host_keys(), made), progress), at_once=workers, all_at_once=all_at_once, told=told
         ):
             found[target.instance.place.object] = report
             progress.done(report)
-        async for target, compared in side_by_side(held, converging(host_keys(), settings(), dry_run=True), workers):
+        async for target, compared in side_by_side(held, converging(host_keys(), made, dry_run=True), workers):
             report = compared
             if report.result == "changed":
                 report = msgspec.structs.replace(report, result="failed", error=waits[change_of(target.egress)])
@@ -65,11 +67,12 @@ def _remembering(work: Work, progress: Progress) -> Work:
     return remembered
 
 
-async def compare(targets: list[Target], *, workers: int) -> Report:
+async def compare(targets: list[Target], *, workers: int, timeouts: Timeouts) -> Report:
     """What would be changed."""
+    work = converging(host_keys(), settings(timeouts), dry_run=True)
     found: dict[str, HostReport] = {}
     with Progress(len(targets), "compared") as progress:
-        async for target, report in side_by_side(targets, converging(host_keys(), settings(), dry_run=True), workers):
+        async for target, report in side_by_side(targets, work, workers):
             found[target.instance.place.object] = report
             progress.done(report)
     return Report(tuple(found[target.instance.place.object] for target in targets))

@@ -1,21 +1,19 @@
 """`transom run`: the operator."""
 
 import asyncio
-import re
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from transom.cli.output import ExitCode, fail
 from transom.cli.server import configure_logs, load_less, option
+from transom.cli.timeouts import CHANNEL, CHANNEL_HELP, CONNECT, CONNECT_HELP, WHOLE, WHOLE_HELP, duration, timeouts
 
 if TYPE_CHECKING:
     from transom.controllers.options import Options
     from transom.kube.connection import Connection
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _PAYLOAD = "/payload"
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def run(
@@ -52,6 +50,9 @@ def run(
         str,
         option("--gone-after", "How long a host may be out of reach before the deletion of its instance does without it."),
     ] = "10m",
+    connect_timeout: Annotated[str, option("--connect-timeout", CONNECT_HELP)] = CONNECT,
+    channel_timeout: Annotated[str, option("--channel-timeout", CHANNEL_HELP)] = CHANNEL,
+    pass_timeout: Annotated[str, option("--pass-timeout", WHOLE_HELP)] = WHOLE,
     payload_cache: Annotated[
         Path | None,
         option(
@@ -110,9 +111,10 @@ def run(
             leader_elect=leader_elect,
             controllers=named,
             pace=Pace(
-                check_interval=_duration("--check-interval", check_interval),
-                drain=_duration("--drain-timeout", drain_timeout),
-                gone=_duration("--gone-after", gone_after),
+                check_interval=duration("--check-interval", check_interval),
+                drain=duration("--drain-timeout", drain_timeout),
+                gone=duration("--gone-after", gone_after),
+                timeouts=timeouts(connect_timeout, channel_timeout, pass_timeout),
             ),
             payload=_payload(payload),
             payload_cache=payload_cache,
@@ -155,21 +157,3 @@ def _payload(given: str | None) -> Path | None:
     """The directory of the payload; it is read when the first host needs it."""
     directory = Path(given or _PAYLOAD)
     return directory if given or (directory / "payload.yaml").exists() else None
-
-
-def _duration(flag: str, text: str) -> float:
-    try:
-        return _seconds(text)
-    except ValueError as error:
-        fail(f"{flag}: {error}")
-
-
-def _seconds(text: str) -> float:
-    """A duration as Go writes it. Raises ValueError."""
-    parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is no duration; for example 30m or 1h30m")
-    total = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    if total < 1:
-        raise ValueError(f"{text!r} is less than a second")
-    return total

@@ -7,6 +7,7 @@ import platformdirs
 
 from transom.cli.output import ExitCode, fail
 from transom.hosts import owner
+from transom.hosts.connection import Timeouts
 from transom.hosts.known_hosts import KnownHostsFile
 from transom.hosts.passes import Settings
 
@@ -28,6 +29,6 @@ def host_keys() -> KnownHostsFile:
     return KnownHostsFile(directory() / "known_hosts")
 
 
-def settings() -> Settings:
+def settings(timeouts: Timeouts) -> Settings:
     """Passes made by this person on this machine; two commands of theirs do not work on one host at once."""
-    return Settings(owner.person(directory()), claims=directory())
+    return Settings(owner.person(directory()), claims=directory(), timeouts=timeouts)
