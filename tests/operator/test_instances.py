@@ -118,6 +118,29 @@ async def test_each_bad_instance_costs_itself_alone(cluster: Cluster) -> None:
     assert [event for event in await cluster.events("down") if event[1] == "Unreachable"]
 
 
+async def test_the_status_of_a_paused_one_is_written_once(cluster: Cluster) -> None:
+    """Its Node comes and goes meanwhile; another's status says so."""
+    names = {one: f"{one}-{cluster.namespace}" for one in ("paused", "other")}
+    for one, name in names.items():
+        await node(cluster, name, {})
+        await cluster.instance(one, await cluster.simulator.add_host(), nodeName=name, paused=one == "paused")
+    async with cluster.operator() as operator:
+        await cluster.until("paused", Configured="Unknown/Paused", NodeReady="Unknown/NotReported")
+        await cluster.until("other", Configured="True", NodeReady="Unknown/NotReported")
+        before = (await cluster.client.get(WINDOWS_INSTANCES, "paused", cluster.namespace)).metadata.resource_version
+        for name in names.values():
+            await heartbeat(cluster, name, 1)
+        await cluster.until("other", NodeReady="True/KubeletReady")
+        queue = operator.controllers["hosts"].queue
+        await until(lambda: queue.working == 0 and not len(queue))
+        now = (await cluster.client.get(WINDOWS_INSTANCES, "paused", cluster.namespace)).metadata.resource_version
+        assert now == before
+        await cluster.merge(WINDOWS_INSTANCES, "paused", {"spec": {"paused": None}})
+        await cluster.until("paused", Configured="True", NodeReady="True/KubeletReady")
+    for name in names.values():
+        await cluster.delete(NODES, name)
+
+
 async def test_a_node_of_another_operator_known_by_the_name_of_its_host(cluster: Cluster) -> None:
     """Only once it is connected to; nothing is changed there then."""
     host = await cluster.simulator.add_host("WIN-THEIRS")
@@ -209,6 +232,7 @@ async def test_scope_machine_waits_for_the_boot(cluster: Cluster) -> None:
     await cluster.instance("win-1", host)
     async with cluster.operator():
         await cluster.until("win-1", ProxyApplied="False/PendingBoot", RebootRequired="True/PendingBoot", Configured="True")
+        assert [len(host.starts(name)) for name in ("containerd", "kubelet")] == [1, 1]
         await host.boot()
         await touch(cluster, "win-1")
         await cluster.until("win-1", ProxyApplied="True/Applied", RebootRequired="False/NotRequired")

@@ -27,6 +27,7 @@ from transom.windows.gathering import LEDGER
 
 pytestmark = pytest.mark.lab
 FINALIZER = "transom.dev/host"
+KEPT = "example.com/kept"
 QUICK = Pace(unready=0.2, ready=3600, drain_step=0.1, gone=0.5, timeouts=Timeouts(connect=2, progress=2, whole=20))
 NETWORKS = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
 ONLY = ("hosts", "instances", "certificates", "nodes")
@@ -69,6 +70,17 @@ async def ended(cluster: Cluster) -> None:
 
 async def finalizers(cluster: Cluster, name: str = "win-1") -> list[str]:
     return list((await cluster.client.get(WINDOWS_INSTANCES, name, cluster.namespace)).metadata.finalizers or ())
+
+
+async def until_finalizers(cluster: Cluster, wanted: list[str]) -> None:
+    async with asyncio.timeout(20):
+        while await finalizers(cluster) != wanted:
+            await asyncio.sleep(0.05)
+
+
+async def configured(cluster: Cluster, name: str) -> str:
+    """What the condition Configured says."""
+    return next(str(one["message"]) for one in (await cluster.status(name))["conditions"] if one["type"] == "Configured")
 
 
 async def has_node(cluster: Cluster, host: Host) -> bool:
@@ -165,9 +177,15 @@ async def test_a_host_that_is_gone_for_good(cluster: Cluster, payload: Path) -> 
         await cluster.until("never", Reachable="False/Unreachable")
         host.cut_power()
         await registered(cluster, host, "Unknown")
+        await cluster.merge(WINDOWS_INSTANCES, "win-1", {"metadata": {"finalizers": [FINALIZER, KEPT]}})
         for name in ("win-1", "never"):
             await cluster.delete(WINDOWS_INSTANCES, name)
         await cluster.gone("never")
+        # somebody else still keeps it, and reads in its status what is left
+        await cluster.until("win-1", Configured="False/RemovalIncomplete")
+        await until_finalizers(cluster, [KEPT])
+        assert "services and files are still on it" in await configured(cluster, "win-1")
+        await cluster.merge(WINDOWS_INSTANCES, "win-1", {"metadata": {"finalizers": None}})
         await cluster.gone("win-1")
     assert not await has_node(cluster, host)
     told = {reason: message for _, reason, message in await cluster.events("win-1")}

@@ -15,6 +15,7 @@ from transom.proxy.objects import WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
+from transom.windows import ledger
 from transom.windows.certificates import DISALLOWED, store
 from transom.windows.gathering import LEDGER
 from transom.windows.plan import Plan
@@ -72,6 +73,23 @@ def test_a_distrusted_certificate() -> None:
     verdict = status.after_pass(BOTH, PassResult(state, Plan()))["TrustApplied"]
     assert shown(verdict) == "False/Distrusted"
     assert x509.load_pem_x509_certificate(ROOT_1.encode()).subject.rfc4514_string() in verdict.message
+
+
+def test_a_certificate_of_group_policy_is_named() -> None:
+    line = ledger.Trusted(added=False, subject="CN=Corp Root 1", policy=True)
+    held = ledger.Ledger(salt=b"s", certificates={"ROOT": {SHA1_1: line}})
+    state = HostState(Registry().apply(ledger.edits(Registry(), held)))
+    verdict = status.after_pass(BOTH, PassResult(state, Plan()))["TrustApplied"]
+    assert shown(verdict) == "True/Applied"
+    assert verdict.message == "1 certificates are in the host's stores; group policy holds, and was left, CN=Corp Root 1"
+
+
+def test_what_a_plan_leaves_is_in_the_event() -> None:
+    plan = Plan((SERVICE,), warnings=("agent depends on a service that is removed: it is stopped, and cannot start",))
+    assert status.summary(plan, ("containerd",)) == (
+        "added HTTP_PROXY of containerd; restarted containerd; agent depends on a service that is removed: it is stopped, and "
+        "cannot start"
+    )
 
 
 @pytest.mark.parametrize(

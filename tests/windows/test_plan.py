@@ -195,6 +195,26 @@ def test_only_running_services_are_restarted_and_dependants_stop_first(actual: H
     assert planned.start == tuple(reversed(planned.stop))
 
 
+def test_what_group_policy_holds_is_reported_and_left_until_it_lets_go() -> None:
+    root = authorities()[0]
+    path, policy = (rf"{place('ROOT')}\{sha1(root)}" for place in (certificates.store, certificates.policy_store))
+    blob = certificates.blob(der(root), sha1(root))
+    desired = HostState(Registry().apply([SetValue(path, "Blob", blob)]))
+    bare = HostState(Registry().apply([CreateKey(certificates.store("ROOT")), SetValue(policy, "Blob", blob)]))
+    planned = plan(desired, bare, SALT)
+    assert planned.warnings == (f"ROOT: {sha1(root)} CN=Corp Root 1: group policy already holds it; left to the policy",)
+    assert [edit.path for edit in planned.edits if not edit.path.startswith(LEDGER)] == []
+    assert planned.stop == planned.start == ()
+    held = applied(desired, bare)
+    assert ledger.read(held.registry).certificates["ROOT"][sha1(root)].policy
+    assert shown(applied(NOTHING, held).registry) == shown(bare.registry)
+    free = msgspec.structs.replace(held, registry=held.registry.apply([DeleteKey(policy)]))
+    ours = applied(desired, free)
+    assert ours.registry.value(path, "Blob") == blob
+    gone = applied(NOTHING, ours)
+    assert gone.registry.key(path) is None and gone.registry.key(LEDGER) is None
+
+
 def test_a_removed_key_is_added_again_and_named_drift() -> None:
     root = authorities()[0]
     path = rf"{certificates.store('ROOT')}\{sha1(root)}"

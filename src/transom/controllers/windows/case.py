@@ -38,6 +38,13 @@ class Case:
     drained: bool = False
     """Whether its Node was emptied for what is to be done."""
 
+    @property
+    def rests(self) -> bool:
+        """Whether the instance is paused, and its status says so already: nothing more is written to it."""
+        held = self.held
+        said = held.live.get("observedGeneration") == held.metadata.generation and held.reason("Configured") == "Paused"
+        return said and bool(held.fields.get("paused"))
+
 
 class StatusKeys:
     """Host keys in the status of an instance: trusted on first use, and only the one that was recorded afterwards."""

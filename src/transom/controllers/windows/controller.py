@@ -347,7 +347,7 @@ class WindowsController:
         if there is None or there.metadata.uid != meta.uid:
             # the server does not compare the uid where a status is written: another object of this name must not get it
             return
-        if "NodeReady" not in verdicts:
+        if "NodeReady" not in verdicts and not case.rests:
             verdicts = verdicts | {"NodeReady": status.node_ready(case.node, None)}
         wanted = status.merged(case.held.live, verdicts, fields, meta.generation, self._now())
         if wanted == case.held.live:

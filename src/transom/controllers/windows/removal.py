@@ -161,7 +161,7 @@ class Removal:
         if found.error is None:
             if found.remains:
                 left = f"on {case.held.fields.get('address')} could not be removed: {', '.join(found.remains)}"
-                self._warn(case, left, term)
+                await self._warn(case, left, term)
             what = status.summary(found.plan, found.restarted) if found.plan else "there was nothing of Transom's on it"
             return await self._forget(case, f"its host was given back: {what}", term, machine=machine)
         verdicts = status.after_pass(Egress(), found)
@@ -207,10 +207,12 @@ class Removal:
         """The host does not come back: the cluster forgets it, and people are told what is still there."""
         spared = "proxy, trust, services and files" if self._on.tokens is not None else "proxy and trust"
         left = f"{case.held.fields.get('address')} was not given back ({why}); Transom's {spared} are still on it"
-        self._warn(case, left, term)
+        await self._warn(case, left, term)
         return await self._forget(case, "the cluster's side is done", term, machine=machine)
 
-    def _warn(self, case: Case, message: str, term: Term) -> None:
+    async def _warn(self, case: Case, message: str, term: Term) -> None:
+        """Say what stays on a host: for as long as others keep the instance, its condition says so, too."""
+        await self._on.write(case, {"Configured": Verdict("False", "RemovalIncomplete", message)}, {}, term)
         _log.warning("removal incomplete", instance=case.held.metadata.name, message=message)
         term.recorder.warning(regarding_of(case.held), "RemovalIncomplete", message)
 

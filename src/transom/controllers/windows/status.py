@@ -45,7 +45,7 @@ def after_pass(egress: Egress, found: PassResult) -> Verdicts:
     held = _ledger(state)
     pending, put_off = _pending_boot(egress, state, held), _put_off(egress, held)
     verdicts["ProxyApplied"] = _proxy(egress, left, error, pending)
-    verdicts["TrustApplied"] = _trust(egress, state, left, error)
+    verdicts["TrustApplied"] = _trust(egress, state, left, error, held)
     if put_off is not None:
         verdicts |= {type_: put_off for type_ in ("ProxyApplied", "TrustApplied") if verdicts[type_].status == "True"}
     boot = put_off is not None and put_off.reason == "PendingBoot"
@@ -188,7 +188,9 @@ def _proxy(egress: Egress, left: tuple[Step, ...] | None, error: HostError | Non
     return Verdict("True", "Applied", "the managed services have the proxy settings")
 
 
-def _trust(egress: Egress, state: HostState, left: tuple[Step, ...] | None, error: HostError | None) -> Verdict:
+def _trust(
+    egress: Egress, state: HostState, left: tuple[Step, ...] | None, error: HostError | None, held: ledger.Ledger
+) -> Verdict:
     if error is not None and (left is None or any(step.kind == "certificate" or step.action == "restart" for step in left)):
         return Verdict("False", reason_of(error), str(error))
     if not egress.trust:
@@ -198,7 +200,9 @@ def _trust(egress: Egress, state: HostState, left: tuple[Step, ...] | None, erro
     if distrusted:
         subjects = ", ".join(one.subject for one in distrusted)
         return Verdict("False", "Distrusted", f"the host's Disallowed store has {subjects}: Windows does not trust it")
-    return Verdict("True", "Applied", f"{len(egress.trust)} certificates are in the host's stores")
+    policy = [one.subject for entries in held.certificates.values() for one in entries.values() if one.policy]
+    left_out = f"; group policy holds, and was left, {', '.join(policy)}" if policy else ""
+    return Verdict("True", "Applied", f"{len(egress.trust)} certificates are in the host's stores{left_out}")
 
 
 def _pending_boot(egress: Egress, state: HostState, held: ledger.Ledger) -> bool:
@@ -209,10 +213,10 @@ def _pending_boot(egress: Egress, state: HostState, held: ledger.Ledger) -> bool
 
 
 def summary(plan: Plan, restarted: tuple[str, ...]) -> str:
-    """What a pass changed, as one sentence for an event: names, and never a value."""
+    """What a pass changed, and what it left as it was, as one sentence for an event: names, and never a value."""
     done = [*_variables(plan.steps), *_others(plan.steps)]
     done += [f"restarted {', '.join(restarted)}"] if restarted else []
-    return "; ".join(done) or "the ledger was brought in step with the settings"
+    return "; ".join((*(done or ["the ledger was brought in step with the settings"]), *plan.warnings[:_SHOWN]))
 
 
 def _variables(steps: Iterable[Step]) -> Iterator[str]:
