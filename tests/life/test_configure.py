@@ -33,6 +33,7 @@ from transom.hosts.passes import Settings
 from transom.hosts.payload_directory import PayloadDirectory
 from transom.hosts.removal import Removed
 from transom.hosts.script import Patience
+from transom.proxy.objects import WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.simulator import Fault, Host, Simulator
@@ -583,6 +584,26 @@ class TestFaults:
         assert simulated.content(r"C:\k\containerd.exe") is None, "its files are not sent"
         assert simulated.environments("containerd")[-1]["HTTPS_PROXY"] == URL
         assert ledger.read(host.registry).installed.services["containerd"].adopted
+
+    async def test_a_service_of_the_settings_that_the_payload_does_not_know(self, simulated: Simulated, tmp_path: Path) -> None:
+        """What people name gets proxy and restarts, is never configured, and comes back; what is not there costs nothing."""
+        host = simulated.host
+        host.add_service("agent")
+        await host.services.start("agent")
+        before = simulated.everything()
+        operator = Operator(simulated, tmp_path)
+        windows = WindowsSettings(services=("containerd", "Agent", "kube-proxy", "nowhere"))
+        operator.egress = msgspec.structs.replace(EGRESS, windows=windows)
+        result = await operator.reached()
+        assert "agent" in map(str.casefold, result.restarted)
+        assert [start["HTTPS_PROXY"] for start in simulated.environments("agent")[1:]] == [URL]
+        assert "HTTPS_PROXY" in simulated.environments("kubelet")[0], "the payload says so for its own services"
+        operator.joined()
+        await operator.reached()
+        assert "HTTPS_PROXY" not in simulated.environments("kube-proxy")[0]
+        assert (await operator.remove()).error is None
+        assert simulated.everything() == before
+        assert "HTTPS_PROXY" not in simulated.environments("agent")[-1]
 
     async def test_scripts_are_not_asked_again_in_one_boot(self, simulated: Simulated, tmp_path: Path) -> None:
         operator = Operator(simulated, tmp_path)

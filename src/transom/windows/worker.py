@@ -82,6 +82,12 @@ def scripts(payload: Payload, facts: Facts, held: Installed, boot: int | None) -
     return tuple(v.name for v in payload.variables if v.script and v.name in used and v.name not in known)
 
 
+def others(payload: Payload, egress: Egress) -> tuple[str, ...]:
+    """Services of the settings of which the payload says nothing: they get proxy and trust where they are there."""
+    known = {service.name.casefold() for service in payload.services}
+    return tuple(name for name in egress.windows.services if name.casefold() not in known)
+
+
 def desired(payload: Payload, artifacts: Mapping[str, Artifact], facts: Facts, egress: Egress, actual: HostState) -> Desired:
     """What the host of a worker should be, as far as it is known; `artifacts` are the payload's files by their source or URL.
 
@@ -116,7 +122,7 @@ class _Worker:
         by_name = {s.name: s for s in sorted(services, key=lambda s: s.order)}
         ordered = [by_name[name] for name in start_order(by_name, depends)]
         edits = [edit for service in ordered for edit in self._service(service)]
-        egress_services = tuple(service.name for service in ordered if service.egress)
+        egress_services = (*(service.name for service in ordered if service.egress), *others(self.payload, self.egress))
         windows = msgspec.structs.replace(self.egress.windows, services=egress_services)
         base = node.desired(msgspec.structs.replace(self.egress, windows=windows))
         registry = base.registry.apply(edits)

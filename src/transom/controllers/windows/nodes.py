@@ -41,7 +41,7 @@ from transom.windows import skew
 from transom.windows.instance import Lifecycle
 from transom.windows.plan import Plan
 from transom.windows.state import HostState
-from transom.windows.worker import Facts, node_name
+from transom.windows.worker import Facts, node_name, others
 
 _log: Final = structlog.get_logger("transom.nodes")
 _PREPARATION: Final = "Preparation"
@@ -257,7 +257,8 @@ class NodesController(WindowsController):
             return await super()._work(case, target, host_keys, made, check, admit, term, change_expected=change_expected)
         key = (case.held.metadata.namespace, case.held.metadata.name)
         if case.later is not None or directory is None:
-            services = tuple(service.name for service in payload.services if service.egress)
+            own = (service.name for service in payload.services if service.egress)
+            services = (*own, *others(payload, target.egress))
             windows = msgspec.structs.replace(target.egress.windows, services=services)
             target = msgspec.structs.replace(target, egress=msgspec.structs.replace(target.egress, windows=windows))
             return await super()._work(case, target, host_keys, made, check, admit, term, change_expected=change_expected)
