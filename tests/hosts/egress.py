@@ -6,9 +6,10 @@ from pathlib import Path
 from tests.hosts.machines import FIRST, SECOND, Host
 
 from transom.hosts.connection import Timeouts
+from transom.hosts.converge import converge
 from transom.hosts.known_hosts import NoHostKeys
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassResult, Settings, converge
+from transom.hosts.passes import PassResult, Settings
 from transom.hosts.script import Patience
 from transom.windows.gathering import LEDGER, RESTARTS, SERVICES, Questions
 from transom.windows.plan import Plan

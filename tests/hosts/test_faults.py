@@ -9,9 +9,9 @@ import pytest
 from tests.hosts.egress import ALICE, BOB, QUESTIONS, VALUE, apply, settings, wants
 from tests.hosts.machines import FIRST, SECOND, Host
 
+from transom.hosts.converge import converge
 from transom.hosts.errors import ConnectionLost, Held, NotConverged
 from transom.hosts.known_hosts import NoHostKeys
-from transom.hosts.passes import converge
 from transom.windows.gathering import LEDGER, SERVICES
 from transom.windows.plan import Plan
 from transom.windows.registry import multi_sz

@@ -6,8 +6,9 @@ import pytest
 from tests.hosts.egress import PASSWORD, QUESTIONS, VALUE, settings, wants
 from tests.hosts.simulated import SERVICES, SimulatedHost
 
+from transom.hosts.converge import converge
 from transom.hosts.known_hosts import NoHostKeys
-from transom.hosts.passes import PassResult, converge
+from transom.hosts.passes import PassResult
 from transom.proxy.secret import Secret
 from transom.simulator import Simulator
 from transom.simulator.processes import Invocation

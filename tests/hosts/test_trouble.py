@@ -9,10 +9,11 @@ from tests.hosts.egress import ENVIRONMENT, QUESTIONS, VALUE, apply, settings, w
 from tests.hosts.machines import BASE, FIRST, SECOND
 from tests.hosts.simulated import SERVICES, SimulatedHost
 
+from transom.hosts.converge import converge
 from transom.hosts.errors import DirectoryNotOurs, HostError, HostKeyChanged, ImportFailed, RestartsFailed, Unreadable
 from transom.hosts.fleet import side_by_side
 from transom.hosts.known_hosts import KnownHostsFile, NoHostKeys
-from transom.hosts.passes import PassResult, converge
+from transom.hosts.passes import PassResult
 from transom.simulator import Simulator
 from transom.windows.gathering import LEDGER, Questions
 from transom.windows.registry import multi_sz

@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from transom.windows import ledger
+from transom.windows.downtime import When
 from transom.windows.gathering import LEDGER, SERVICES
 from transom.windows.ledger import Deferred
-from transom.windows.plan import When, after, plan
+from transom.windows.plan import after, plan
 from transom.windows.registry import CreateKey, Registry, SetValue, multi_sz
 from transom.windows.state import HostState, Service, ServiceState
 

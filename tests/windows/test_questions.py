@@ -5,11 +5,10 @@ from collections.abc import Callable
 import pytest
 from tests.windows.authorities import authorities, der, sha1
 
-from transom.hosts.passes import beyond
 from transom.windows import certificates
 from transom.windows.gathering import ENVIRONMENT, SERVICES, STORES, Questions
 from transom.windows.plan import after, plan
-from transom.windows.questions import PROCESSES, again, combined, first, more
+from transom.windows.questions import PROCESSES, again, beyond, combined, first, more
 from transom.windows.registry import CreateKey, Edit, Registry, SetValue, multi_sz, sz
 from transom.windows.state import HostState, Service, ServiceState
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -10,7 +9,7 @@ import msgspec
 
 from transom.hosts import install_result, install_script, script
 from transom.hosts.directory import Directory, local, remote
-from transom.hosts.errors import FileRefused, Held, HostError, ImportFailed, RestartsFailed, ScriptFailed, Superseded
+from transom.hosts.errors import Held, HostError, ImportFailed, RestartsFailed, ScriptFailed, Superseded
 from transom.hosts.gather import collect, install
 from transom.hosts.owner import Owner
 from transom.hosts.script import Patience
@@ -62,15 +61,15 @@ async def carry_out(
     here. `fetches` are files for `curl.exe -K`, tried after the restarts.
     """
     owner = directory.owner
-    pass_id = secrets.token_hex(4)
-    name = f"p-{owner.tag}-{pass_id}"
+    name = directory.new_name()
+    pass_id = name.rpartition("-")[2]
     gathering = await install(directory, questions)
     files = [script.change(plan, actual, owner, pass_id, gathering, patience=patience, fetches=len(fetches))]
     if plan.edits:
         files.append(Script("change.reg", reg.render(plan.edits)))
     files += install_script.files(plan)
     files += _fetch_files(fetches)
-    await _put(directory, name, files)
+    await directory.put(name, files)
     try:
         permit()
     except BaseException:
@@ -95,8 +94,8 @@ async def carry_out(
 
 async def fetch(directory: Directory, fetches: Sequence[Secret]) -> tuple[Fetched, ...] | None:
     """What the host fetches now, without a change: one exec channel. None where it has no curl.exe. Raises HostError."""
-    name = f"p-{directory.owner.tag}-{secrets.token_hex(4)}"
-    await _put(directory, name, (script.fetch(name, len(fetches)), *_fetch_files(fetches)))
+    name = directory.new_name()
+    await directory.put(name, (script.fetch(name, len(fetches)), *_fetch_files(fetches)))
     ended = await directory.transport.run(local(name, "fetch.cmd"))
     await directory.remove(name)
     return _Result([line.strip() for line in ended.lines]).fetched()
@@ -104,19 +103,6 @@ async def fetch(directory: Directory, fetches: Sequence[Secret]) -> tuple[Fetche
 
 def _fetch_files(fetches: Sequence[Secret]) -> list[Script]:
     return [Script(f"fetch-{number}.txt", fetch.reveal().encode()) for number, fetch in enumerate(fetches)]
-
-
-async def _put(directory: Directory, name: str, files: Sequence[Script]) -> None:
-    """All files or none: they get their directory's name when every one of them is complete."""
-    transport, temporary = directory.transport, f"{name}.tmp"
-    try:
-        if not await transport.make_directory(remote(temporary)):
-            raise FileRefused(f"{local(temporary)} cannot be made (is the disk full?)")
-        await asyncio.gather(*(transport.create(remote(temporary, file.name), file.content) for file in files))
-        await directory.rename(temporary, name)
-    except (FileRefused, asyncio.CancelledError):
-        await directory.remove(temporary)
-        raise
 
 
 async def _run(directory: Directory, name: str) -> Run:

@@ -1,8 +1,6 @@
 """One pass that makes a bare Windows host a worker, or brings one up to date: read, send, change, start, read again."""
 
-import asyncio
 import secrets
-import time
 from collections.abc import Callable
 
 import msgspec
@@ -11,24 +9,23 @@ from transom.hosts.answers import merged
 from transom.hosts.change import carry_out, fetch
 from transom.hosts.connection import Access
 from transom.hosts.delivery import Delivery, Progress, Report
-from transom.hosts.directory import Directory, local, remote
-from transom.hosts.errors import HostError, NotConverged, PassTimedOut, ScriptFailed, ServiceDied, Unreadable
+from transom.hosts.directory import Directory, local
+from transom.hosts.errors import HostError, NotConverged, ScriptFailed, ServiceDied
 from transom.hosts.gather import gather
 from transom.hosts.known_hosts import HostKeys
 from transom.hosts.outputs import outputs
-from transom.hosts.passes import PassResult, Settings, beyond, claimed, differences, leave, own_directory
+from transom.hosts.passes import Pass, PassResult, Settings, differences, leave, opened
 from transom.hosts.payload_directory import PayloadDirectory
 from transom.hosts.probing import probed
-from transom.hosts.template import render
-from transom.hosts.transport import Transport, ssh
+from transom.hosts.template import Script, render
 from transom.proxy.settings import Egress
 from transom.windows import ledger, node, questions
-from transom.windows.environment import RegistryTypeError
+from transom.windows.downtime import When
 from transom.windows.fetch import configurations
-from transom.windows.gathering import LEDGER, SERVICES, Questions
-from transom.windows.plan import Plan, When, plan
+from transom.windows.gathering import SERVICES, Questions
+from transom.windows.plan import Plan, plan
 from transom.windows.state import HostState
-from transom.windows.worker import Desired, Facts, Waiting, desired, node_name, probed_paths, scripts
+from transom.windows.worker import Desired, Facts, Waiting, desired, node_name, others, probed_paths, scripts
 
 _NETWORK = rf"{SERVICES}\Tcpip\Parameters"
 """Where `Hostname` is the name that the host has since its boot (Microsoft: "TCP/IP and NBT configuration parameters")."""
@@ -75,64 +72,36 @@ async def configure(
 
     `admit` is asked before a change is carried out: where it says no, nothing is sent and nothing is changed.
     """
-    begun = time.monotonic()
+    report(Progress("connect"))
     work = _Configuration(settings, worker, access.address, report, admit, dry_run=dry_run)
-    error: HostError | None = None
-    try:
-        with claimed(settings, access, needed=not dry_run) as alone:
-            async with asyncio.timeout(settings.timeouts.whole):
-                report(Progress("connect"))
-                async with ssh(access, host_keys, settings.timeouts) as transport:
-                    await work.run(transport, alone=alone)
-    except HostError as raised:
-        error = raised
-    except TimeoutError:
-        error = PassTimedOut(f"the pass took longer than {settings.timeouts.whole:g} s")
-    return msgspec.structs.replace(work.result, seconds=time.monotonic() - begun, error=error or work.result.error)
+    return await work.run(access, host_keys, only_reads=dry_run)
 
 
 async def reboot(access: Access, host_keys: HostKeys, settings: Settings) -> None:
     """Order the host to boot; it goes down some seconds after this returns. Raises HostError."""
-    with claimed(settings, access, needed=True) as alone:
-        async with asyncio.timeout(settings.timeouts.whole), ssh(access, host_keys, settings.timeouts) as transport:
-            directory = own_directory(transport, settings.owner, alone=alone)
-            name = f"p-{settings.owner.tag}-{secrets.token_hex(4)}"
-            if not await transport.make_directory(remote(name)):
-                raise ScriptFailed(f"{local(name)} cannot be made (is the disk full?)")
-            await transport.create(remote(name, "boot.cmd"), render("boot.cmd", {}))
-            settings.permit()
-            ended = await transport.run(local(name, "boot.cmd"))
-            await directory.remove(name, ("boot.cmd",))
-            if not ended.succeeded:
-                raise ScriptFailed("Windows refused to boot; the user must be an administrator")
+    async with opened(access, host_keys, settings) as directory:
+        name = directory.new_name()
+        await directory.put(name, [Script("boot.cmd", render("boot.cmd", {}))])
+        settings.permit()
+        ended = await directory.transport.run(local(name, "boot.cmd"))
+        await directory.remove(name, ("boot.cmd",))
+        if not ended.succeeded:
+            raise ScriptFailed("Windows refused to boot; the user must be an administrator")
 
 
-class _Configuration:
-    """The steps of a pass, and how far it came."""
-
+class _Configuration(Pass[Configured]):
     def __init__(
         self, settings: Settings, worker: Worker, address: str, report: Report, admit: Callable[[Plan], bool], *, dry_run: bool
     ) -> None:
-        self._settings, self._worker, self._address = settings, worker, address
+        super().__init__(settings, Configured())
+        self._worker, self._address = worker, address
         self._report, self._admit, self._dry_run = report, admit, dry_run
         self._salt = secrets.token_bytes(16)
         self._asked = _first(worker)
         self._facts = Facts()
         self._fetches = configurations(worker.egress)
-        self.result = Configured()
 
-    async def run(self, transport: Transport, *, alone: bool) -> None:
-        """Read, plan, send, change. Raises HostError, with `result` as far as it is known."""
-        try:
-            await self._converge(own_directory(transport, self._settings.owner, alone=alone))
-        except ledger.LedgerError as error:
-            raise Unreadable(f"the ledger in {LEDGER} cannot be understood: {error}") from None
-        except RegistryTypeError as error:
-            raise Unreadable(str(error)) from None
-        finally:
-            self._note(channels=transport.channels)
-
-    async def _converge(self, directory: Directory) -> None:
+    async def _steps(self, directory: Directory) -> None:
         self._report(Progress("read"))
         state = await self._read(directory)
         self._note(before=state)
@@ -177,7 +146,7 @@ class _Configuration:
     async def _widened(self, directory: Directory, state: HostState, asked: Questions) -> HostState:
         if asked == self._asked:
             return state
-        found = _named(merged(state, await gather(directory, beyond(asked, self._asked))))
+        found = _named(merged(state, await gather(directory, questions.beyond(asked, self._asked))))
         self._asked = asked
         return msgspec.structs.replace(found, files=state.files, directories=state.directories, outputs=state.outputs)
 
@@ -237,14 +206,12 @@ class _Configuration:
             self._note(error=_unfinished(rest))
         return after, False
 
-    def _note(self, **fields: object) -> None:
-        self.result = msgspec.structs.replace(self.result, **fields)
-
 
 def _first(worker: Worker) -> Questions:
     """What is asked at first: every service of the payload, and what the egress settings need."""
     services = worker.directory.payload.services
-    windows = msgspec.structs.replace(worker.egress.windows, services=tuple(s.name for s in services if s.egress))
+    proxied = (*(s.name for s in services if s.egress), *others(worker.directory.payload, worker.egress))
+    windows = msgspec.structs.replace(worker.egress.windows, services=proxied)
     state = node.desired(msgspec.structs.replace(worker.egress, windows=windows))
     asked = questions.first(state)
     names = tuple(service.name for service in services)

@@ -2,6 +2,7 @@ r"""`C:\ProgramData\Transom` on a host: what lies there, under which names, and 
 
 import asyncio
 import re
+import secrets
 from collections.abc import Sequence
 
 from transom.hosts.errors import DirectoryNotOurs, FileRefused
@@ -70,6 +71,22 @@ class Directory:
             await self.transport.remove(remote(f"{script.name}.{suffix}"))
             if not await self.has(script):
                 raise
+
+    def new_name(self) -> str:
+        """A name for the directory of one script: what a cut pass leaves under it is known as this owner's."""
+        return f"p-{self.owner.tag}-{secrets.token_hex(4)}"
+
+    async def put(self, name: str, files: Sequence[Script]) -> None:
+        """A directory of files, all or none: they get its name when every one of them is complete. Raises FileRefused."""
+        temporary = f"{name}.tmp"
+        try:
+            if not await self.transport.make_directory(remote(temporary)):
+                raise FileRefused(f"{local(temporary)} cannot be made (is the disk full?)")
+            await asyncio.gather(*(self.transport.create(remote(temporary, file.name), file.content) for file in files))
+            await self.rename(temporary, name)
+        except (FileRefused, asyncio.CancelledError):
+            await self.remove(temporary)
+            raise
 
     async def rename(self, old: str, new: str) -> None:
         """Give something its name, again and again for a while: a virus scanner may have it open. Raises FileRefused."""

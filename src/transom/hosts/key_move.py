@@ -4,21 +4,19 @@ Microsoft, "Key-based authentication in OpenSSH for Windows": the keys of admini
 `C:\ProgramData\ssh\administrators_authorized_keys`, which only SYSTEM and Administrators may write.
 """
 
-import asyncio
-import secrets
 from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
 from transom.hosts.connection import Access
-from transom.hosts.directory import Directory, local, remote
-from transom.hosts.errors import AuthenticationRefused, FileRefused, HostError, PassTimedOut, ScriptFailed
+from transom.hosts.directory import Directory, local
+from transom.hosts.errors import AuthenticationRefused, FileRefused, HostError, ScriptFailed
 from transom.hosts.gather import gather
 from transom.hosts.known_hosts import HostKeys
-from transom.hosts.passes import Settings, claimed, leave, own_directory
+from transom.hosts.passes import Settings, held, leave, own_directory
 from transom.hosts.private_key import public_line
-from transom.hosts.template import render
+from transom.hosts.template import Script, render
 from transom.hosts.transport import ssh
 from transom.proxy.secret import Secret
 from transom.windows import authorized_keys
@@ -50,12 +48,8 @@ async def move(access: Access, former: Sequence[Secret], host_keys: HostKeys, se
     it goes on from there. Raises HostError; KeyUnusable for a key that is none.
     """
     moving = _Move(access, tuple(former), host_keys, settings)
-    try:
-        with claimed(settings, access, needed=True) as alone:
-            async with asyncio.timeout(settings.timeouts.whole):
-                await moving.run(alone=alone)
-    except TimeoutError:
-        raise PassTimedOut(f"the move to another key took longer than {settings.timeouts.whole:g} s") from None
+    async with held(access, settings, doing="the move to another key") as alone:
+        await moving.run(alone=alone)
 
 
 class _Move:
@@ -121,16 +115,11 @@ class _Move:
                 await leave(directory, self._found)
 
     async def _put(self, directory: Directory, content: bytes) -> None:
-        transport = directory.transport
-        name = f"p-{self._settings.owner.tag}-{secrets.token_hex(4)}"
-        if not await transport.make_directory(remote(name)):
-            raise ScriptFailed(f"{local(name)} cannot be made (is the disk full?)")
+        name = directory.new_name()
         script = render("authorize.cmd", {"KEYS": KEYS, "PASS": name, "NAME": _NAME})
-        await asyncio.gather(
-            transport.create(remote(name, _NAME), content), transport.create(remote(name, "authorize.cmd"), script)
-        )
+        await directory.put(name, [Script(_NAME, content), Script("authorize.cmd", script)])
         self._settings.permit()
-        ended = await transport.run(local(name, "authorize.cmd"))
+        ended = await directory.transport.run(local(name, "authorize.cmd"))
         await directory.remove(name, ("authorize.cmd", "acl"))
         if not ended.succeeded:
             raise ScriptFailed(f"{KEYS} could not be replaced, and is as it was; the user must be an administrator of the host")

@@ -1,11 +1,9 @@
 """Run a payload's scripts on a host, and take the first line that each prints."""
 
-import secrets
 from collections.abc import Mapping
 
 from transom.hosts.directory import Directory, local, remote
-from transom.hosts.errors import ScriptFailed
-from transom.hosts.template import render
+from transom.hosts.template import Script, render
 
 _LIMIT = 4096
 
@@ -15,17 +13,12 @@ async def outputs(directory: Directory, scripts: Mapping[str, tuple[str, bytes]]
 
     Raises HostError.
     """
-    transport, name = directory.transport, f"p-{directory.owner.tag}-{secrets.token_hex(4)}"
+    transport, name = directory.transport, directory.new_name()
     calls = [
         f"call :{'powershell' if file.endswith('.ps1') else 'batch'} {variable}" for variable, (file, _) in scripts.items()
     ]
-    if not await transport.make_directory(remote(name)):
-        raise ScriptFailed(f"{local(name)} cannot be made (is the disk full?)")
-    for variable, (file, content) in scripts.items():
-        await transport.create(remote(name, f"{variable}.{file.rpartition('.')[2]}"), content)
-    await transport.create(
-        remote(name, "outputs.cmd"), render("outputs.cmd", {"DIRECTORY": local(name), "CALLS": "\n".join(calls)})
-    )
+    frame = Script("outputs.cmd", render("outputs.cmd", {"DIRECTORY": local(name), "CALLS": "\n".join(calls)}))
+    await directory.put(name, [frame, *(Script(f"{v}.{file.rpartition('.')[2]}", text) for v, (file, text) in scripts.items())])
     await transport.run(local(name, "outputs.cmd"))
     found = {variable: _first(await transport.read(remote(name, f"{variable}.txt"), _LIMIT)) for variable in scripts}
     await directory.remove(name)

@@ -1,35 +1,29 @@
-"""One pass on one host: gather, plan, and where there is something to do, change and gather again."""
+"""The frame of a pass on a host: the host held, a limit of time, one connection, and its troubles in a result."""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 
-from transom.hosts.answers import merged
-from transom.hosts.change import carry_out, fetch
 from transom.hosts.connection import Access, Timeouts
 from transom.hosts.directory import Directory
-from transom.hosts.errors import Held, HostError, NotConverged, PassTimedOut, Unreadable
+from transom.hosts.errors import Held, HostError, PassTimedOut, Unreadable
 from transom.hosts.gather import gather
 from transom.hosts.known_hosts import HostKeys
 from transom.hosts.owner import Owner, claim
 from transom.hosts.script import Patience
 from transom.hosts.transport import Transport, ssh
-from transom.proxy.secret import Secret
+from transom.windows.environment import RegistryTypeError
 from transom.windows.fetch import Fetched
 from transom.windows.gathering import LEDGER, Questions
 from transom.windows.ledger import LedgerError
 from transom.windows.plan import Plan
-from transom.windows.questions import again, combined
 from transom.windows.state import HostState
-
-Planner = Callable[[HostState], Plan]
-Missing = Callable[[HostState, Plan], Questions | None]
-"""What has to be known before this plan can be relied on; None where it is enough. It is asked once."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -72,55 +66,70 @@ class PassResult(msgspec.Struct, frozen=True):
         return "changed" if self.plan else "unchanged"
 
 
-async def converge(
-    access: Access,
-    host_keys: HostKeys,
-    settings: Settings,
-    questions: Questions,
-    *,
-    planner: Planner,
-    missing: Missing,
-    dry_run: bool = False,
-    fetches: Sequence[Secret] = (),
-    fetch_anyway: bool = False,
-    admit: Callable[[], bool] = lambda: True,
-) -> PassResult:
-    """Make the host what the planner wants over a connection of its own; every trouble of the host is in the result.
+_R = TypeVar("_R", bound=PassResult)
 
-    After a change, or with `fetch_anyway`, the host tries the `fetches` (files for `curl.exe -K`). `admit` is asked before a
-    change: where it says no, nothing is changed.
+
+class Pass(ABC, Generic[_R]):
+    """One pass: `run` is its frame, `_steps` what is done on the host, `result` how far it came."""
+
+    def __init__(self, settings: Settings, result: _R) -> None:
+        self._settings = settings
+        self.result = result
+
+    async def run(self, access: Access, host_keys: HostKeys, *, only_reads: bool = False) -> _R:
+        """Make the pass over a connection of its own; every trouble of the host is in the result."""
+        begun = time.monotonic()
+        error: HostError | None = None
+        try:
+            async with opened(access, host_keys, self._settings, only_reads=only_reads) as directory:
+                try:
+                    await self._steps(directory)
+                finally:
+                    self._note(channels=directory.transport.channels)
+        except HostError as raised:
+            error = raised
+        except LedgerError as raised:
+            error = Unreadable(f"the ledger in {LEDGER} cannot be understood: {raised}")
+        except RegistryTypeError as raised:
+            error = Unreadable(str(raised))
+        return msgspec.structs.replace(self.result, seconds=time.monotonic() - begun, error=error or self.result.error)
+
+    @abstractmethod
+    async def _steps(self, directory: Directory) -> None:
+        """What the pass does. Raises HostError, LedgerError, RegistryTypeError, with what is known by then noted."""
+
+    def _note(self, **fields: object) -> None:
+        self.result = msgspec.structs.replace(self.result, **fields)
+
+
+@asynccontextmanager
+async def opened(
+    access: Access, host_keys: HostKeys, settings: Settings, *, only_reads: bool = False, doing: str = "the pass"
+) -> AsyncIterator[Directory]:
+    """Transom's directory on a host that is `held`, over a connection of its own. Raises HostError."""
+    async with (
+        held(access, settings, only_reads=only_reads, doing=doing) as alone,
+        ssh(access, host_keys, settings.timeouts) as transport,
+    ):
+        yield own_directory(transport, settings.owner, alone=alone)
+
+
+@asynccontextmanager
+async def held(access: Access, settings: Settings, *, only_reads: bool = False, doing: str = "the pass") -> AsyncIterator[bool]:
+    """Hold a host for the time of a pass, and give whether it is held against our own other processes.
+
+    Who only reads goes on beside them. Raises Held, and PassTimedOut, which says what was being done.
     """
-    begun = time.monotonic()
-    work = _Pass(settings, questions, planner, missing, admit=(lambda: False) if dry_run else admit, fetches=fetches)
-    work.fetch_anyway = fetch_anyway
-    error: HostError | None = None
     try:
-        with claimed(settings, access, needed=not dry_run) as alone:
-            async with asyncio.timeout(settings.timeouts.whole), ssh(access, host_keys, settings.timeouts) as transport:
-                await work.run(transport, alone=alone)
-    except HostError as raised:
-        error = raised
+        with _claimed(settings, access, needed=not only_reads) as alone:
+            async with asyncio.timeout(settings.timeouts.whole):
+                yield alone
     except TimeoutError:
-        error = PassTimedOut(f"the pass took longer than {settings.timeouts.whole:g} s")
-    return msgspec.structs.replace(work.result, seconds=time.monotonic() - begun, error=error or work.result.error)
-
-
-async def look(access: Access, host_keys: HostKeys, settings: Settings, questions: Questions) -> HostState:
-    """What a host looks like now; nothing of ours stays where nothing was before. Raises HostError."""
-    try:
-        with claimed(settings, access, needed=False) as alone:
-            async with asyncio.timeout(settings.timeouts.whole), ssh(access, host_keys, settings.timeouts) as transport:
-                directory = own_directory(transport, settings.owner, alone=alone)
-                state = await gather(directory, questions)
-                await leave(directory, state)
-                return state
-    except TimeoutError:
-        raise PassTimedOut(f"reading the host took longer than {settings.timeouts.whole:g} s") from None
+        raise PassTimedOut(f"{doing} took longer than {settings.timeouts.whole:g} s") from None
 
 
 @contextmanager
-def claimed(settings: Settings, access: Access, *, needed: bool) -> Iterator[bool]:
-    """Whether the host is held against our own other processes; who only reads goes on without. Raises Held."""
+def _claimed(settings: Settings, access: Access, *, needed: bool) -> Iterator[bool]:
     with ExitStack() as stack:
         alone = True
         if settings.claims is not None:
@@ -140,85 +149,12 @@ def own_directory(transport: Transport, owner: Owner, *, alone: bool) -> Directo
     return Directory(transport, owner, alone=alone)
 
 
-class _Pass:
-    """The steps of a pass, and how far it came."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        questions: Questions,
-        planner: Planner,
-        missing: Missing,
-        *,
-        admit: Callable[[], bool],
-        fetches: Sequence[Secret],
-    ) -> None:
-        self._settings, self._questions = settings, questions
-        self._planner, self._missing, self._admit, self._fetches = planner, missing, admit, fetches
-        self.fetch_anyway = False
-        self.result = PassResult()
-
-    async def run(self, transport: Transport, *, alone: bool) -> None:
-        """Gather, plan, change. Raises HostError, with `result` as far as it is known."""
-        try:
-            await self._converge(own_directory(transport, self._settings.owner, alone=alone))
-        except LedgerError as error:
-            raise Unreadable(f"the ledger in {LEDGER} cannot be understood: {error}") from None
-        finally:
-            self._note(channels=transport.channels)
-
-    async def _converge(self, directory: Directory) -> None:
-        asked = self._questions
-        state = await gather(directory, asked)
-        self._note(before=state)
-        plan = self._planner(state)
-        if more := self._missing(state, plan):
-            asked = combined(self._questions, more)
-            state = merged(state, await gather(directory, beyond(asked, self._questions)))
-            self._note(before=state)
-            plan = self._planner(state)
-        self._note(plan=plan)
-        if not plan or not self._admit():
-            self._note(waiting=bool(plan))
-            if not plan and self.fetch_anyway and self._fetches:
-                self._note(fetched=await fetch(directory, self._fetches))
-            await leave(directory, state)
-            return
-        self._note(begun=True)
-        done = await carry_out(
-            directory,
-            plan,
-            state,
-            again(asked, state, dependants=self._questions.dependants),
-            patience=self._settings.patience,
-            fetches=self._fetches,
-            permit=self._settings.permit,
-        )
-        self._note(after=done.after, restarted=done.restarted, error=done.error, fetched=done.fetched)
-        if done.error is None and (rest := self._planner(done.after)):
-            self._note(error=NotConverged(differences(rest)))
-        await leave(directory, done.after)
-
-    def _note(self, **fields: object) -> None:
-        self.result = msgspec.structs.replace(self.result, **fields)
-
-
-def beyond(wider: Questions, asked: Questions) -> Questions:
-    """Those of `wider` that are not in `asked`."""
-    rest = Questions(
-        services=_others(wider.services, asked.services),
-        environment=wider.environment and not asked.environment,
-        boot=wider.boot and not asked.boot,
-        stores=_others(wider.stores, asked.stores),
-        keys=_others(wider.keys, asked.keys),
-        dependants=wider.dependants and not asked.dependants,
-    )
-    return combined(rest)
-
-
-def _others(names: tuple[str, ...], without: tuple[str, ...]) -> tuple[str, ...]:
-    known = {name.casefold() for name in without}
-    return tuple(name for name in names if name.casefold() not in known)
+async def look(access: Access, host_keys: HostKeys, settings: Settings, questions: Questions) -> HostState:
+    """What a host looks like now; nothing of ours stays where nothing was before. Raises HostError."""
+    async with opened(access, host_keys, settings, only_reads=True, doing="reading the host") as directory:
+        state = await gather(directory, questions)
+        await leave(directory, state)
+        return state
 
 
 async def leave(directory: Directory, state: HostState) -> None:

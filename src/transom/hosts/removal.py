@@ -1,8 +1,6 @@
 """Give a host back: everything that the ledger holds is undone, and nothing of Transom stays. One pass, over one connection."""
 
-import asyncio
 import secrets
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -11,15 +9,13 @@ import msgspec
 from transom.hosts.change import carry_out
 from transom.hosts.connection import Access
 from transom.hosts.directory import Directory
-from transom.hosts.errors import HostError, NotConverged, PassTimedOut, Unreadable
+from transom.hosts.errors import NotConverged
 from transom.hosts.gather import gather
 from transom.hosts.known_hosts import HostKeys
-from transom.hosts.passes import PassResult, Settings, claimed, differences, own_directory
+from transom.hosts.passes import Pass, PassResult, Settings, differences
 from transom.hosts.probing import probed
 from transom.hosts.template import BASE
-from transom.hosts.transport import Transport, ssh
 from transom.windows import ledger, questions
-from transom.windows.environment import RegistryTypeError
 from transom.windows.gathering import LEDGER, Questions
 from transom.windows.plan import Plan, plan
 from transom.windows.registry import Registry
@@ -51,40 +47,16 @@ async def remove(
     environment are gone from its registry, and services see them until it boots. `check` sees what was read and raises a
     HostError where the host must not be changed.
     """
-    begun = time.monotonic()
-    work = _Removal(settings, NOTHING if payload else _NO_EGRESS, check)
-    error: HostError | None = None
-    try:
-        with claimed(settings, access, needed=True) as alone:
-            async with asyncio.timeout(settings.timeouts.whole), ssh(access, host_keys, settings.timeouts) as transport:
-                await work.run(transport, alone=alone)
-    except HostError as raised:
-        error = raised
-    except TimeoutError:
-        error = PassTimedOut(f"the pass took longer than {settings.timeouts.whole:g} s")
-    return msgspec.structs.replace(work.result, seconds=time.monotonic() - begun, error=error or work.result.error)
+    return await _Removal(settings, NOTHING if payload else _NO_EGRESS, check).run(access, host_keys)
 
 
-class _Removal:
-    """The steps of a pass, and how far it came."""
-
+class _Removal(Pass[Removed]):
     def __init__(self, settings: Settings, wish: HostState, check: Callable[[HostState], None]) -> None:
-        self._settings, self._wish, self._check = settings, wish, check
+        super().__init__(settings, Removed())
+        self._wish, self._check = wish, check
         self._salt = secrets.token_bytes(16)
-        self.result = Removed()
 
-    async def run(self, transport: Transport, *, alone: bool) -> None:
-        """Read, undo, read again. Raises HostError, with `result` as far as it is known."""
-        try:
-            await self._undo(own_directory(transport, self._settings.owner, alone=alone))
-        except ledger.LedgerError as error:
-            raise Unreadable(f"the ledger in {LEDGER} cannot be understood: {error}") from None
-        except RegistryTypeError as error:
-            raise Unreadable(str(error)) from None
-        finally:
-            self._note(channels=transport.channels)
-
-    async def _undo(self, directory: Directory) -> None:
+    async def _steps(self, directory: Directory) -> None:
         asked = Questions()
         state = await gather(directory, asked)
         self._note(before=state)
@@ -130,6 +102,3 @@ class _Removal:
 
     def _planned(self, state: HostState) -> Plan:
         return plan(self._wish, state, self._salt)
-
-    def _note(self, **fields: object) -> None:
-        self.result = msgspec.structs.replace(self.result, **fields)

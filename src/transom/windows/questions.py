@@ -4,6 +4,7 @@ import msgspec
 
 from transom.windows import certificates, ledger, winhttp
 from transom.windows.gathering import ENVIRONMENT, SERVICES, STORES, Questions
+from transom.windows.names import each_once, without
 from transom.windows.plan import Plan
 from transom.windows.state import HostState
 
@@ -72,11 +73,11 @@ def more(desired: HostState, asked: Questions, actual: HostState, planned: Plan)
                 if actual.registry.key(store) is None:
                     stores.append(rf"{STORES}\{name}")
     wider = Questions(
-        services=_union(asked.services, tuple(held.services)),
+        services=each_once((*asked.services, *held.services)),
         environment=asked.environment or machine,
         boot=asked.boot or boot,
-        stores=_union(asked.stores, (*stores, *(key for key in held.keys if not desired.registry.below(key)))),
-        keys=_union(asked.keys, tuple(keys)),
+        stores=each_once((*asked.stores, *stores, *(key for key in held.keys if not desired.registry.below(key)))),
+        keys=each_once((*asked.keys, *keys)),
         dependants=asked.dependants or bool(planned.stop),
     )
     return None if wider == msgspec.structs.replace(asked, walk=False) else wider
@@ -92,22 +93,30 @@ def again(asked: Questions, actual: HostState, *, dependants: bool = False) -> Q
     return _within(msgspec.structs.replace(asked, stores=stores, dependants=dependants, walk=False))
 
 
-def _union(held: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
-    found = {name.casefold(): name for name in reversed((*held, *more))}
-    return tuple(found[folded] for folded in dict.fromkeys(name.casefold() for name in (*held, *more)))
-
-
 def combined(*questions: Questions) -> Questions:
     """All of them in one gather."""
     total = Questions()
     for asked in questions:
         total = msgspec.structs.replace(
             total,
-            services=_union(total.services, asked.services),
+            services=each_once((*total.services, *asked.services)),
             environment=total.environment or asked.environment,
             boot=total.boot or asked.boot,
-            stores=_union(total.stores, asked.stores),
-            keys=_union(total.keys, asked.keys),
+            stores=each_once((*total.stores, *asked.stores)),
+            keys=each_once((*total.keys, *asked.keys)),
             dependants=total.dependants or asked.dependants,
         )
     return _within(total)
+
+
+def beyond(wider: Questions, asked: Questions) -> Questions:
+    """Those of `wider` that are not in `asked`."""
+    rest = Questions(
+        services=without(wider.services, asked.services),
+        environment=wider.environment and not asked.environment,
+        boot=wider.boot and not asked.boot,
+        stores=without(wider.stores, asked.stores),
+        keys=without(wider.keys, asked.keys),
+        dependants=wider.dependants and not asked.dependants,
+    )
+    return combined(rest)

@@ -14,6 +14,8 @@ from transom.windows.environment import Change
 from transom.windows.ledger import Ledger, MachineVariable
 from transom.windows.registry import NamedValue, ValueType
 
+TAKEN: Final = "of the operator that had the host before: Transom's from now on"
+"""Why something of the peer enters the ledger."""
 IMPORTED: Final = r"C:\k\imported-certs.pem"
 """The certificates that the peer imported."""
 IMPORTED_LIMIT: Final = 2**21

@@ -7,17 +7,18 @@ from typing import Final
 import msgspec
 
 from transom.controllers.windows.report import HostReport
-from transom.hosts import passes
 from transom.hosts.connection import Access
+from transom.hosts.converge import converge
 from transom.hosts.errors import HostError
 from transom.hosts.known_hosts import HostKeys
+from transom.hosts.passes import PassResult, Settings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows import fetch, node, questions
-from transom.windows.environment import RegistryTypeError
+from transom.windows.downtime import When
 from transom.windows.gathering import Questions
 from transom.windows.instance import WindowsInstance
-from transom.windows.plan import Plan, When, plan
+from transom.windows.plan import Plan, plan
 from transom.windows.state import HostState
 from transom.windows.taken import Taken
 
@@ -45,35 +46,35 @@ class Target(msgspec.Struct, frozen=True):
         return Access(spec.address, spec.port, spec.username, keys, spec.host_key, self.ssh_config)
 
 
-Work = Callable[[Target, Callable[[], bool]], Awaitable[passes.PassResult]]
+Work = Callable[[Target, Callable[[], bool]], Awaitable[PassResult]]
 """A pass on a host; what it is given says, when it is asked before a change, whether it is the host's turn."""
 
 
-def passing(host_keys: HostKeys, settings: passes.Settings, *, dry_run: bool = False) -> Work:
+def passing(host_keys: HostKeys, settings: Settings, *, dry_run: bool = False) -> Work:
     """Passes whose troubles are in their results. A paused host is not connected to."""
 
-    async def work(target: Target, admit: Callable[[], bool]) -> passes.PassResult:
+    async def work(target: Target, admit: Callable[[], bool]) -> PassResult:
         if target.instance.spec.paused:
-            return passes.PassResult()
+            return PassResult()
         return await one_pass(target, host_keys, settings, dry_run=dry_run, admit=admit)
 
     return work
 
 
-def converging(host_keys: HostKeys, settings: passes.Settings, *, dry_run: bool) -> Callable[[Target], Awaitable[HostReport]]:
+def converging(host_keys: HostKeys, settings: Settings, *, dry_run: bool) -> Callable[[Target], Awaitable[HostReport]]:
     """The work on one host, for `fleet.side_by_side`: every trouble of the host is in its report."""
     work = passing(host_keys, settings, dry_run=dry_run)
 
-    async def converge(target: Target) -> HostReport:
+    async def reported(target: Target) -> HostReport:
         return report_of(target, await work(target, lambda: True), dry_run=dry_run)
 
-    return converge
+    return reported
 
 
 async def one_pass(
     target: Target,
     host_keys: HostKeys,
-    settings: passes.Settings,
+    settings: Settings,
     *,
     dry_run: bool = False,
     change_expected: bool = True,
@@ -81,7 +82,7 @@ async def one_pass(
     fetch_anyway: bool = False,
     admit: Callable[[], bool] = lambda: True,
     taken: Taken | None = None,
-) -> passes.PassResult:
+) -> PassResult:
     """One pass on the host; its troubles are in the result. A change that was not expected costs a second gather.
 
     `check` sees each state that a plan is made from, and raises a HostError where the host must not be changed; whatever else
@@ -97,15 +98,12 @@ async def one_pass(
     def planner(actual: HostState) -> Plan:
         check(actual)
         _check(target.egress, actual)
-        try:
-            return plan(desired, actual, salt, when, taken=taken)
-        except RegistryTypeError as error:
-            raise HostError(str(error)) from None
+        return plan(desired, actual, salt, when, taken=taken)
 
     def missing(actual: HostState, planned: Plan) -> Questions | None:
         return questions.more(desired, asked, actual, planned)
 
-    return await passes.converge(
+    return await converge(
         target.access,
         host_keys,
         settings,
@@ -138,7 +136,7 @@ def _check(egress: Egress, actual: HostState) -> None:
         )
 
 
-def report_of(target: Target, found: passes.PassResult, *, dry_run: bool = False) -> HostReport:
+def report_of(target: Target, found: PassResult, *, dry_run: bool = False) -> HostReport:
     """What people see of a pass. A host that does not get out with its new settings has failed, whatever else it says."""
     error, result = found.error, found.result
     told = str(error) if error else None
