@@ -264,10 +264,10 @@ current-context: x
 @pytest.mark.parametrize(
     ("text", "context", "message"),
     [
-        (None, None, "not found"),
+        (None, None, "there is no such file"),
         ("users: [", None, "line 1: "),
         ("just text", None, "this is no kubeconfig"),
-        (GOOD, "y", "Context 'y' not found"),
+        (GOOD, "y", "there is no context 'y'; there are x"),
         (GOOD.replace("cluster: c,", "cluster: d,"), None, "`d` is missing"),
         (GOOD.replace("user: u,", ""), None, "the context names no user"),
         (

@@ -1,6 +1,7 @@
 """Trust bundles: what is read, in which order, and what is said of the rest."""
 
 import hashlib
+import ssl
 import subprocess
 import warnings
 from pathlib import Path
@@ -135,6 +136,21 @@ def test_inspect_says_what_openssl_says(tmp_path: Path) -> None:
         "store": "ROOT",
     }
     assert (second["store"], second["issuer"]) == ("CA", first["subject"])
+
+
+def test_a_serial_number_of_old_roots_is_shown_without_a_word_of_the_library(tmp_path: Path) -> None:
+    """RFC 5280 forbids negative ones; the system's bundle has some."""
+    raw = bytearray(der(ROOT))
+    at = raw.index(b"\xa0\x03\x02\x01\x02\x02") + 7
+    raw[at] = 0x80
+    file = tmp_path / "old.pem"
+    file.write_text(ssl.DER_cert_to_PEM_cert(bytes(raw)))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        ran = run("trust", "inspect", str(file), "-o", "json")
+    assert ran.json[0]["serial"].startswith("-")
+    assert [str(one.message) for one in said] == []
+    assert ran.err == ""
 
 
 def test_inspect_refuses(tmp_path: Path) -> None:

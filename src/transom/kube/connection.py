@@ -156,8 +156,13 @@ def _configuration(kubeconfig: str | None, context: str | None) -> tuple[SingleC
     path = kubeconfig or os.environ.get("KUBECONFIG") or DEFAULT_KUBECONFIG
     if kubeconfig is None and os.pathsep in path:
         raise ConfigurationError(f"KUBECONFIG names several files ({path}): name one, or use --kubeconfig")
+    if not Path(path).expanduser().exists():
+        raise ConfigurationError(f"{path}: there is no such file; KUBECONFIG can name another")
     try:
-        config = KubeConfig.from_file(path).get(context)
+        read = KubeConfig.from_file(path)
+        if context is not None and context not in read.contexts:
+            raise ConfigurationError(f"{path}: there is no context {context!r}; there are {', '.join(read.contexts)}")
+        config = read.get(context)
     except (AttributeError, TypeError) as error:
         raise ConfigurationError(f"{path}: this is no kubeconfig") from error
     except (ConfigError, KeyError, OSError, yaml.YAMLError, msgspec.ValidationError) as error:

@@ -57,7 +57,10 @@ class Certificate(msgspec.Struct, frozen=True, eq=False):
     @property
     def serial(self) -> str:
         """The serial number in lower-case hex."""
-        return f"{self.parsed.serial_number:x}"
+        with warnings.catch_warnings():
+            # old roots have one that is zero or negative
+            warnings.simplefilter("ignore")
+            return f"{self.parsed.serial_number:x}"
 
     @property
     def sha1(self) -> str:
