@@ -59,9 +59,17 @@ def definitions(versions: Sequence[str] = BOTH, storage: str | None = None) -> l
     return found
 
 
-def define(control_plane: ControlPlane, versions: Sequence[str] = BOTH, storage: str | None = None) -> None:
-    """Bring the definitions to the server and wait until it serves them. Done again with other versions, it is an upgrade."""
-    wanted = definitions(versions, storage)
+def define(
+    control_plane: ControlPlane,
+    versions: Sequence[str] = BOTH,
+    storage: str | None = None,
+    more: Sequence[dict[str, Any]] = (),
+) -> None:
+    """Bring the definitions to the server and wait until it serves them. Done again with other versions, it is an upgrade.
+
+    `more` are other definitions of that size.
+    """
+    wanted = [*definitions(versions, storage), *more]
     items = {"apiVersion": "v1", "kind": "List", "items": wanted}
     # by the server: the annotation of a client's apply is too small for them
     control_plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=json.dumps(items))

@@ -44,3 +44,18 @@ DEFINITION: dict[str, Any] = {
         ],
     },
 }
+
+
+def app(name: str, namespace: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    """An App."""
+    metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
+    return {"kind": "App", "metadata": metadata, "spec": {"catalog": "default", **spec}}
+
+
+def release(name: str, namespace: str, labels: dict[str, str], **spec: Any) -> dict[str, Any]:
+    """A HelmRelease of Flux."""
+    return {
+        "kind": "HelmRelease",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {"interval": "15m", "chartRef": {"kind": "OCIRepository", "name": "podinfo"}, **spec},
+    }

@@ -6,16 +6,16 @@ from tests.fleet.apps import DEFINITION
 from tests.fleet.management import Management
 from tests.operator.clusters import admin
 
-from lab import cluster_api
+from lab import cluster_api, flux
 from transom.manifests.definitions import definitions
 
 
 @pytest.fixture(scope="session")
 def management_plane() -> Iterator[ControlPlane]:
-    """An API server with Cluster API's kinds, Transom's and the App."""
+    """An API server with Cluster API's kinds, Transom's, the App and the HelmRelease."""
     with ControlPlane() as running:
         running.apply([*definitions(), DEFINITION])
-        cluster_api.define(running)
+        cluster_api.define(running, more=flux.definitions())
         running.kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
         yield running
 

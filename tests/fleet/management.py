@@ -12,7 +12,7 @@ from lab.control_plane import ControlPlane
 from tests.fleet import manifests
 from tests.operator.clusters import QUICK
 
-from transom.controllers.fleet.kinds import APPS
+from transom.controllers.fleet.app_kinds import APPS
 from transom.controllers.operator import Operator, Options
 from transom.kube.client import Client
 from transom.kube.errors import NotFound
@@ -26,6 +26,7 @@ CONTROL_PLANES = Resource(
 )
 DEPLOYMENTS = Resource("cluster.x-k8s.io", "v1beta2", "MachineDeployment", "machinedeployments", True, Whole)
 MACHINES = Resource("cluster.x-k8s.io", "v1beta2", "Machine", "machines", True, Whole)
+RELEASES = Resource("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases", True, Whole)
 WHOLE_APPS = Resource(APPS.group, APPS.version, APPS.kind, APPS.plural, True, Whole)
 _NUMBERS = itertools.count(1)
 
@@ -44,7 +45,7 @@ class Management:
             await self.client.create(NAMESPACES, value)
 
     async def clean(self) -> None:
-        for resource in (EGRESS_PROXIES, CLUSTERS, TEMPLATES, CONTROL_PLANES, DEPLOYMENTS, MACHINES, WHOLE_APPS):
+        for resource in (EGRESS_PROXIES, CLUSTERS, TEMPLATES, CONTROL_PLANES, DEPLOYMENTS, MACHINES, WHOLE_APPS, RELEASES):
             for held in (await self.client.list_objects(resource)).items:
                 await self.client.delete(resource, held.metadata.name, held.metadata.namespace)
 
@@ -172,6 +173,7 @@ _RESOURCES: dict[str, Resource[Whole]] = {
     "EgressProxy": EGRESS_PROXIES,
     "Cluster": CLUSTERS,
     "App": WHOLE_APPS,
+    "HelmRelease": RELEASES,
     "KubeadmConfigTemplate": TEMPLATES,
     "KubeadmControlPlane": CONTROL_PLANES,
     "MachineDeployment": DEPLOYMENTS,

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.fleet import manifests
+from tests.fleet.apps import app, release
 from tests.fleet.management import Management
 from tests.fleet.manifests import RFC_LINE
 
@@ -95,16 +96,13 @@ async def test_render_prints_what_apply_would_write_and_what_apps_need(managemen
             "namespace": management.org,
             "name": "mycluster-cert",
         },
-        {
-            "apiVersion": "helm.toolkit.fluxcd.io/v2",
-            "kind": "HelmRelease",
-            "namespace": management.org,
-            "name": "chart-operator",
-        },
+        {"kind": "HelmRelease", "namespace": management.org, "name": "chart-operator"},
+        {"kind": "Kustomization", "namespace": management.org, "name": "mycluster-else"},
     ]
     directory = str(write(tmp_path, management, apps=apps))
-    code, output, _ = await transom(management, tmp_path, "render", "-f", directory)
+    code, output, error = await transom(management, tmp_path, "render", "-f", directory)
     assert code == 0
+    assert f"Kustomization/{management.org}/mycluster-else of spec.apps: how such an object reads values is not known" in error
     assert f"\n      noProxy: {RFC_LINE}\n" in output
     documents = [one for one in yaml.safe_load_all(output) if one]
     assert [(one["kind"], one["metadata"]["name"]) for one in documents] == [
@@ -116,7 +114,16 @@ async def test_render_prints_what_apply_would_write_and_what_apps_need(managemen
     ]
     reference = {"name": VALUES, "namespace": management.org}
     assert documents[3]["spec"] == {"config": {"configMap": reference, "secret": reference}}
+    assert documents[4]["apiVersion"] == "helm.toolkit.fluxcd.io/v2"
     assert [one["kind"] for one in documents[4]["spec"]["valuesFrom"]] == ["ConfigMap", "Secret"]
+    # what is printed goes onto objects that are there
+    for value in (app("mycluster-cert", management.org), release("chart-operator", management.org, {})):
+        await management.put(value)
+    for value in documents[3:]:
+        await management.put(value, "cluster-values")
+    held = await management.get("HelmRelease", "chart-operator")
+    assert held is not None
+    assert (held["spec"]["valuesFrom"], held["spec"]["interval"]) == (documents[4]["spec"]["valuesFrom"], "15m")
     code, _, _ = await transom(management, tmp_path, "render", "-f", directory, "--output-dir", str(tmp_path / "out"))
     assert code == 0
     folder = tmp_path / "out" / "objects" / management.org

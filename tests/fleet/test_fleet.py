@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 import yaml
-from tests.fleet.management import CLUSTERS, TEMPLATES, Management
+from tests.fleet.apps import release
+from tests.fleet.management import CLUSTERS, RELEASES, TEMPLATES, Management
 from tests.fleet.manifests import ENCODED, NO_PROXY, PROXY, RFC_LINE, egress_proxy
 from tests.settings.bundles import certificate
 
@@ -267,6 +268,57 @@ async def test_apps_that_ask_get_references_and_keep_their_values_objects(manage
             await management.merge("App", name, {"metadata": {"labels": {"transom.dev/inject": None}}}, management.org)
         await management.until_objects()
         assert await config("half") == {"configMap": own}
+
+
+async def test_releases_that_ask_list_the_values_and_keep_their_objects(management: Management) -> None:
+    labels = {"giantswarm.io/cluster": "mycluster", "transom.dev/inject": "true"}
+    listed = [{"kind": kind, "name": VALUES, "valuesKey": "values"} for kind in ("ConfigMap", "Secret")]
+    own = [{"kind": "ConfigMap", "name": "own"}]
+    await management.put(release("empty", management.org, labels))
+    await management.put(release("own", management.org, labels, valuesFrom=own))
+    await management.put(release("by-hand", management.org, {}, valuesFrom=[listed[0]]))
+    await management.put(release("mycluster-by-name", management.org, {"transom.dev/inject": "true"}))
+    await management.cluster()
+    await management.cluster("another")
+    await management.settings()
+
+    async def values(name: str) -> object:
+        held = await management.get("HelmRelease", name)
+        assert held is not None
+        return held["spec"].get("valuesFrom")
+
+    async with management.operator() as operator:
+
+        async def injected() -> bool:
+            return await values("empty") == listed and await values("mycluster-by-name") == listed
+
+        await management.until(injected)
+        await management.settled(operator)
+        assert (await values("own"), await values("by-hand")) == (own, [listed[0]])
+        # Flux finds what it is to read also without settings: a release whose values are not there fails
+        await management.client.delete(EGRESS_PROXIES, "cluster")
+        await management.until_objects(("ConfigMap", VALUES), ("Secret", VALUES))
+        assert await management.data("Secret", VALUES) == {"values": "{}\n"}
+        # somebody lists values of their own: from then on the list is theirs
+        await management.put(release("empty", management.org, labels, valuesFrom=own), "kustomize-controller")
+        since = management.audited()
+        await management.settings()
+        await management.until_data("Secret", VALUES, "values", "192.168.52.220")
+        await management.settled(operator)
+        assert await values("empty") == own
+        assert [one for one in management.writes(since) if one[1] == "helmreleases"] == []
+        await management.merge(
+            "HelmRelease", "mycluster-by-name", {"metadata": {"labels": {"transom.dev/inject": None}}}, management.org
+        )
+
+        async def taken_out() -> bool:
+            return await values("mycluster-by-name") is None
+
+        await management.until(taken_out)
+        await management.client.delete(EGRESS_PROXIES, "cluster")
+        await management.until_data("Secret", VALUES, "values", "{}")
+        await management.client.delete(RELEASES, "by-hand", management.org)
+        await management.until_objects()
 
 
 async def test_an_app_that_names_no_cluster_belongs_to_the_one_its_name_begins_with(management: Management) -> None:

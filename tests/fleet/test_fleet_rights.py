@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from tests.fleet.apps import release
 from tests.fleet.management import Management
 from tests.operator.test_roles import granted
 from tests.settings.bundles import certificate
@@ -28,6 +29,7 @@ async def test_rights_suffice_and_no_verb_is_left_over(management: Management) -
     await management.put(
         {"kind": "App", "metadata": {"name": "app", "namespace": org, "labels": labels}, "spec": {"catalog": "x"}}
     )
+    await management.put(release("release", org, labels))
     # somebody else's: what is there under that name has to be read
     await management.put({"kind": "ConfigMap", "metadata": {"name": "mycluster-egress-ca", "namespace": org}}, "somebody")
     await management.bundle(certificate("one"))
@@ -42,7 +44,8 @@ async def test_rights_suffice_and_no_verb_is_left_over(management: Management) -
             await management.settings("hunter2 new", trustedCA={"name": "corp-ca"})
             await management.until_data("Secret", SYSTEMD, "containerdProxy", "hunter2%%20new")
             await management.client.delete(EGRESS_PROXIES, "cluster")
-            await management.merge("App", "app", {"metadata": {"labels": {"transom.dev/inject": None}}}, org)
+            for kind, name in (("App", "app"), ("HelmRelease", "release")):
+                await management.merge(kind, name, {"metadata": {"labels": {"transom.dev/inject": None}}}, org)
             await management.until_objects(("ConfigMap", "mycluster-egress-ca"))
 
             async def left_over() -> bool:

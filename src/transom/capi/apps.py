@@ -1,14 +1,17 @@
 """What an App or a HelmRelease needs in its spec to read a cluster's values objects."""
 
 import contextlib
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
 
 from transom.capi.identity import InvalidIdentity, cluster_id, values_name
 from transom.capi.values import KEY
 from transom.proxy.objects import AppReference, Cluster
 
-HELM_RELEASE = "HelmRelease"
+APP: Final = "App"
+HELM_RELEASE: Final = "HelmRelease"
+API_VERSIONS: Final = {APP: "application.giantswarm.io/v1alpha1", HELM_RELEASE: "helm.toolkit.fluxcd.io/v2"}
+"""The kinds that can be told what to read, each with its `apiVersion` where nothing else is said."""
 
 
 def cluster_of(app: AppReference, clusters: Iterable[Cluster]) -> Cluster | None:
@@ -33,19 +36,25 @@ def identity_for(name: str, identities: Collection[str]) -> str | None:
 
 
 def references(app: AppReference, cluster: Cluster) -> dict[str, Any]:
-    """The part of the object that refers to the values, in the form that its kind reads. Raises InvalidIdentity.
+    """The part of the object that refers to the values, in the form that its kind reads. Raises InvalidIdentity, KeyError."""
+    fields = fields_for(app.kind, cluster_id(cluster), cluster.metadata.namespace or "")
+    metadata = {"name": app.name, "namespace": app.namespace}
+    api_version = app.api_version or API_VERSIONS[app.kind]
+    return {"apiVersion": api_version, "kind": app.kind, "metadata": metadata, "spec": in_spec(app.kind, fields)}
+
+
+def fields_for(kind: str, identity: str, namespace: str) -> dict[str, Any]:
+    """The fields by which a kind names the values objects of a cluster.
 
     Giant Swarm's App names a ConfigMap and a Secret, whose key is `values`; Flux's HelmRelease lists them in `valuesFrom`, the
-    later over the earlier.
+    later over the earlier, with the key of a whole values file (github.com/fluxcd/helm-controller, docs/spec/v2).
     """
-    name = values_name(cluster_id(cluster))
-    namespace = cluster.metadata.namespace or ""
-    if app.kind == HELM_RELEASE:
-        spec: dict[str, Any] = {
-            "valuesFrom": [{"kind": kind, "name": name, "valuesKey": KEY} for kind in ("ConfigMap", "Secret")],
-        }
-    else:
-        reference = {"name": name, "namespace": namespace}
-        spec = {"config": {"configMap": reference, "secret": dict(reference)}}
-    metadata = {"name": app.name, "namespace": app.namespace}
-    return {"apiVersion": app.api_version, "kind": app.kind, "metadata": metadata, "spec": spec}
+    name = values_name(identity)
+    if kind == HELM_RELEASE:
+        return {"valuesFrom": [{"kind": one, "name": name, "valuesKey": KEY} for one in ("ConfigMap", "Secret")]}
+    return {field: {"name": name, "namespace": namespace} for field in ("configMap", "secret")}
+
+
+def in_spec(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The `spec` that has these fields alone."""
+    return dict(fields) if kind == HELM_RELEASE else {"config": dict(fields)}

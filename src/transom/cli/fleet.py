@@ -45,16 +45,18 @@ def fleet_objects(objects: "Objects", settings: "Effective") -> "Iterator[tuple[
 
 def app_references(objects: "Objects", settings: "Effective") -> Iterator[dict[str, Any]]:
     """For each App and HelmRelease of the settings, what there is to put into it."""
-    from transom.capi.apps import cluster_of, references
+    from transom.capi.apps import API_VERSIONS, cluster_of, references
     from transom.capi.objects import key_of
 
     apps = dict.fromkeys(app for egress in settings.clusters.values() if egress is not None for app in egress.apps)
     for app in apps:
         found = ((one, settings.clusters[key_of(one)]) for one in objects.clusters)
         having = [one for one, egress in found if egress is not None and app in egress.apps]
-        cluster = cluster_of(app, having)
-        if cluster is None:
-            _warn(f"{app.kind}/{app.namespace}/{app.name} of spec.apps: no one Cluster in its namespace that it belongs to")
+        name = f"{app.kind}/{app.namespace}/{app.name} of spec.apps"
+        if app.kind not in API_VERSIONS:
+            _warn(f"{name}: how such an object reads values is not known; it is known of {' and '.join(API_VERSIONS)}")
+        elif (cluster := cluster_of(app, having)) is None:
+            _warn(f"{name}: no one Cluster in its namespace that it belongs to")
         else:
             yield references(app, cluster)
 

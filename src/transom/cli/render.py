@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from transom.sources.objects import Objects
 
 SYSTEM_CA_FILE = "/etc/ssl/certs/ca-certificates.crt"
+# a field manager of its own: what kubectl applied under its own name and does not find again it takes away
+_REFERENCES = """\
+# For Apps and HelmReleases that are there: `kubectl apply --server-side --field-manager=cluster-values` adds these fields.
+# A HelmRelease with valuesFrom of its own: put these items before yours, which then win.
+"""
 
 
 def render(
@@ -52,7 +57,7 @@ def render(
     else:
         sys.stdout.write(yaml_stream([_shown(item, show_secrets=show_secrets) for item in rendered]))
         if references:
-            sys.stdout.write("# For Apps and HelmReleases that are there: `kubectl apply --server-side` adds these fields.\n")
+            sys.stdout.write(_REFERENCES)
             sys.stdout.write(yaml_stream(references))
 
 

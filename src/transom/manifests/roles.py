@@ -73,6 +73,7 @@ _GRANTS: Final[Mapping[str, Grants]] = {
             rule("", ["secrets"], ["get", "create", "patch", "delete"]),
             rule("", ["configmaps"], ["get", "create", "patch", "delete"]),
             rule("application.giantswarm.io", ["apps"], [*FOLLOW, "patch"]),
+            rule("helm.toolkit.fluxcd.io", ["helmreleases"], [*FOLLOW, "patch"]),
             rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigs", "kubeadmconfigtemplates"], FOLLOW),
             rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], FOLLOW),
             rule("cluster.x-k8s.io", ["machinedeployments", "machines"], FOLLOW),

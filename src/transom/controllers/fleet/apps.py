@@ -1,81 +1,131 @@
-"""The Apps of a workload cluster that ask for it: references to the values objects, where they have none."""
+"""The Apps and HelmReleases of workload clusters: who reads the values objects, and references for those that ask.
 
-from collections.abc import Iterable, Iterator
+An App that is asked of no cluster by its label belongs to the one whose id its name begins with, among those of its namespace.
+"""
+
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
+from transom.capi.apps import fields_for, identity_for, in_spec
 from transom.capi.identity import ID_LABEL, values_name
-from transom.controllers.fleet.kinds import APPS, HeldApp, Reference
+from transom.controllers.fleet.app_kinds import APPS, RELEASES, ValuesReader
+from transom.controllers.watched import Watched
 from transom.kube.client import Client
 from transom.kube.errors import Conflict, NotFound
-from transom.kube.store import Name
+from transom.kube.resources import Resource
+from transom.kube.store import IndexFunction, Name, Store
 
-FIELDS: Final = ("configMap", "secret")
+Identities = Callable[[str], Collection[str]]
+"""The ids of the clusters of a namespace."""
+Listener = Callable[[Name], None]
+"""Told of a cluster, as (namespace, id)."""
 
 
 def place_of(namespace: str | None, identity: str) -> str:
-    """The value of the indexes: a cluster's namespace and id."""
-    return f"{namespace}/{identity}"
+    """The value of the indexes: a namespace, and an id or a name."""
+    return f"{namespace or ''}/{identity}"
 
 
-def by_cluster(app: HeldApp) -> Iterator[str]:
-    """The cluster of an App, by its label."""
+def _by_cluster(app: ValuesReader) -> Iterator[str]:
     if identity := (app.metadata.labels or {}).get(ID_LABEL):
         yield place_of(app.metadata.namespace, identity)
 
 
-def without_cluster(app: HeldApp) -> Iterator[str]:
-    """The namespace of an App that asks, or was given something, and names no cluster: its name tells."""
+def _without_cluster(app: ValuesReader) -> Iterator[str]:
+    """The namespace of one that asks, or was given something, and names no cluster: its name tells."""
     if (app.asks or app.applied) and not (app.metadata.labels or {}).get(ID_LABEL):
         yield app.metadata.namespace or ""
 
 
-def by_values(app: HeldApp) -> Iterator[str]:
-    """The ConfigMaps and Secrets that an App reads."""
-    for held in (app.config.config_map, app.config.secret):
-        if held is not None:
-            yield place_of(held.namespace, held.name)
+def _by_values(app: ValuesReader) -> Iterator[str]:
+    for namespace, name in app.reads:
+        yield place_of(namespace, name)
 
 
-async def inject(client: Client, place: Name, apps: Iterable[HeldApp], *, values: bool) -> bool:
-    """Bring the references of a cluster's Apps to what is wanted; whether all of them are. Raises ApiError.
-
-    Only a field that is empty is written; one that Transom wrote is taken out when the App no longer asks. `values`: there are
-    values objects to refer to.
-    """
-    namespace, identity = place
-    wanted = Reference(values_name(identity), namespace or "")
-    done = True
-    for app in apps:
-        held = dict(zip(FIELDS, (app.config.config_map, app.config.secret), strict=True))
-        if not app.asks:
-            fields: set[str] = set()
-        elif values:
-            fields = {name for name in FIELDS if held[name] is None or name in app.applied}
-        else:
-            continue
-        if fields == app.applied and all(held[name] == wanted for name in fields):
-            continue
-        done = (
-            await _apply(client, app, {name: {"name": wanted.name, "namespace": wanted.namespace} for name in sorted(fields)})
-            and done
-        )
-    return done
+_INDEXES: Final[dict[str, IndexFunction[Any]]] = {"cluster": _by_cluster, "loose": _without_cluster, "values": _by_values}
 
 
-async def _apply(client: Client, app: HeldApp, config: dict[str, Any]) -> bool:
-    meta = app.metadata
-    value: dict[str, Any] = {
-        "apiVersion": APPS.api_version,
-        "kind": APPS.kind,
-        "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
-    }
-    if config:
-        value["spec"] = {"config": config}
-    try:
-        await client.server_side_apply(APPS, value, meta.name, meta.namespace, force=False)
-    except NotFound:
+class Apps:
+    """Questions about the stores of both kinds, and the one edit that there is of them."""
+
+    def __init__(self, watched: Watched, identities: Identities) -> None:
+        self._watched = watched
+        self._identities = identities
+        self._stores: list[tuple[Resource[Any], Store[Any]]] = [
+            (resource, watched.watch(resource, indexes=_INDEXES)) for resource in (APPS, RELEASES)
+        ]
+
+    def read(self, namespace: str, values: str) -> bool:
+        """Whether anyone names a ConfigMap or Secret of that name."""
+        return any(store.snapshot().by("values", place_of(namespace, values)) for _, store in self._stores)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener` with each cluster whose answers may have changed."""
+
+        def changed(_: Name, before: ValuesReader | None, after: ValuesReader | None) -> None:
+            for app in filter(None, (before, after)):
+                for cluster in self._clusters_of(app):
+                    listener(cluster)
+
+        for _, store in self._stores:
+            store.subscribe(changed)
+
+    def _clusters_of(self, app: ValuesReader) -> Iterator[tuple[str, str]]:
+        namespace = app.metadata.namespace or ""
+        if identity := (app.metadata.labels or {}).get(ID_LABEL):
+            yield namespace, identity
+        elif (app.asks or app.applied) and (owner := identity_for(app.metadata.name, self._identities(namespace))):
+            yield namespace, owner
+        for there, name in app.reads:
+            if name == values_name(identity := name.removesuffix(values_name(""))):
+                yield there, identity
+
+    async def inject(self, client: Client, place: Name, *, values: bool) -> bool:
+        """Bring the references of a cluster's Apps to what is wanted; whether all of them are. Raises ApiError.
+
+        Only a field that is empty is written; one that Transom wrote is taken out when the App no longer asks. `values`: there
+        are values objects to refer to.
+        """
+        namespace, identity = place[0] or "", place[1]
+        done = True
+        for resource, store in self._stores:
+            wanted = fields_for(resource.kind, identity, namespace)
+            for app in self._of_cluster(store, namespace, identity):
+                if not app.asks:
+                    names: set[str] = set()
+                elif values:
+                    names = {name for name in wanted if name not in app.fields or name in app.applied}
+                else:
+                    continue
+                if names != app.applied or any(app.fields.get(name) != wanted[name] for name in names):
+                    done &= await self._apply(client, resource, app, {name: wanted[name] for name in sorted(names)})
+        return done
+
+    def _of_cluster(self, store: Store[Any], namespace: str, identity: str) -> list[ValuesReader]:
+        snapshot = store.snapshot()
+        found: list[ValuesReader] = snapshot.by("cluster", place_of(namespace, identity))
+        if loose := snapshot.by("loose", namespace):
+            identities = self._identities(namespace)
+            found += [app for app in loose if identity_for(app.metadata.name, identities) == identity]
+        return found
+
+    async def _apply(self, client: Client, resource: Resource[Any], app: ValuesReader, fields: dict[str, Any]) -> bool:
+        served = self._watched.served(resource)
+        if served is None:
+            return True
+        meta = app.metadata
+        value: dict[str, Any] = {
+            "apiVersion": served.api_version,
+            "kind": served.kind,
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+        }
+        if fields:
+            value["spec"] = in_spec(served.kind, fields)
+        try:
+            await client.server_side_apply(served, value, meta.name, meta.namespace, force=False)
+        except NotFound:
+            return True
+        except Conflict:
+            # another owner took the field in the meantime: it is theirs
+            return False
         return True
-    except Conflict:
-        # another owner took the field in the meantime: it is theirs
-        return False
-    return True

@@ -11,13 +11,13 @@ from typing import Final
 
 import structlog
 
-from transom.capi.apps import identity_for
 from transom.capi.identity import ID_LABEL, InvalidIdentity, identity_of, systemd_name, values_name
 from transom.capi.objects import FleetObject, wanted
 from transom.capi.windows_proxy import secret_name as windows_name
 from transom.controllers.controller import Outcome, Surroundings
-from transom.controllers.fleet import apps, status
-from transom.controllers.fleet.kinds import APPS, CONFIG_MAPS, SELECTOR, HeldApp, OwnedConfigMap
+from transom.controllers.fleet import status
+from transom.controllers.fleet.apps import Apps, place_of
+from transom.controllers.fleet.kinds import CONFIG_MAPS, SELECTOR, OwnedConfigMap
 from transom.controllers.fleet.machine_templates import MachineTemplates
 from transom.controllers.fleet.objects import Keeper
 from transom.controllers.fleet.status import ClusterReport
@@ -55,8 +55,7 @@ class FleetController:
         self._reports = surroundings.reports
         self._clusters = self._watched.watch(CLUSTERS, indexes={"identity": _places, "namespace": _namespace})
         self._config_maps = self._watched.watch(CONFIG_MAPS, labels=SELECTOR)
-        indexes = {"cluster": apps.by_cluster, "loose": apps.without_cluster, "values": apps.by_values}
-        self._apps = self._watched.watch(APPS, indexes=indexes)
+        self._apps = Apps(self._watched, self._identities)
         self._templates = MachineTemplates(self._watched)
         self._keeper = Keeper(self._config_maps)
         self._passes: dict[Name, ClusterReport] = {}
@@ -73,7 +72,7 @@ class FleetController:
         """Follow the stores, which have been filled."""
         self._clusters.subscribe(self._cluster_changed)
         self._config_maps.subscribe(self._config_map_changed)
-        self._apps.subscribe(self._app_changed)
+        self._apps.subscribe(self.queue.add)
         self._templates.subscribe(self._templates_changed)
         self._begun = True
         self._settings.subscribe(self._settings_changed)
@@ -93,18 +92,6 @@ class FleetController:
         identity = (held.metadata.labels or {}).get(ID_LABEL) if held is not None else None
         if identity and self._keeper.noticed(name, identity, after):
             self.queue.add((name[0], identity))
-
-    def _app_changed(self, _: Name, before: HeldApp | None, after: HeldApp | None) -> None:
-        for app in (before, after):
-            for place in apps.by_cluster(app) if app is not None else ():
-                self.queue.add(_key_of(place))
-            for namespace in apps.without_cluster(app) if app is not None else ():
-                if app is not None and (owner := identity_for(app.metadata.name, self._identities(namespace))):
-                    self.queue.add((namespace, owner))
-            for place in apps.by_values(app) if app is not None else ():
-                namespace, name = _key_of(place)
-                if name == values_name(identity := name.removesuffix(values_name(""))):
-                    self.queue.add((namespace, identity))
 
     def _settings_changed(self, clusters: frozenset[Cluster]) -> None:
         snapshot = self._clusters.snapshot()
@@ -177,7 +164,7 @@ class FleetController:
 
     def _holder(self, key: Name) -> HeldCluster | None:
         """The oldest of the Clusters that have this id."""
-        found = self._clusters.snapshot().by("identity", apps.place_of(*key))
+        found = self._clusters.snapshot().by("identity", place_of(*key))
         return min(found, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name), default=None)
 
     def _desired(self, namespace: str, identity: str, cluster: HeldCluster | None) -> tuple[FleetObject, ...] | None:
@@ -197,21 +184,14 @@ class FleetController:
         secrets = (systemd_name(identity), windows_name(identity))
         named = {secret for secret in secrets if self._templates.names(namespace, secret)}
         values = values_name(identity)
-        if self._apps.snapshot().by("values", apps.place_of(namespace, values)):
+        if self._apps.read(namespace, values):
             named.add(values)
         windows = self._templates.windows(namespace, cluster.metadata.name)
         return wanted(reader.objects().clusters[0], egress, windows=windows, named=named)
 
     async def _inject(self, key: Name, desired: tuple[FleetObject, ...], term: Term) -> bool:
-        snapshot = self._apps.snapshot()
-        found = snapshot.by("cluster", apps.place_of(*key))
-        if loose := snapshot.by("loose", key[0] or ""):
-            identities = self._identities(key[0] or "")
-            found += [app for app in loose if identity_for(app.metadata.name, identities) == key[1]]
-        if not found:
-            return True
         values = any((made.kind, made.name) == ("Secret", values_name(key[1])) for made in desired)
-        return await apps.inject(term.client, key, found, values=values)
+        return await self._apps.inject(term.client, key, values=values)
 
     def _identities(self, namespace: str) -> set[str]:
         clusters = self._clusters.snapshot().by("namespace", namespace)
@@ -260,7 +240,7 @@ def _places(held: HeldCluster) -> Iterator[str]:
     except InvalidIdentity:
         # its settings' status says so
         return
-    yield apps.place_of(held.metadata.namespace, identity)
+    yield place_of(held.metadata.namespace, identity)
 
 
 def _namespace(held: HeldCluster) -> Iterator[str]:

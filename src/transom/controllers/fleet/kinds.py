@@ -1,18 +1,16 @@
-"""What is kept of the objects that the fleet controller writes, and of the Apps that read them."""
+"""What is kept of the objects that the fleet controller writes."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from transom.capi.identity import ADOPT, ID_LABEL, MANAGED_BY, SECRETS_ANNOTATION, TRANSOM
-from transom.kube.client import FIELD_MANAGER
-from transom.kube.objects import ManagedFields, ObjectMeta, OwnerReference, Projected
+from transom.kube.objects import ObjectMeta, OwnerReference, Projected
 from transom.kube.resources import Resource
 
 _READ: Final = (SECRETS_ANNOTATION, ADOPT)
-INJECT: Final = "transom.dev/inject"
 SELECTOR: Final = f"{MANAGED_BY}={TRANSOM},{ID_LABEL}"
 
 
@@ -84,66 +82,5 @@ class HeldSecret(Projected, frozen=True):
         )
 
 
-class Reference(Projected, frozen=True):
-    """A ConfigMap or Secret that an App names."""
-
-    name: str = ""
-    namespace: str = ""
-
-
-class AppConfig(Projected, frozen=True):
-    """`spec.config` of an App."""
-
-    config_map: Reference | None = None
-    secret: Reference | None = None
-
-
-class AppSpec(Projected, frozen=True):
-    """`spec` of an App."""
-
-    config: AppConfig | None = None
-
-
-class _ManagedMeta(ObjectMeta, frozen=True):
-    managed_fields: list[ManagedFields] | None = None
-
-
-class _App(Projected, frozen=True):
-    metadata: _ManagedMeta = _ManagedMeta()
-    spec: AppSpec | None = None
-
-
-class HeldApp(msgspec.Struct, frozen=True):
-    """An App of Giant Swarm's app platform: what values it reads, and which of these fields Transom put there."""
-
-    metadata: ObjectMeta
-    config: AppConfig
-    applied: frozenset[str]
-    """`configMap`, `secret`."""
-
-    @classmethod
-    def from_json(cls, data: bytes | msgspec.Raw) -> "HeldApp":
-        """Decode an App. Raises msgspec.ValidationError."""
-        read = msgspec.json.decode(data, type=_App)
-        labels = {key: value for key, value in (read.metadata.labels or {}).items() if key in (ID_LABEL, INJECT)}
-        meta = read.metadata
-        kept = ObjectMeta(meta.name, meta.namespace, meta.uid, meta.resource_version, labels=labels)
-        config = (read.spec.config if read.spec else None) or AppConfig()
-        return cls(kept, config, frozenset(_applied(meta.managed_fields or ())))
-
-    @property
-    def asks(self) -> bool:
-        """Whether it is to get references to the values."""
-        return (self.metadata.labels or {}).get(INJECT) == "true"
-
-
-def _applied(entries: list[ManagedFields] | tuple[()]) -> Iterator[str]:
-    for entry in entries:
-        if entry.manager == FIELD_MANAGER and entry.operation == "Apply":
-            fields = (entry.fields or {}).get("f:spec", {}).get("f:config", {})
-            yield from (name.removeprefix("f:") for name in fields if name != ".")
-
-
 SECRETS: Final = Resource("", "v1", "Secret", "secrets", True, HeldSecret)
 CONFIG_MAPS: Final = Resource("", "v1", "ConfigMap", "configmaps", True, OwnedConfigMap)
-APPS: Final = Resource("application.giantswarm.io", "v1alpha1", "App", "apps", True, HeldApp)

@@ -1,0 +1,41 @@
+"""Flux's HelmRelease on the lab's API server: its definition, generated from its published Go types as Flux does it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab import cache, golang
+from lab.progress import step
+
+MODULE = Path(__file__).parent / "go" / "flux"
+TYPES = "github.com/fluxcd/helm-controller/api/v2"
+
+
+def definitions() -> list[dict[str, Any]]:
+    """The CustomResourceDefinition of helm.toolkit.fluxcd.io/v2; generated once (a minute), then from the cache."""
+    made = cache.entry("flux", cache.digest([MODULE, TYPES]), _generate)
+    return [yaml.load(file.read_text(), yaml.CSafeLoader) for file in sorted(made.glob("*.yaml"))]
+
+
+def _generate(target: Path) -> None:
+    command = [
+        "nice",
+        "-n",
+        "19",
+        golang.program(),
+        "tool",
+        "controller-gen",
+        "crd",
+        f"paths={TYPES}",
+        f"output:crd:dir={target}",
+    ]
+    with step("generating the definition of Flux's HelmRelease"):
+        environment = os.environ | {"GOFLAGS": "-mod=readonly"}
+        done = subprocess.run(command, cwd=MODULE, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise golang.GoError(f"controller-gen failed:\n{(done.stderr or done.stdout)[-2000:]}")
