@@ -7,8 +7,8 @@ it, so that it goes with the install.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from transom.manifests.roles import FOLLOW, LABELS, RBAC, TELL, Rule, binding, rule
-from transom.manifests.workloads import PORT, pod
+from transom.manifests.roles import FOLLOW, LABELS, TELL, Rule, granted, rule
+from transom.manifests.workloads import METRICS, PORT, pod, replicas
 from transom.pods.registration import NAME as REGISTRATION
 
 NAME: Final = "transom-webhook"
@@ -21,22 +21,9 @@ _PRIORITY: Final = 1_000_000_000
 
 def admission_roles(place: str) -> Iterator[dict[str, Any]]:
     """ServiceAccount, roles and bindings of `transom webhook`."""
-    yield {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": {"name": NAME, "namespace": place, "labels": LABELS},
-    }
-    yield {
-        "apiVersion": RBAC,
-        "kind": "ClusterRole",
-        "metadata": {"name": NAME, "labels": LABELS},
-        "rules": list(_everywhere()),
-    }
-    yield binding("ClusterRoleBinding", "ClusterRole", place, None, NAME)
-    for where, rules in ((place, list(_own())), ("default", [rule("", ["services"], FOLLOW, ["kubernetes"])])):
-        metadata = {"name": NAME, "namespace": where, "labels": LABELS}
-        yield {"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": rules}
-        yield binding("RoleBinding", "Role", place, where, NAME)
+    placed = {place: list(_own())}
+    placed.setdefault("default", []).append(rule("", ["services"], FOLLOW, ["kubernetes"]))
+    yield from granted(NAME, place, list(_everywhere()), placed)
 
 
 def _everywhere() -> Iterator[Rule]:
@@ -62,8 +49,6 @@ def _own() -> Iterator[Rule]:
 
 def admission(place: str, image: str) -> list[dict[str, Any]]:
     """PriorityClass, Deployment, Service and PodDisruptionBudget. Two replicas, both of which answer."""
-    metadata = {"name": NAME, "namespace": place, "labels": _COMPONENT}
-    selector = {"matchLabels": _COMPONENT}
     arguments = [
         "webhook",
         f"--namespace={place}",
@@ -72,41 +57,12 @@ def admission(place: str, image: str) -> list[dict[str, Any]]:
     ]
     ports = {"https": HTTPS_PORT, "http": PORT}
     spec = pod(image, arguments, _COMPONENT, name=NAME, ports=ports, memory=("64Mi", "192Mi"), grace=_GRACE)
-    return [
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": NAME, "labels": LABELS},
-            "value": _PRIORITY,
-            "description": "The admission server that gives pods the egress proxy.",
-        },
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": metadata,
-            "spec": {
-                "replicas": 2,
-                "selector": selector,
-                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-                "template": {"metadata": {"labels": _COMPONENT}, "spec": {"priorityClassName": NAME, **spec}},
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": metadata,
-            "spec": {
-                "selector": _COMPONENT,
-                "ports": [
-                    {"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"},
-                    {"name": "metrics", "port": PORT, "targetPort": "http", "protocol": "TCP"},
-                ],
-            },
-        },
-        {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": metadata,
-            "spec": {"maxUnavailable": 1, "selector": selector, "unhealthyPodEvictionPolicy": "AlwaysAllow"},
-        },
-    ]
+    priority = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": NAME, "labels": LABELS},
+        "value": _PRIORITY,
+        "description": "The admission server that gives pods the egress proxy.",
+    }
+    https = {"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}
+    return [priority, *replicas(NAME, place, _COMPONENT, {"priorityClassName": NAME, **spec}, [https, METRICS])]

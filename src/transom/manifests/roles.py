@@ -202,29 +202,16 @@ def roles(namespace: str, controllers: Iterable[str], *, openshift: bool = False
     """ServiceAccount, roles and bindings of `transom run` in a namespace, for some of its controllers."""
     chosen = tuple(controllers)
     grants = [_GRANTS[name] for name in chosen]
-    yield {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": {"name": NAME, "namespace": namespace, "labels": LABELS},
-    }
-    yield {
-        "apiVersion": RBAC,
-        "kind": "ClusterRole",
-        "metadata": {"name": NAME, "labels": LABELS},
-        "rules": _distinct([*_everywhere(namespace, chosen), *(one for grant in grants for one in grant.everywhere)]),
-    }
-    yield binding("ClusterRoleBinding", "ClusterRole", namespace, None)
     placed: dict[str, list[Rule]] = {namespace: [*_own(), *(one for grant in grants for one in grant.own)]}
     placed.setdefault(_CLUSTER_EVENTS, []).extend(one for grant in grants for one in grant.default)
     placed.setdefault(_SYSTEM, []).extend(one for grant in grants for one in grant.system)
     for grant in grants if openshift else ():
         for place, more in grant.openshift.items():
             placed.setdefault(place, []).extend(more)
-    for place, rules in placed.items():
-        if rules:
-            metadata = {"name": NAME, "namespace": place, "labels": LABELS}
-            yield {"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": _distinct(rules)}
-            yield binding("RoleBinding", "Role", namespace, place)
+    everywhere = [*_everywhere(namespace, chosen), *(one for grant in grants for one in grant.everywhere)]
+    yield from granted(
+        NAME, namespace, _distinct(everywhere), {place: _distinct(rules) for place, rules in placed.items() if rules}
+    )
     if "certificates" in chosen:
         yield _bootstrappers()
 
@@ -273,7 +260,19 @@ def _distinct(rules: Iterable[Rule]) -> list[Rule]:
     return found
 
 
-def binding(kind: str, role: str, namespace: str, place: str | None, name: str = NAME) -> dict[str, Any]:
+def granted(name: str, namespace: str, everywhere: list[Rule], placed: Mapping[str, list[Rule]]) -> Iterator[dict[str, Any]]:
+    """ServiceAccount `name` in a namespace, and what it may do: everywhere, and in the namespaces that are named."""
+    account = {"name": name, "namespace": namespace, "labels": LABELS}
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}
+    yield {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name, "labels": LABELS}, "rules": everywhere}
+    yield _binding("ClusterRoleBinding", "ClusterRole", namespace, None, name)
+    for place, rules in placed.items():
+        metadata = {"name": name, "namespace": place, "labels": LABELS}
+        yield {"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": rules}
+        yield _binding("RoleBinding", "Role", namespace, place, name)
+
+
+def _binding(kind: str, role: str, namespace: str, place: str | None, name: str) -> dict[str, Any]:
     """The ServiceAccount `name` in a namespace, bound to the role of that name."""
     return {
         "apiVersion": RBAC,

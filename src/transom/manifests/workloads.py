@@ -5,6 +5,8 @@ from typing import Any, Final
 from transom.manifests.roles import LABELS, NAME
 
 PORT: Final = 8080
+METRICS: Final = {"name": "metrics", "port": PORT, "targetPort": "http", "protocol": "TCP"}
+"""The port of a Service for the metrics."""
 _COMPONENT: Final = {**LABELS, "app.kubernetes.io/component": "operator"}
 GRACE: Final = 60
 """Seconds from SIGTERM to SIGKILL."""
@@ -30,12 +32,19 @@ def namespace(name: str) -> dict[str, Any]:
 
 def operator(place: str, image: str, controllers: str | None) -> list[dict[str, Any]]:
     """Deployment, Service and PodDisruptionBudget. Two replicas: one works, the other takes over within the lease."""
-    metadata = {"name": NAME, "namespace": place, "labels": _COMPONENT}
-    selector = {"matchLabels": _COMPONENT}
     arguments, ports = _arguments(place, controllers), {"http": PORT}
     spec = pod(image, arguments, _COMPONENT, name=NAME, ports=ports, memory=("128Mi", "384Mi"), grace=GRACE)
     spec["containers"][0]["volumeMounts"].append({"name": "cache", "mountPath": CACHE})
     spec["volumes"].append({"name": "cache", "emptyDir": {"sizeLimit": "4Gi"}})
+    return replicas(NAME, place, _COMPONENT, spec, [METRICS])
+
+
+def replicas(
+    name: str, place: str, labels: dict[str, str], spec: dict[str, Any], ports: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Two pods of one `spec`, one of which is always there: Deployment, the Service with its `ports`, PodDisruptionBudget."""
+    metadata = {"name": name, "namespace": place, "labels": labels}
+    selector = {"matchLabels": labels}
     return [
         {
             "apiVersion": "apps/v1",
@@ -45,18 +54,10 @@ def operator(place: str, image: str, controllers: str | None) -> list[dict[str, 
                 "replicas": 2,
                 "selector": selector,
                 "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-                "template": {"metadata": {"labels": _COMPONENT}, "spec": spec},
+                "template": {"metadata": {"labels": labels}, "spec": spec},
             },
         },
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": metadata,
-            "spec": {
-                "selector": _COMPONENT,
-                "ports": [{"name": "metrics", "port": PORT, "targetPort": "http", "protocol": "TCP"}],
-            },
-        },
+        {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"selector": labels, "ports": ports}},
         {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
