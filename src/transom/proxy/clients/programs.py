@@ -40,6 +40,13 @@ _CURL_8 = Pass(
     names=_CURL_NAMES,
     addresses=Addresses(values=(4, 6), as_names=(), cidr=Cidr(zero=-1)),
 )
+_RUBY = Pass(
+    splitting=Splitting(pattern=r"([^:,\s]+)(?::([0-9]+))?"),
+    host=HostReading(Ipv4Hosts.SEEN, idn=Idn.FAILS),
+    star=Star.NEVER,
+    ports=Ports.GROUP,
+    addresses=Addresses(values=(4,), cidr=Cidr(families=(4,), masks=True)),
+)
 
 _GO_LOOPBACK = (Implicit(names=("localhost",), networks=("127.0.0.0/8", "::1/128", "::ffff:127.0.0.0/104"), lower=False),)
 _GO = Pass(
@@ -200,15 +207,7 @@ ROWS = (
         "Ruby 3.1 Net::HTTP",
         "Ruby",
         "ruby lib/uri/generic.rb find_proxy, use_proxy?; lib/net/http.rb proxy_uri asks for http always",
-        (
-            Pass(
-                splitting=Splitting(pattern=r"([^:,\s]+)(?::([0-9]+))?"),
-                host=HostReading(Ipv4Hosts.SEEN, idn=Idn.FAILS),
-                star=Star.NEVER,
-                ports=Ports.GROUP,
-                addresses=Addresses(values=(4,), cidr=Cidr(families=(4,), masks=True)),
-            ),
-        ),
+        (_RUBY,),
         Variables(
             https=("http_proxy", "HTTP_PROXY"),
             empty=Empty.NONE,
@@ -223,15 +222,7 @@ ROWS = (
         "Ruby 3.1 open-uri",
         "Ruby",
         "ruby lib/uri/generic.rb find_proxy, use_proxy?",
-        (
-            Pass(
-                splitting=Splitting(pattern=r"([^:,\s]+)(?::([0-9]+))?"),
-                host=HostReading(Ipv4Hosts.SEEN, idn=Idn.FAILS),
-                star=Star.NEVER,
-                ports=Ports.GROUP,
-                addresses=Addresses(values=(4,), cidr=Cidr(families=(4,), masks=True)),
-            ),
-        ),
+        (_RUBY,),
         Variables(empty=Empty.NONE, cgi=Cgi.UPPER_IGNORED_CGI_READ, schemeless=Schemeless.FAILS_WHEN_USED),
         implicit=(Implicit(networks=("127.0.0.0/8", "::1/128")),),
         resolves=True,
