@@ -4,7 +4,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from transom.cli.apply import Output, Workers
-from transom.cli.findings import NAMESPACE, Files, Namespace, examine_or_fail
+from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, examine_or_fail
 from transom.cli.output import ExitCode, Format, print_data
 from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 
 def rollback(
-    filename: Files,
+    filename: FilesOrCluster = None,
     output: Output = Format.TEXT,
     namespace: Namespace = NAMESPACE,
+    context: Context = None,
     workers: Workers = 32,
     connect_timeout: ConnectTimeout = CONNECT,
     channel_timeout: ChannelTimeout = CHANNEL,
@@ -25,9 +26,9 @@ def rollback(
 ) -> None:
     """Put hosts back to the settings that they were last well with.
 
-    Of the hosts that the manifests name, each gets the newest settings that `apply` of this user on this machine has seen it
-    well with, and that are not those of the manifests: none, where it had none. Mend the manifests before the next `apply`.
-    Where an operator works, edit the EgressProxy instead.
+    Of the hosts that the manifests (or the cluster) name, each gets the newest settings that `apply` of this user on this
+    machine has seen it well with, and that are not those of the manifests: none, where it had none. Mend the manifests before
+    the next `apply`. Where an operator works, edit the EgressProxy instead.
     """
     import asyncio
 
@@ -36,7 +37,7 @@ def rollback(
     from transom.windows.instance import private_key
 
     made = timeouts(connect_timeout, channel_timeout, pass_timeout)
-    objects, examined = examine_or_fail(filename, namespace, None)
+    objects, examined = examine_or_fail(filename, namespace, context)
     targets = [
         Target(instance, examined.settings.of(instance) or Egress(), private_key(instance, objects))
         for instance in objects.windows_instances
