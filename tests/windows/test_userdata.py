@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from transom.windows.registry import binary
 from transom.windows.userdata import UserData, user_data
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleExampleExampleExampleExampleExampleExam"
+PAGE = Path(__file__).parents[2] / "docs" / "verified.md"
 PASSWORD = "hunter2%^&!x"
 PROXIED = Egress(
     http_proxy=Secret("http://alice:hunter2%25%5E%26%21x@proxy.corp.example:3128"),
@@ -147,6 +149,28 @@ COMMANDS = {
         "Test-Path",
     )
 }
+
+
+@pytest.mark.parametrize("egress", [Egress(), PROXIED])
+def test_each_cmdlet_has_a_page_with_its_parameters(egress: Egress) -> None:
+    """docs/verified.md names them, no fewer and no more."""
+    text = PAGE.read_text().partition("## The PowerShell of the first boot")[2].partition("\n## ")[0]
+    rows = [re.findall(r"`([A-Z][a-z]+-[A-Za-z]+)((?: [^`]*)?)`", row.split("|")[1]) for row in text.splitlines() if "|" in row]
+    documented = {
+        (name.lower(), option)
+        for row in rows
+        for name, options in row
+        for option in (*re.findall(r"-[A-Z][A-Za-z]*", options), "")
+    }
+    used = {
+        (name.text.decode().lower(), option)
+        for command in walk(parsed(powershell(user_data(KEY, egress).text)))
+        if command.type == "command" and (name := command.child_by_field_name("command_name")) is not None and name.text
+        for option in (*(part.text.decode() for part in walk(command) if part.type == "command_parameter" and part.text), "")
+        if name.text.decode().lower() in COMMANDS
+    }
+    assert used <= documented
+    assert not egress.configured or used == documented
 
 
 @pytest.mark.parametrize("key", ["", "ssh-ed25519", "ssh-ed25519 AAAA\nssh-rsa BBBB"])
