@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.fleet import manifests
+from tests.fleet import machines, manifests
 from tests.fleet.apps import app, release
 from tests.fleet.management import Management
 from tests.fleet.manifests import RFC_LINE
@@ -65,6 +65,41 @@ async def test_a_fresh_cluster_gets_objects_that_the_operator_does_not_change(ma
         await management.settled(operator)
     assert management.writes(since) == []
     assert f"noProxy: {RFC_LINE}\n" in (await management.data("ConfigMap", VALUES) or {})["values"]
+
+
+async def test_what_waits_on_the_server_alone_gets_its_objects(management: Management, tmp_path: Path) -> None:
+    file = {"path": "/x", "contentFrom": {"secret": {"name": SYSTEMD, "key": "containerdProxy"}}}
+    for value in (machines.template("win", machines.NPIPE, labels={}), machines.template(spec={"files": [file]}, labels={})):
+        value["metadata"]["namespace"] = management.org
+        await management.put(value)
+    await management.put(release("reader", management.org, {}, valuesFrom=[{"kind": "Secret", "name": VALUES}]))
+    await management.cluster()
+    directory = write(tmp_path, management)
+    arguments = ("-f", str(directory), "--objects", "--context", "lab")
+    windows = ("Secret", "mycluster-windows-proxy")
+    code, _, error = await transom(management, tmp_path, "apply", *arguments)
+    assert (code, error) == (0, error)
+    await management.until_objects(*ALL, windows)
+    # the settings are gone: who waits for something finds it, without a proxy
+    left = [manifests.egress_proxy(), manifests.cluster("mycluster", management.org, "v1beta2")]
+    (directory / "manifests.yaml").write_text(yaml.safe_dump_all(left))
+    code, output, _ = await transom(management, tmp_path, "diff", *arguments)
+    assert code == 1
+    assert {tuple(line.rsplit(maxsplit=2)) for line in output.splitlines()} == {
+        ("to change", "Secret", f"{management.org}/{SYSTEMD}"),
+        ("to change", "Secret", f"{management.org}/{VALUES}"),
+        ("to change", "ConfigMap", f"{management.org}/{VALUES}"),
+        ("to delete", "Secret", f"{management.org}/{windows[1]}"),
+    }
+    code, output, _ = await transom(management, tmp_path, "apply", *arguments)
+    assert (code, output.count("changed"), output.count("deleted")) == (0, 3, 1)
+    assert await management.data("Secret", SYSTEMD) == {"containerdProxy": "[Service]\n", "env": ""}
+    since = management.audited()
+    await management.put(manifests.egress_proxy())
+    async with management.operator() as operator:
+        await management.until_condition("ClustersApplied", "Applied")
+        await management.settled(operator)
+    assert management.writes(since) == []
 
 
 async def test_objects_need_to_be_told_where_and_leave_what_is_somebody_elses(management: Management, tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def write_objects(paths: Sequence[str] | None, namespace: str, context: str | No
             sys.stderr.write(f"transom: {text}\n")
     else:
         print_data(report, output)
-    left = {"foreign", "created", "applied"} if dry_run else {"foreign"}
+    left = {"foreign", "created", "applied", "deleted"} if dry_run else {"foreign"}
     if report.errors or any(one.result in left for one in report.objects):
         raise SystemExit(ExitCode.NOT_DONE)
 

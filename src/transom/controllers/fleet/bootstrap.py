@@ -11,6 +11,7 @@ from transom.capi.identity import InvalidIdentity, cluster_id
 from transom.capi.objects import FleetObject, key_of, namesakes, wanted
 from transom.controllers.fleet.kinds import CONFIG_MAPS, SELECTOR, OwnedConfigMap
 from transom.controllers.fleet.objects import Keeper, Kept, compare
+from transom.controllers.fleet.readers import readers
 from transom.controllers.hash_key import fleet_key
 from transom.controllers.kept import CLUSTERS
 from transom.kube.client import Client
@@ -55,9 +56,11 @@ async def with_clusters_of(client: Client, objects: Objects) -> Objects:
 async def write(client: Client, objects: Objects, settings: Effective, *, dry_run: bool) -> ObjectsReport:
     """Bring the objects of every Cluster to what the settings ask for; with `dry_run` say what that would be.
 
+    Who waits for one of them is asked of the server, too: templates and Apps need not be in the manifests.
     One cluster that fails does not keep the others. Raises ApiError where nothing can be done at all.
     """
     errors: list[str] = []
+    waiting = await readers(client)
     chosen: list[tuple[tuple[str, str], tuple[FleetObject, ...]]] = []
     later = namesakes(objects.clusters)
     for cluster in objects.clusters:
@@ -70,7 +73,8 @@ async def write(client: Client, objects: Objects, settings: Effective, *, dry_ru
         if key_of(cluster) in later:
             errors.append(f"{cluster.place.object}: Cluster {'/'.join(later[key_of(cluster)])} has the same id and is older")
         elif egress is not None:
-            chosen.append((place, wanted(cluster, egress, windows=key_of(cluster) in objects.windows_clusters)))
+            windows = key_of(cluster) in objects.windows_clusters | waiting.windows
+            chosen.append((place, wanted(cluster, egress, windows=windows, named=waiting.in_namespace(place[0]))))
     if dry_run:
         found = await _each(chosen, errors, lambda place, desired: compare(client, place, desired))
     else:

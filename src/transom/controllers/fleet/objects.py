@@ -191,18 +191,29 @@ class Keeper:
 
 
 async def compare(client: Client, place: Name, desired: Sequence[FleetObject]) -> list[Kept]:
-    """What `keep` would do with each of the desired objects; nothing is written. Raises ApiError."""
+    """What `keep` would do with each object of a cluster; nothing is written. Raises ApiError."""
     done: list[Kept] = []
+    namespace, identity = place[0] or "", place[1]
     for wanted in desired:
-        name: Name = (wanted.namespace, wanted.name)
-        resource: Resource[Any] = SECRETS if wanted.kind == "Secret" else CONFIG_MAPS
-        found = await _get(client, resource, name)
+        found = await _get(client, _resource(wanted.kind), (wanted.namespace, wanted.name))
         result: Result = "created"
         if found is not None:
             result = "unchanged" if found.holds(wanted.manifest()) else "applied"
-            result = result if _allowed(found, place[1]) else "foreign"
+            result = result if _allowed(found, identity) else "foreign"
         done.append(Kept(wanted.kind, wanted.namespace, wanted.name, result))
+    names = {(wanted.kind, wanted.name) for wanted in desired}
+    possible = [("Secret", one) for one in secret_names(identity)]
+    possible += [("ConfigMap", one) for one in (ca_name(identity), values_name(identity))]
+    for kind, one in possible:
+        if (kind, one) not in names:
+            left = await _get(client, _resource(kind), (namespace, one))
+            if left is not None and ours(left.metadata, identity):
+                done.append(Kept(kind, namespace, one, "deleted"))
     return done
+
+
+def _resource(kind: str) -> Resource[Any]:
+    return SECRETS if kind == "Secret" else CONFIG_MAPS
 
 
 def secret_names(identity: str) -> tuple[str, ...]:
