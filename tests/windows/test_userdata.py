@@ -153,7 +153,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("egress", [Egress(), PROXIED])
 def test_each_cmdlet_has_a_page_with_its_parameters(egress: Egress) -> None:
-    """docs/verified.md names them, no fewer and no more."""
+    """docs/verified.md names all that are called, and no cmdlet that is not."""
     text = PAGE.read_text().partition("## The PowerShell of the first boot")[2].partition("\n## ")[0]
     rows = [re.findall(r"`([A-Z][a-z]+-[A-Za-z]+)((?: [^`]*)?)`", row.split("|")[1]) for row in text.splitlines() if "|" in row]
     documented = {
@@ -170,7 +170,8 @@ def test_each_cmdlet_has_a_page_with_its_parameters(egress: Egress) -> None:
         if name.text.decode().lower() in COMMANDS
     }
     assert used <= documented
-    assert not egress.configured or used == documented
+    # some parameters are handed over as a table
+    assert not egress.configured or {name for name, _ in used} == {name for name, _ in documented}
 
 
 @pytest.mark.parametrize("key", ["", "ssh-ed25519", "ssh-ed25519 AAAA\nssh-rsa BBBB"])
