@@ -49,7 +49,8 @@ class Gate:
         }
         url = f"{self._target}{request.path_qs}"
         try:
-            async with self._session.request(request.method, url, headers=headers, data=await request.read()) as far:
+            body = await request.read() or None
+            async with self._session.request(request.method, url, headers=headers, data=body) as far:
                 near = web.StreamResponse(status=far.status, headers={"Content-Type": far.headers.get("Content-Type", "")})
                 await near.prepare(request)
                 async for chunk in far.content.iter_any():

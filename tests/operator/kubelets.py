@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +20,7 @@ WHOLE_NODES = Resource("", "v1", "Node", "nodes", False, Whole)
 
 
 class Kubelets:
-    """Those of some hosts. `away` is what was seen of cordoned nodes: the largest number at once, and in which order."""
+    """Those of some hosts. What was seen of cordoned nodes: the most at once, in which order, and how often each was."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -27,6 +28,8 @@ class Kubelets:
         self._starts: dict[str, int] = {}
         self.most_away = 0
         self.order: list[str] = []
+        self.cordons: Counter[str] = Counter()
+        self._away: set[str] = set()
         self.silent: set[str] = set()
         """Nodes whose kubelets say nothing when they are started."""
 
@@ -113,3 +116,5 @@ class Kubelets:
         ]
         self.most_away = max(self.most_away, len(away))
         self.order += [name for name in away if name not in self.order]
+        self.cordons.update(set(away) - self._away)
+        self._away = set(away)

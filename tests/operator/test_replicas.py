@@ -30,7 +30,7 @@ async def replicas(cluster: Cluster) -> AsyncIterator[tuple[Program, Program]]:
             yield made[0], made[1]
 
 
-async def replica(cluster: Cluster, name: str) -> Program:
+async def replica(cluster: Cluster, name: str, **options: str) -> Program:
     """A process that is not yet started; its service account may do everything."""
     plane, account = cluster.control_plane, {"name": name, "namespace": cluster.namespace}
     subject = {"kind": "ServiceAccount", **account}
@@ -47,7 +47,7 @@ async def replica(cluster: Cluster, name: str) -> Program:
     ]
     await asyncio.to_thread(plane.apply, objects)
     token = await asyncio.to_thread(plane.service_account_token, cluster.namespace, name)
-    return Program(cluster, name, plane.user_kubeconfig(f"{cluster.namespace}-{name}", token))
+    return Program(cluster, name, plane.user_kubeconfig(f"{cluster.namespace}-{name}", token), **options)
 
 
 async def leads(cluster: Cluster, program: Program, seconds: float = 40) -> None:

@@ -1,7 +1,6 @@
 """Another payload: each Node is drained, its host changed, and the Node given back; not too many at once, and not for ever."""
 
 import asyncio
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from tests.life.payloads import TEXT, write
 from tests.operator.clusters import PROXY, Cluster, environment, until
 from tests.operator.kubelets import Kubelets
 from tests.operator.limited import limited
-from tests.operator.programs import Program
 from tests.operator.test_nodes import SUBNET, bare, published, reasons
 from tests.operator.test_roles import asked
 from tests.operator.test_rollout import breaks_tls, halted
@@ -19,7 +17,7 @@ from tests.operator.test_rollout import breaks_tls, halted
 from transom.controllers.options import Pace
 from transom.hosts.connection import Timeouts
 from transom.kube.errors import NotFound
-from transom.kube.resources import LEASES, NODES, WINDOWS_INSTANCES
+from transom.kube.resources import NODES, WINDOWS_INSTANCES
 from transom.simulator import Host
 
 pytestmark = pytest.mark.lab
@@ -184,30 +182,6 @@ async def test_a_payload_that_is_withdrawn_half_way(cluster: Cluster, kubelets: 
     async with cluster.operator(payload=newer, pace=QUICK):
         await upgraded(cluster, "win-0")
     assert len(host.starts("kubelet")) == starts + 1
-
-
-@pytest.mark.parametrize("step", ["Changing", "WaitingForNode"])
-async def test_an_operator_that_is_killed_while_it_upgrades(
-    cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path, step: str
-) -> None:
-    (host,) = await nodes(cluster, kubelets, payload, 1)
-    if step == "Changing":
-        host.faults.disk_delay = 0.05
-    else:
-        kubelets.silent.add(host.name.lower())
-    async with Program(cluster, name="first", payload=str(newer), **{"log-format": "console"}) as program:
-        async with asyncio.timeout(60):
-            while (await cluster.conditions("win-0"))["Configured"][1] != step:
-                await asyncio.sleep(0.02)
-        program.signal(signal.SIGKILL)
-        await program.process.wait()
-    # waiting for it to run out is tried elsewhere
-    await cluster.delete(LEASES, "transom")
-    assert (await kubelets.node(host.name.lower()))["spec"]["unschedulable"]
-    host.faults.disk_delay = 0.0
-    kubelets.silent.clear()
-    async with cluster.operator(payload=newer, pace=QUICK):
-        await upgraded(cluster, "win-0")
 
 
 async def test_a_host_that_cannot_be_reached_holds_nobody_up_for_ever(
