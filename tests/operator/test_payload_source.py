@@ -17,7 +17,10 @@ NETWORKS = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
 
 
 async def test_files_of_urls_are_fetched_through_the_proxy(cluster: Cluster, tmp_path: Path) -> None:
-    """Credentials that squid does not take, then the right ones: said, and gone on with where a transfer was cut."""
+    """Credentials that squid does not take, then the right ones: said, and gone on with where a transfer was cut.
+
+    A file of another hash is never used, and told once.
+    """
     host, joined = await bare(cluster, "win"), await bare(cluster, "old")
     await published(cluster)
     place, content = images.layer()
@@ -46,7 +49,20 @@ async def test_files_of_urls_are_fetched_through_the_proxy(cluster: Cluster, tmp
             await cluster.proxy(httpProxy=url, httpsProxy=url, **settings)
             await cluster.until("win-1", Configured="False/Waiting")
             assert host.files.read(r"C:\k\layer") == content
+            connections = host.traffic.connections
+        wrong = write(
+            tmp_path / "wrong", (path / "payload.yaml").read_text().replace(f"sha256: {sha256}", f"sha256: {'0' * 64}")
+        )
+        async with cluster.operator(payload=wrong, payload_cache=tmp_path / "cache", pace=QUICK):
+            for name in ("win-1", "old-1"):
+                await cluster.until(name, Configured="False/PayloadInvalid")
+            said = {one["type"]: one["message"] for one in (await cluster.status("win-1"))["conditions"]}
+            assert f"its SHA-256 is {sha256}, and not the one in payload.yaml" in said["Configured"]
+        for name in ("win-1", "old-1"):
+            told = [message for _, reason, message in await cluster.events(name) if reason == "PayloadInvalid"]
+            assert len(told) == 1
+        assert host.traffic.connections == connections
         asked = [(one.status, one.user) for one in egress.requests() if place in one.url]
-        assert asked == [("TCP_MISS/206", "alice")], egress.requests()
+        assert asked == [("TCP_MISS/206", "alice"), ("TCP_MISS/200", "alice")], egress.requests()
         assert not (path / "downloads").exists()
         assert {file.name for file in part.parent.iterdir()} == {sha256}

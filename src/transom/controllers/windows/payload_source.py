@@ -18,6 +18,9 @@ from transom.windows.payload import Payload
 _log: Final = structlog.get_logger("transom.payload")
 AGAIN: Final = 30.0
 """Seconds until files that could not be fetched are tried again."""
+_LONGEST: Final = 3600.0
+"""The same for a file of another hash, in the end: it is fetched whole to be seen to be wrong."""
+_INVALID: Final = "PayloadInvalid"
 
 
 class PayloadSource:
@@ -55,17 +58,20 @@ class PayloadSource:
     async def _fetch(self) -> None:
         """Fetch what is missing, again and again, until nothing is."""
         assert self.payload is not None
+        pause = AGAIN
         while missing := to_fetch(self.payload, self._path, self._cache):
             self._other_settings.clear()
             self._problem = await self._fetch_each(missing)
             self._changed()
             if self._problem is not None:
+                pause = min(pause * 2, _LONGEST) if self._problem.reason == _INVALID else AGAIN
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(AGAIN):
+                    async with asyncio.timeout(pause):
                         await self._other_settings.wait()
+                        pause = AGAIN
 
     async def _fetch_each(self, missing: Mapping[str, str]) -> Verdict | None:
-        """The first problem; the files after it are fetched all the same."""
+        """The first problem, of wrong files before others; the files after it are fetched all the same."""
         problem: Verdict | None = None
         way = Way(self._settings.own or Egress())
         async with way.session() as session:
@@ -75,10 +81,14 @@ class PayloadSource:
                 try:
                     await download(way, session, url, sha256, target)
                     _log.info("fetched a file of the payload", url=url, bytes=target.stat().st_size)
+                except HashError as error:
+                    _log.warning("a file of the payload is another one", error=str(error))
+                    if problem is None or problem.reason != _INVALID:
+                        problem = Verdict("False", _INVALID, f"{error}; tried again with growing pauses, up to an hour")
                 except (DownloadError, OSError) as error:
                     _log.warning("a file of the payload could not be fetched", error=str(error))
-                    reason = "PayloadInvalid" if isinstance(error, HashError) else "PayloadIncomplete"
-                    problem = problem or Verdict("False", reason, f"{error}; tried again every {AGAIN:.0f} s")
+                    said = f"{error}; tried again every {AGAIN:.0f} s"
+                    problem = problem or Verdict("False", "PayloadIncomplete", said)
         return problem
 
 
