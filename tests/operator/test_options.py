@@ -2,6 +2,7 @@
 
 import logging
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,13 @@ def test_bad_options_end_with_a_sentence(arguments: list[str], environment: dict
     assert ended.exit_code == 2
     assert message in ended.output
     assert "Traceback" not in ended.output
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_a_console_has_no_colours_with_no_color(no_color: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert logs.colours() == (not no_color)
 
 
 def test_log_lines_are_json_with_the_key_and_without_local_variables(capfd: pytest.CaptureFixture[str]) -> None:

@@ -31,6 +31,8 @@ def test_the_public_key_of_the_secret(kind: str, form: str, tmp_path: Path) -> N
     line = " ".join(key.export_public_key().decode().split()[:2])
     assert f"'{line} transom'" in done.out
     assert "PRIVATE KEY" not in done.out
+    if kind == KINDS[0]:
+        assert run("userdata", "-f", str(tmp_path), "-o", "json").json == {"text": done.out, "leftOut": []}
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,11 @@ def adopt(
     namespace: Namespace = NAMESPACE,
     context: Context = None,
 ) -> None:
-    """Say what Transom would take over from a peer in the cluster of the kubeconfig; with --yes, hand it over.
+    """Say what Transom would take over from a peer.
 
-    Objects are handed over by the annotation transom.dev/adopt, the key and the entries of the Windows Machine Config Operator
-    by a copy; the operator does the rest. Stop the peer first. Exit code 1 where something stays with it.
+    The peer is one in the cluster of the kubeconfig; with --yes, what loses nothing is handed over. Objects are handed over by
+    the annotation transom.dev/adopt, the key and the entries of the Windows Machine Config Operator by a copy; the operator
+    does the rest. Stop the peer first. Exit code 1 where something stays with it.
     """
     if peer is Peer.WMCO and drop_values:
         fail("--drop-values is for --from cluster-apps-operator")

@@ -1,5 +1,6 @@
 """The `transom` command: its options and its commands. Each command's module is imported when it is called, not before."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from transom.cli.demo import demo
 from transom.cli.facts import facts
 from transom.cli.manifests import manifests
 from transom.cli.no_proxy import no_proxy
+from transom.cli.output import ExitCode, fail
 from transom.cli.payload import payload
 from transom.cli.pods import pods
 from transom.cli.render import render
@@ -67,5 +69,15 @@ app.add_typer(payload, name="payload")
 
 
 def run() -> None:
-    """The entry point of the program."""
-    app()
+    """The entry point of the program. What cannot be read or written ends it with a sentence and exit code 1."""
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        # what is left for stdout has nowhere to go
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise SystemExit(ExitCode.NOT_DONE) from None
+        fail(f"{error.filename or 'the output'}: {error.strerror or error}", ExitCode.NOT_DONE)

@@ -102,7 +102,10 @@ def worker(
     show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Print the Secret with credentials too.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of an inputs file.")] = False,
 ) -> None:
-    """Print what makes Windows workers of a Cluster API cluster: templates, MachineDeployment, proxy, kube-proxy and CNI."""
+    """Print Windows workers of a Cluster API cluster.
+
+    That is templates, MachineDeployment, proxy, kube-proxy and CNI.
+    """
     from transom.capi.inputs import schema as inputs_schema
     from transom.capi.worker import make, replaced
 
@@ -269,7 +272,10 @@ def image(
     ] = None,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write the list.")] = Format.TEXT,
 ) -> None:
-    """Write a Packer template that builds an image for Windows workers, with its scripts and a manifest of what goes in."""
+    """Write a Packer template for the workers' image.
+
+    With its scripts and a manifest of what goes in.
+    """
     import msgspec
 
     from transom.capi.image.inputs import ImageInputs

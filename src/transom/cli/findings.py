@@ -1,5 +1,6 @@
 """Manifests in, settings out, and what was wrong with them: for every command that takes `-f`."""
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from transom.sources.examination import Examined
     from transom.sources.objects import Objects
 
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 Files = Annotated[
     list[str],
     typer.Option("--filename", "-f", metavar="PATH", help="A manifest, a directory of them, or - for the standard input."),
@@ -28,8 +30,24 @@ FilesOrCluster = Annotated[
     ),
 ]
 Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context of the kubeconfig.")]
+
+
+def namespace_name(value: str) -> str:
+    """The value of `--namespace`, as the API server takes it: a DNS-1123 label (RFC 1123). Raises BadParameter."""
+    if not _LABEL.fullmatch(value):
+        raise typer.BadParameter(f"{value!r} is no namespace: lower-case letters, digits and -, at most 63")
+    return value
+
+
 Namespace = Annotated[
-    str, typer.Option("--namespace", "-n", metavar="NS", help="Transom's namespace: where objects without one are.")
+    str,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NS",
+        help="Transom's namespace: where objects without one are.",
+        callback=namespace_name,
+    ),
 ]
 NAMESPACE = "transom-system"
 

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from transom.cli.findings import NAMESPACE, namespace_name
 from transom.cli.output import Format, fail, print_data
-
-NAMESPACE = "transom-system"
 
 
 class Part(enum.StrEnum):
@@ -33,13 +32,18 @@ def manifests(
         ),
     ] = None,
     openshift: Annotated[bool, typer.Option("--openshift", help="Also the roles in OpenShift's own namespaces.")] = False,
-    namespace: Annotated[str, typer.Option(envvar="TRANSOM_NAMESPACE", help="Transom's own namespace.")] = NAMESPACE,
+    namespace: Annotated[
+        str, typer.Option(envvar="TRANSOM_NAMESPACE", help="Transom's own namespace.", callback=namespace_name)
+    ] = NAMESPACE,
     image: Annotated[
         str | None, typer.Option(metavar="IMAGE", help="The image to run. [default: transom:VERSION]", show_default=False)
     ] = None,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.YAML,
 ) -> None:
-    """Print what has to be in a cluster for Transom to run there: `transom manifests | kubectl apply -f -`."""
+    """Print everything needed to install Transom.
+
+    transom manifests | kubectl apply -f -
+    """
     objects = _objects(frozenset(part or Part), controllers, namespace, image, openshift=openshift)
     if output is Format.JSON:
         print_data({"apiVersion": "v1", "kind": "List", "items": objects}, output)

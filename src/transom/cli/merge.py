@@ -15,7 +15,10 @@ def merge(
     namespace: Namespace = NAMESPACE,
     context: Context = None,
 ) -> None:
-    """Print the merged NO_PROXY of each cluster: the one that the manifests describe, then each Cluster API Cluster."""
+    """Print the merged NO_PROXY of each cluster.
+
+    First of the cluster that the manifests describe, then of each Cluster API Cluster.
+    """
     objects, examined = examine(filename, namespace, context)
     # the hosts have no part in the lists
     findings = [finding for finding in examined.findings if not finding.object.startswith("WindowsInstance/")]
@@ -31,6 +34,8 @@ def merge(
     if output is not Format.TEXT:
         print_data(lists, output)
         return
+    if not lists:
+        sys.stderr.write("transom: there are no settings, and no Cluster: no list\n")
     for entry in lists:
         label = f"{entry['cluster'] or 'this cluster'}: " if len(lists) > 1 else ""
         sys.stdout.write(f"{label}{entry['noProxy']}\n")

@@ -70,9 +70,10 @@ def lint(
     client: Clients = None,
     output: Output = Format.TEXT,
 ) -> None:
-    """Name the items that some clients ignore, over-match or choke on, each with the form to use instead.
+    """Name the items that will bite.
 
-    Judges for the clients of a Windows or a Linux node, or for those given with --client. Ends with 1 when it finds something.
+    Items that some clients ignore, over-match or choke on, each with the form to use instead. Judges for the clients of a
+    Windows or a Linux node, or for those given with --client. Ends with 1 when it finds something.
     """
     from transom.proxy.clients import NODE_CLIENTS
     from transom.proxy.clients import lint as find

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from transom.windows.payload import Payload
 
 payload = typer.Typer(
-    help="The payload of Windows workers: a directory that `transom run --payload` reads.", no_args_is_help=True
+    help="What Windows workers are made of: a directory that `transom run --payload` reads.",
+    short_help="What Windows workers are made of.",
+    no_args_is_help=True,
 )
 Output = Annotated[Format, typer.Option("--output", "-o", help="How to write it.")]
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The payload's directory.")]
@@ -36,7 +38,10 @@ def default(
         Path | None, typer.Option("--output-dir", metavar="DIR", help="Write it and its scripts there.")
     ] = None,
 ) -> None:
-    """Print the payload.yaml that is shipped, for OpenShift with OVN-Kubernetes."""
+    """Print the payload.yaml that is shipped.
+
+    It is for OpenShift with OVN-Kubernetes.
+    """
     import importlib.resources
 
     shipped = importlib.resources.files("transom.payloads") / "openshift"
@@ -56,15 +61,20 @@ def build(
     ] = None,
     output: Output = Format.TEXT,
 ) -> None:
-    """Complete a directory that has a payload.yaml: copy its files, fetch its URLs, and check every hash.
+    """Complete a directory that has a payload.yaml.
 
-    URLs are fetched through HTTPS_PROXY. What is there already, with its hash, is left as it is.
+    Its files are copied, its URLs fetched, and every hash is checked. URLs are fetched through HTTPS_PROXY. What is there
+    already, with its hash, is left as it is.
     """
     from transom.downloads import DownloadError
     from transom.sources.payload import FILE, PayloadError, read_payload
 
     try:
-        found = read_payload((directory / FILE).read_bytes(), str(directory / FILE))
+        data = (directory / FILE).read_bytes()
+    except OSError as error:
+        fail(f"{directory / FILE}: cannot be read: {error.strerror}", ExitCode.INVALID)
+    try:
+        found = read_payload(data, str(directory / FILE))
         if files is not None:
             _copy(found, files, directory)
         asyncio.run(_fetch(found, directory))
@@ -72,13 +82,16 @@ def build(
     except PayloadError as error:
         _show(error)
         raise typer.Exit(ExitCode.INVALID) from None
-    except (DownloadError, OSError) as error:
+    except DownloadError as error:
         fail(str(error), ExitCode.NOT_DONE)
 
 
 @payload.command()
 def check(directory: Directory, output: Output = Format.TEXT) -> None:
-    """Read a payload as the operator does: payload.yaml, every file, every hash."""
+    """Check a payload as the operator does.
+
+    That is payload.yaml, every file, and every hash.
+    """
     from transom.sources.payload import PayloadError
 
     try:

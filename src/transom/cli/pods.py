@@ -31,10 +31,11 @@ def explain(
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.TEXT,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Say what the admission server would do to each pod in the manifests, and why. Offline.
+    """Say what pods would get, and why.
 
-    The manifests hold the pods, or what makes pods, beside the settings. Of their Namespaces the labels count, of Services the
-    address of default/kubernetes.
+    What the admission server would do to each pod in the manifests; nothing is asked of a cluster. The manifests hold the pods,
+    or what makes pods, beside the settings. Of their Namespaces the labels count, of Services the address of
+    default/kubernetes.
     """
     from transom.pods.patch import patch
 
@@ -60,9 +61,10 @@ def outdated(
     namespace: Namespace = NAMESPACE,
     context: Context = None,
 ) -> None:
-    """Count the pods that are older than the settings, by what made them, with the command that replaces them.
+    """Count the pods that are older than the settings.
 
-    They keep the environment that they were created with. Transom does not restart them.
+    By what made them, with the command that replaces them. They keep the environment that they were created with. Transom does
+    not restart them.
     """
     from transom.pods.outdated import outdated
 

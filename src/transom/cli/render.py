@@ -42,7 +42,10 @@ def render(
         typer.Option("--machine-templates", help="Print what to commit where templates, or a ClusterClass, are kept in Git."),
     ] = None,
 ) -> None:
-    """Print every object that Transom would produce; with --output-dir, write them and the hosts' registry files."""
+    """Print every object that Transom would produce.
+
+    With --output-dir they are written as files, and the hosts' registry files beside them.
+    """
     objects, examined = examine_or_fail(filename, namespace, context)
     if machine_templates is not None:
         _print_machine_templates(list(templates_to_commit(objects, examined.settings, machine_templates)), output)

@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from transom.cli.findings import namespace_name
 from transom.cli.output import ExitCode, fail
 from transom.cli.server import configure_logs, load_less, option
 from transom.cli.timeouts import CHANNEL, CHANNEL_HELP, CONNECT, CONNECT_HELP, WHOLE, WHOLE_HELP, duration, timeouts
@@ -19,7 +20,7 @@ _PAYLOAD = "/payload"
 def run(
     kubeconfig: Annotated[str | None, option("--kubeconfig", "Kubeconfig; else the pod's service account.")] = None,
     context: Annotated[str | None, option("--context", "Context of the kubeconfig.")] = None,
-    namespace: Annotated[str, option("--namespace", "Transom's own namespace.")] = "transom-system",
+    namespace: Annotated[str, option("--namespace", "Transom's own namespace.", callback=namespace_name)] = "transom-system",
     bind_address: Annotated[str, option("--bind-address", "For /healthz, /readyz and /metrics.")] = "0.0.0.0:8080",
     workers: Annotated[int, option("--workers", "Hosts worked on at once.", min=1, max=1024)] = 32,
     check_interval: Annotated[str, option("--check-interval", "Between two checks of a host: 30m, 1h30m.")] = "30m",

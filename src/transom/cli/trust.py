@@ -25,7 +25,10 @@ def inspect(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A PEM file, or - for the standard input.")],
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.TEXT,
 ) -> None:
-    """Show the certificates of a bundle: subject, issuer, SHA-1, SHA-256, expiry, and the Windows store of each."""
+    """Show the certificates of a bundle.
+
+    Of each: subject, issuer, serial number, SHA-1, SHA-256, life, and the Windows store that it belongs to.
+    """
     from transom.proxy.trust import MAX_BUNDLE, concerns, parse_bundle
 
     try:

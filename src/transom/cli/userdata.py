@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, examine_or_fail
-from transom.cli.output import ExitCode, fail
+from transom.cli.output import ExitCode, Format, fail, print_data
 
 if TYPE_CHECKING:
     from transom.proxy.secret import Secret
@@ -31,8 +31,13 @@ def userdata(
     ] = None,
     context: Context = None,
     namespace: Namespace = NAMESPACE,
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.TEXT,
 ) -> None:
-    """Print the user data of Windows machines: it opens SSH for the key in the Secret cloud-private-key, behind a proxy too."""
+    """Print what Windows machines run at first boot.
+
+    This user data opens SSH for the key in the Secret cloud-private-key, behind a proxy too. JSON has `text`, and as `leftOut`
+    the subjects of certificates that there was no room for.
+    """
     from transom.hosts.errors import KeyUnusable
     from transom.hosts.private_key import public_line
     from transom.windows.userdata import OPENSSH_MSI, user_data
@@ -52,7 +57,10 @@ def userdata(
         fail(f"--openssh-msi: {error}", ExitCode.INVALID)
     for certificate in made.left_out:
         sys.stderr.write(f"warning: no room for {certificate.subject}: hosts get it with their first pass\n")
-    sys.stdout.write(made.text)
+    if output is Format.TEXT:
+        sys.stdout.write(made.text)
+    else:
+        print_data({"text": made.text, "leftOut": [one.subject for one in made.left_out]}, output)
 
 
 def _private_key(objects: "Objects", namespace: str) -> "Secret":

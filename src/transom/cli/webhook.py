@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
+from transom.cli.findings import namespace_name
 from transom.cli.output import ExitCode, fail
 from transom.cli.server import configure_logs, load_less, option
 
@@ -20,7 +21,7 @@ Address = tuple[str, int]
 def webhook(
     kubeconfig: Annotated[str | None, option("--kubeconfig", "Kubeconfig; else the pod's service account.")] = None,
     context: Annotated[str | None, option("--context", "Context of the kubeconfig.")] = None,
-    namespace: Annotated[str, option("--namespace", "Transom's own namespace.")] = "transom-system",
+    namespace: Annotated[str, option("--namespace", "Transom's own namespace.", callback=namespace_name)] = "transom-system",
     bind_address: Annotated[str, option("--bind-address", "Where reviews are taken, over TLS.")] = "0.0.0.0:9443",
     metrics_bind_address: Annotated[
         str, option("--metrics-bind-address", "For /healthz, /readyz and /metrics.")
@@ -35,9 +36,10 @@ def webhook(
     log_format: Annotated[str, option("--log-format", "json or console.")] = "json",
     log_level: Annotated[str, option("--log-level", "debug, info, warning or error.")] = "info",
 ) -> None:
-    """Give pods the proxy and the CAs while they are created, and keep the registration of that at the API server.
+    """Give pods the proxy and the CAs as they start.
 
-    Runs until SIGTERM or Ctrl-C; requests are taken for some seconds more then. Each option can be given in the environment.
+    This is the admission server; it keeps its registration at the API server. Runs until SIGTERM or Ctrl-C; requests are taken
+    for some seconds more then. Each option can be given in the environment.
     """
     load_less()
     with _without_system_cas():
@@ -66,7 +68,8 @@ def webhook(
     try:
         asyncio.run(_run(connection, options, addresses[0], addresses[1]))
     except OSError as error:
-        fail(f"{bind_address}, {metrics_bind_address}: {error.strerror or error}", ExitCode.NOT_DONE)
+        flags = f"--bind-address {bind_address} or --metrics-bind-address {metrics_bind_address}"
+        fail(f"{flags}: {error.strerror or error}", ExitCode.NOT_DONE)
 
 
 @contextmanager

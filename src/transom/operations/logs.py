@@ -1,6 +1,7 @@
 """Logs as lines of JSON or for a terminal, on stderr; those of libraries in the same form."""
 
 import logging
+import os
 import sys
 from typing import Any, Final, Literal
 
@@ -25,7 +26,7 @@ def configure(form: LogFormat, level: str) -> None:
         renderer = structlog.processors.JSONRenderer()
     else:
         plain = structlog.dev.plain_traceback
-        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
+        renderer = structlog.dev.ConsoleRenderer(colors=colours(), exception_formatter=plain)
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(number),
@@ -38,3 +39,8 @@ def configure(form: LogFormat, level: str) -> None:
     root.handlers[:] = [handler]
     # libraries tell every connection at INFO
     root.setLevel(max(number, logging.WARNING))
+
+
+def colours() -> bool:
+    """On a terminal, and never with NO_COLOR (no-color.org: present and not empty)."""
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")

@@ -1,0 +1,68 @@
+"""What a person meets first: help, completion, and what is wrong with a command line."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.settings.bundles import egress_proxy, write
+from tests.settings.command import run
+
+WITHOUT_DATA = {"demo", "run", "webhook", "default", "schema"}
+GROUPS = ((), ("capi",), ("no-proxy",), ("payload",), ("pods",), ("trust",))
+
+
+def commands(group: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Names and summaries, as `--help` shows them in 80 columns."""
+    told = run(*group, "--help")
+    assert told.code == 0
+    for line in told.out.partition("Commands:\n")[2].splitlines():
+        name, _, summary = line.strip().partition(" ")
+        yield name, summary.strip()
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=" ".join)
+def test_each_command_is_summed_up_in_a_sentence_that_fits(group: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    found = dict(commands(group))
+    assert found
+    assert [name for name, summary in found.items() if not summary.endswith(".") or summary.endswith("...")] == []
+    for name in found.keys() - {one[0] for one in GROUPS if one}:
+        told = run(*group, name, "-h")
+        assert (told.code, told.err) == (0, "")
+        assert f" {' '.join((*group, name))} [OPTIONS]" in told.out.partition("\n")[0]
+        assert ("--output <text|json|yaml>" in told.out) == (name not in WITHOUT_DATA), name
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("transom no-", "no-proxy"), ("transom no-proxy l", "lint"), ("transom validate --outp", "--output")],
+)
+def test_completion(words: str, completed: str) -> None:
+    asked = {"_TRANSOM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    program = Path(sys.executable).with_name("transom")
+    done = subprocess.run([program], env={"PATH": os.defpath, **asked}, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [completed]
+
+
+@pytest.mark.parametrize("command", [("validate", "-f", "x"), ("manifests",), ("run",), ("webhook",)])
+def test_a_namespace_that_is_none(command: tuple[str, ...]) -> None:
+    told = run(*command, "--namespace", "A b")
+    assert (told.code, told.out) == (2, "")
+    assert "'A b' is no namespace" in told.err
+
+
+def test_nothing_to_merge_is_said(tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").write_text("")
+    told = run("no-proxy", "merge", "-f", str(tmp_path))
+    assert (told.code, told.out, told.err) == (0, "", "transom: there are no settings, and no Cluster: no list\n")
+    assert run("no-proxy", "merge", "-f", write(tmp_path, egress_proxy({}))).out == "\n"
+
+
+@pytest.mark.parametrize("command", ["build", "check"])
+def test_a_payload_that_is_not_there(command: str, tmp_path: Path) -> None:
+    told = run("payload", command, str(tmp_path))
+    assert (told.code, told.out) == (2, "")
+    assert f"{tmp_path}/payload.yaml: cannot be read: No such file or directory" in told.err

@@ -1,0 +1,140 @@
+"""A person at a terminal, and a script behind a pipe: colours, progress, Ctrl-C, a disk that is full."""
+
+import json
+import os
+import pty
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.settings.bundles import egress_proxy, private_key, secret, write
+
+pytestmark = pytest.mark.server
+ESCAPE = "\x1b["
+COLOURS = ("\x1b[3", "\x1b[9")
+"""How an ANSI colour of the foreground begins; bold and the movements of the bar are none."""
+UNREACHABLE = {
+    "apiVersion": "transom.dev/v1alpha1",
+    "kind": "WindowsInstance",
+    "metadata": {"name": "win-1"},
+    "spec": {"address": "127.0.0.1", "port": 1, "username": "Administrator"},
+}
+
+
+class Terminal:
+    """A pseudo-terminal that programs write to."""
+
+    def __init__(self, home: Path) -> None:
+        self.near, self.far = pty.openpty()
+        self.environment = {"PATH": os.defpath, "HOME": str(home), "TERM": "xterm-256color", "COLUMNS": "100"}
+
+    def read(self) -> str:
+        """All that was written, once nobody writes any more."""
+        os.close(self.far)
+        found = b""
+        while True:
+            try:
+                part = os.read(self.near, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            found += part
+        os.close(self.near)
+        return found.decode()
+
+
+def transom(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "transom", *arguments]
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> str:
+    (tmp_path / "manifests").mkdir()
+    key = secret("cloud-private-key", stringData={"private-key.pem": private_key()})
+    return write(tmp_path / "manifests", egress_proxy({"httpProxy": "http://p.x:1"}), UNREACHABLE, key)
+
+
+def test_progress_and_colours_are_for_a_terminal(manifests: str, tmp_path: Path) -> None:
+    """Progress is on stderr, so that JSON stays JSON in a file; what is no terminal gets neither."""
+    terminal = Terminal(tmp_path)
+    environment = terminal.environment
+    command = transom("diff", "-f", manifests)
+    piped = subprocess.Popen([*command, "-o", "json"], stdout=subprocess.PIPE, stderr=terminal.far, env=environment)
+    shown = terminal.read()
+    assert piped.stdout is not None
+    (host,) = json.loads(piped.stdout.read())["hosts"]
+    assert (host["result"], piped.wait()) == ("failed", 1)
+    assert "hosts compared" in shown
+    assert any(colour in shown for colour in COLOURS)
+
+    terminal = Terminal(tmp_path)
+    plain = subprocess.Popen(command, stdout=terminal.far, stderr=terminal.far, env=environment | {"NO_COLOR": "1"})
+    shown = terminal.read()
+    assert plain.wait() == 1
+    assert "hosts compared" in shown
+    assert "1 host: 1 failed" in shown
+    assert not any(colour in shown for colour in COLOURS)
+
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 1
+    assert "1 host: 1 failed" in done.stdout
+    assert ESCAPE not in done.stdout + done.stderr
+    assert "hosts compared" not in done.stderr
+
+
+def test_ctrl_c_ends_a_command_that_waits(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        kubeconfig = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "users": [{"name": "u", "user": {"token": "hunter2"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "c",
+        }
+        (tmp_path / "config").write_text(json.dumps(kubeconfig))
+        environment = Terminal(tmp_path).environment | {"KUBECONFIG": str(tmp_path / "config")}
+        process = subprocess.Popen(
+            transom("validate"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
+        waiting, _ = listener.accept()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+        waiting.close()
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("arguments", [("manifests", "--part", "crds"), ("no-proxy", "lint", "a.b", "--client", "go")])
+def test_a_disk_that_is_full(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """Large and small: also what is written when the program ends."""
+    environment = Terminal(tmp_path).environment
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(transom(*arguments), stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (1, "transom: the output: No space left on device\n")
+
+
+def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
+    environment = Terminal(tmp_path).environment
+    for arguments in (("manifests",), ("no-proxy", "check", "http://a.b")):
+        process = subprocess.Popen(transom(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 1
+
+
+def test_a_directory_that_cannot_be_written_to(tmp_path: Path) -> None:
+    environment = Terminal(tmp_path).environment
+    (tmp_path / "file").write_text("")
+    target = str(tmp_path / "file" / "below")
+    done = subprocess.run(
+        transom("payload", "default", "--output-dir", target), capture_output=True, text=True, env=environment, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, f"transom: {target}: Not a directory\n")
