@@ -53,9 +53,23 @@ def deployment(name: str = "workers", cluster: str = "mycluster", replicas: int 
     }
 
 
-def machine(name: str, cluster: str = "mycluster", deployment: str | None = "workers") -> dict[str, Any]:
-    """A Machine of a MachineDeployment, or of the control plane."""
+def pool(name: str, secret: str, cluster: str = "mycluster", replicas: int = 2) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A MachinePool, and its KubeadmConfig, a file of which comes from a Secret."""
+    file = {"path": "/x", "contentFrom": {"secret": {"name": secret, "key": "containerdProxy"}}}
+    labels = {"cluster.x-k8s.io/cluster-name": cluster}
+    config = {"kind": "KubeadmConfig", "metadata": {"name": name, "labels": labels}, "spec": {"files": [file]}}
+    reference = {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": name}
+    machine = {"clusterName": cluster, "bootstrap": {"configRef": reference}, "infrastructureRef": INFRASTRUCTURE}
+    spec = {"clusterName": cluster, "replicas": replicas, "template": {"spec": machine}}
+    return config, {"kind": "MachinePool", "metadata": {"name": name}, "spec": spec}
+
+
+def machine(
+    name: str, cluster: str = "mycluster", deployment: str | None = "workers", pool: str | None = None
+) -> dict[str, Any]:
+    """A Machine of a MachineDeployment, of a MachinePool, or of the control plane."""
     part = {"cluster.x-k8s.io/deployment-name": deployment} if deployment else {"cluster.x-k8s.io/control-plane": ""}
+    part = {"cluster.x-k8s.io/pool-name": pool} if pool else part
     reference = {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": name}
     return {
         "kind": "Machine",

@@ -26,6 +26,8 @@ CONTROL_PLANES = Resource(
 )
 DEPLOYMENTS = Resource("cluster.x-k8s.io", "v1beta2", "MachineDeployment", "machinedeployments", True, Whole)
 MACHINES = Resource("cluster.x-k8s.io", "v1beta2", "Machine", "machines", True, Whole)
+POOLS = Resource("cluster.x-k8s.io", "v1beta2", "MachinePool", "machinepools", True, Whole)
+CONFIGS = Resource("bootstrap.cluster.x-k8s.io", "v1beta2", "KubeadmConfig", "kubeadmconfigs", True, Whole)
 RELEASES = Resource("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases", True, Whole)
 WHOLE_APPS = Resource(APPS.group, APPS.version, APPS.kind, APPS.plural, True, Whole)
 _NUMBERS = itertools.count(1)
@@ -45,7 +47,8 @@ class Management:
             await self.client.create(NAMESPACES, value)
 
     async def clean(self) -> None:
-        for resource in (EGRESS_PROXIES, CLUSTERS, TEMPLATES, CONTROL_PLANES, DEPLOYMENTS, MACHINES, WHOLE_APPS, RELEASES):
+        machines = (TEMPLATES, CONTROL_PLANES, DEPLOYMENTS, MACHINES, POOLS, CONFIGS)
+        for resource in (EGRESS_PROXIES, CLUSTERS, *machines, WHOLE_APPS, RELEASES):
             for held in (await self.client.list_objects(resource)).items:
                 await self.client.delete(resource, held.metadata.name, held.metadata.namespace)
 
@@ -178,6 +181,8 @@ _RESOURCES: dict[str, Resource[Whole]] = {
     "KubeadmControlPlane": CONTROL_PLANES,
     "MachineDeployment": DEPLOYMENTS,
     "Machine": MACHINES,
+    "MachinePool": POOLS,
+    "KubeadmConfig": CONFIGS,
     "ConfigMap": CONFIG_MAPS,
     "Secret": SECRETS,
 }

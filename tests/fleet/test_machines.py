@@ -113,6 +113,34 @@ async def test_control_plane_that_stands_is_not_edited_without_automatic_rollout
         assert "by hand" in message
 
 
+async def test_machines_of_pools_are_counted_and_a_pool_without_any_is_not_judged(management: Management) -> None:
+    await management.cluster()
+    await put(management, *machines.pool("seen", "mycluster-systemd-proxy"), *machines.pool("other", "somebody-elses"))
+    await management.settings(rollout="Automatic")
+    for name in ("one", "two"):
+        await put(management, machines.machine(name, pool="seen"))
+    async with management.operator(controllers=CONTROLLERS) as operator:
+        await management.until_data("Secret", "mycluster-systemd-proxy", "env", "HTTP_PROXY")
+        await asyncio.sleep(1.1)  # times of creation have seconds
+        await management.settings("hunter2 new", rollout="Automatic")
+        _, _, message = await management.until_condition("MachinesOutdated", "Outdated")
+        assert message == (
+            "2 machines of 1 cluster are older than their settings; "
+            f"{management.org}/mycluster/seen: MachinePools, whose machines are not replaced from here"
+        )
+        for name in ("one", "two"):
+            await management.client.delete(MACHINES, name, management.org)
+        status_, _, message = await management.until_condition("MachinesOutdated", "UpToDate")
+        assert status_ == "False"
+        assert message.endswith(f"MachinePools without Machines, whose age is not known here: {management.org}/mycluster/seen")
+        await settled(operator)
+        # what a pool boots with stays as long as it is named, without a proxy
+        await management.client.delete(EGRESS_PROXIES, "cluster")
+        await management.until_data("Secret", "mycluster-systemd-proxy", "containerdProxy", "[Service]\n")
+        await management.until_objects(("ConfigMap", "mycluster-cluster-values"), ("Secret", "mycluster-systemd-proxy"))
+        assert not [one for one in management.writes() if one[1] in ("machinepools", "kubeadmconfigs")]
+
+
 @pytest.mark.parametrize(
     ("label", "who"), [("topology.cluster.x-k8s.io/owned", "ClusterClass"), ("kustomize.toolkit.fluxcd.io/name", "Flux")]
 )

@@ -76,14 +76,14 @@ _GRANTS: Final[Mapping[str, Grants]] = {
             rule("helm.toolkit.fluxcd.io", ["helmreleases"], [*FOLLOW, "patch"]),
             rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigs", "kubeadmconfigtemplates"], FOLLOW),
             rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], FOLLOW),
-            rule("cluster.x-k8s.io", ["machinedeployments", "machines"], FOLLOW),
+            rule("cluster.x-k8s.io", ["machinedeployments", "machinepools", "machines"], FOLLOW),
         ),
     ),
     "machines": Grants(
         everywhere=(
             rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigs", "kubeadmconfigtemplates"], FOLLOW),
             rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], FOLLOW),
-            rule("cluster.x-k8s.io", ["machinedeployments", "machines"], FOLLOW),
+            rule("cluster.x-k8s.io", ["machinedeployments", "machinepools", "machines"], FOLLOW),
             # templates that ask for the entries; a rollout is a field of the other two
             rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigtemplates"], ["patch"]),
             rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], ["patch"]),

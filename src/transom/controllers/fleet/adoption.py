@@ -66,6 +66,7 @@ def _ours(objects: Objects, settings: Effective) -> Iterator[FleetObject]:
         try:
             cluster_id(cluster)
         except InvalidIdentity:
+            # it gets no objects of ours, and `transom diff` says why
             continue
         if egress is not None:
             yield from wanted(cluster, egress)

@@ -14,6 +14,7 @@ from transom.kube.versions import PREFERRED
 
 CLUSTER_NAME: Final = "cluster.x-k8s.io/cluster-name"
 DEPLOYMENT_NAME: Final = "cluster.x-k8s.io/deployment-name"
+POOL_NAME: Final = "cluster.x-k8s.io/pool-name"
 CONTROL_PLANE: Final = "cluster.x-k8s.io/control-plane"
 ROLLOUT_MANAGER: Final = f"{FIELD_MANAGER}-rollout"
 """The field manager of `rollout.after`: the time of an edit and that of a rollout are told apart by it."""
@@ -235,11 +236,27 @@ class HeldDeployment(Projected, frozen=True):
         return reference.name if reference and reference.kind == "KubeadmConfigTemplate" else None
 
 
+class HeldPool(Projected, frozen=True):
+    """A MachinePool: its machines are made by the infrastructure's own means, from the one KubeadmConfig of the pool."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeploymentSpec = DeploymentSpec()
+    status: ReplicaStatus | None = None
+
+    @property
+    def config(self) -> str | None:
+        """The KubeadmConfig that its machines boot with."""
+        spec = self.spec.template.spec if self.spec.template else None
+        reference = spec.bootstrap.config_ref if spec and spec.bootstrap else None
+        return reference.name if reference and reference.kind == "KubeadmConfig" else None
+
+
 class MachineLabels(msgspec.Struct, frozen=True):
     """The labels of a Machine that say what it is part of."""
 
     cluster: str | None = msgspec.field(default=None, name=CLUSTER_NAME)
     deployment: str | None = msgspec.field(default=None, name=DEPLOYMENT_NAME)
+    pool: str | None = msgspec.field(default=None, name=POOL_NAME)
     control_plane: str | None = msgspec.field(default=None, name=CONTROL_PLANE)
 
 
@@ -273,6 +290,7 @@ CONTROL_PLANES: Final = Resource(
     "controlplane.cluster.x-k8s.io", PREFERRED, "KubeadmControlPlane", "kubeadmcontrolplanes", True, HeldControlPlane
 )
 DEPLOYMENTS: Final = Resource(_CORE, PREFERRED, "MachineDeployment", "machinedeployments", True, HeldDeployment)
+POOLS: Final = Resource(_CORE, PREFERRED, "MachinePool", "machinepools", True, HeldPool)
 MACHINES: Final = Resource(_CORE, PREFERRED, "Machine", "machines", True, HeldMachine)
 
 

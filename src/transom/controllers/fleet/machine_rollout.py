@@ -14,12 +14,12 @@ import msgspec
 PATIENCE: Final = 1800.0
 """Seconds after the last new machine of a cluster until its rollout counts as stuck."""
 
-Kind = Literal["KubeadmControlPlane", "MachineDeployment"]
+Kind = Literal["KubeadmControlPlane", "MachineDeployment", "MachinePool"]
 ClusterName = tuple[str, str]
 
 
 class Group(msgspec.Struct, frozen=True):
-    """The machines of one control plane or MachineDeployment whose template refers to the settings.
+    """The machines of one control plane, MachineDeployment or MachinePool whose template refers to the settings.
 
     `changed` is when what its machines boot with last changed, `requested` its `rollout.after`, `asked` when we wrote that.
     `to_edit`: its entries are missing or old, and an edit of them is a rollout. `kept`: why it is not rolled from here.
@@ -47,6 +47,16 @@ class Group(msgspec.Struct, frozen=True):
     def pending(self) -> bool:
         """Whether there is something to roll."""
         return self.outdated > 0 or self.to_edit
+
+    @property
+    def unseen(self) -> bool:
+        """Whether it has machines of which Cluster API knows no age: those of a MachinePool without Machines."""
+        return self.of_pool and self.replicas > 0 and self.machines == 0
+
+    @property
+    def of_pool(self) -> bool:
+        """Whether its machines are made and replaced by the infrastructure's own means."""
+        return self.kind == "MachinePool"
 
     @property
     def begun(self) -> bool:

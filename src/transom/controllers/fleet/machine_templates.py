@@ -1,6 +1,6 @@
 """Which templates and control planes there are of a cluster, what they name, and what machines came of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from transom.capi.injection import on_windows, secrets_named
@@ -10,11 +10,13 @@ from transom.controllers.fleet.machine_kinds import (
     CONTROL_PLANES,
     DEPLOYMENTS,
     MACHINES,
+    POOLS,
     TEMPLATES,
     HeldConfig,
     HeldControlPlane,
     HeldDeployment,
     HeldMachine,
+    HeldPool,
     HeldTemplate,
     place,
 )
@@ -36,6 +38,7 @@ class MachineTemplates:
         self.control_planes = watched.watch(CONTROL_PLANES, indexes={_NAMES: _secrets_of_template, _CLUSTER: _cluster_of})
         self.configs = watched.watch(CONFIGS, indexes={_NAMES: _secrets_of_config})
         self.deployments = watched.watch(DEPLOYMENTS, indexes={_CLUSTER: _cluster_of_deployment, _TEMPLATE: _template_of})
+        self.pools = watched.watch(POOLS, indexes={_CLUSTER: _cluster_of_deployment})
         self.machines = watched.watch(MACHINES, indexes={_CLUSTER: _cluster_of_machine})
 
     def names(self, namespace: str, secret: str) -> bool:
@@ -69,6 +72,16 @@ class MachineTemplates:
         """The MachineDeployments of the cluster."""
         return self.deployments.snapshot().by(_CLUSTER, place(namespace, cluster))
 
+    def pools_of(self, namespace: str, cluster: str, secrets: Collection[str]) -> list[HeldPool]:
+        """The MachinePools of the cluster whose machines boot with one of these Secrets."""
+        configs = self.configs.snapshot()
+        found = []
+        for pool in self.pools.snapshot().by(_CLUSTER, place(namespace, cluster)):
+            config = configs.get(pool.config, namespace) if pool.config else None
+            if config is not None and not set(secrets).isdisjoint(config.secrets):
+                found.append(pool)
+        return found
+
     def machines_of(self, namespace: str, cluster: str) -> list[HeldMachine]:
         """The Machines of the cluster."""
         return self.machines.snapshot().by(_CLUSTER, place(namespace, cluster))
@@ -100,9 +113,12 @@ class MachineTemplates:
                 if cluster := _label(config):
                     listener((name[0] or "", cluster))
 
-        def deployment_changed(name: Name, before: HeldDeployment | None, after: HeldDeployment | None) -> None:
-            for deployment in filter(None, (before, after)):
-                listener((name[0] or "", deployment.spec.cluster_name))
+        def deployment_changed(
+            name: Name, before: HeldDeployment | HeldPool | None, after: HeldDeployment | HeldPool | None
+        ) -> None:
+            for using in (before, after):
+                if using is not None:
+                    listener((name[0] or "", using.spec.cluster_name))
 
         def machine_changed(name: Name, before: HeldMachine | None, after: HeldMachine | None) -> None:
             # that there are machines says what is outdated; what becomes of one does not
@@ -113,6 +129,7 @@ class MachineTemplates:
         self.control_planes.subscribe(control_plane_changed)
         self.configs.subscribe(config_changed)
         self.deployments.subscribe(deployment_changed)
+        self.pools.subscribe(deployment_changed)
         self.machines.subscribe(machine_changed)
 
 
@@ -131,7 +148,7 @@ def _cluster_of(held: HeldTemplate | HeldControlPlane) -> Iterator[str]:
         yield place(held.metadata.namespace, cluster)
 
 
-def _cluster_of_deployment(held: HeldDeployment) -> Iterator[str]:
+def _cluster_of_deployment(held: HeldDeployment | HeldPool) -> Iterator[str]:
     yield place(held.metadata.namespace, held.spec.cluster_name)
 
 

@@ -23,6 +23,7 @@ from transom.controllers.fleet.machine_kinds import (
     ROLLOUT_MANAGER,
     HeldControlPlane,
     HeldDeployment,
+    HeldPool,
     HeldTemplate,
     Written,
     WrittenMeta,
@@ -135,7 +136,9 @@ class ClusterMachinesController:
             self._note(key, None)
             return Outcome()
         examined = self._examined(cluster, egress, identity)
-        secrets = await self._secrets(term, namespace, identity) if any(one.affected for one in examined) else []
+        pools = bool(self.templates.pools_of(namespace, key[1], _secret_names(identity)))
+        affected = pools or any(one.affected for one in examined)
+        secrets = await self._secrets(term, namespace, identity) if affected else []
         self._editor.remember(next(filter(None, (_noted(one) for one in secrets)), None))
         examined = self._examined(cluster, egress, identity)
         retry, refused = False, []
@@ -175,7 +178,7 @@ class ClusterMachinesController:
     async def _secrets(self, term: Term, namespace: str, identity: str) -> list[_WrittenObject]:
         """The Secrets that machines boot with, as far as they are there."""
         found = []
-        for name in (systemd_name(identity), windows_name(identity)):
+        for name in _secret_names(identity):
             with contextlib.suppress(NotFound):
                 found.append(await term.client.get(_SECRETS, name, namespace))
         return found
@@ -226,7 +229,8 @@ class ClusterMachinesController:
         if self._settings.newest is None:
             return Outcome()
         now = self._now()
-        standings = {key: self._standing(found) for key, found in self._found.items() if found.affected}
+        standings = {key: self._standing(found) for key, found in self._found.items()}
+        standings = {key: one for key, one in standings.items() if one.groups or self._found[key].affected}
         self._refused = {cluster: held for cluster, held in self._refused.items() if now < held[0]}
         decision = machine_rollout.decide((one for one in standings.values() if one.cluster not in self._refused), now)
         for step in decision.steps:
@@ -255,6 +259,8 @@ class ClusterMachinesController:
             template = by_name.get(deployment.template or "")
             if template is not None and template.affected:
                 groups.append(self._deployment_group(deployment, template, found))
+        for pool in self.templates.pools_of(namespace, name, _secret_names(found.identity)):
+            groups.append(self._pool_group(pool, found))
         return Standing(found.cluster, tuple(groups), found.egress.rollout == "Automatic", found.paused)
 
     def _control_plane_group(self, examined: Examined, found: ClusterMachines) -> Group:
@@ -288,6 +294,13 @@ class ClusterMachinesController:
             kept=keeper_of(held) or ("OnDelete" if held.on_delete else template.kept or "its template" if missing else None),
         )
 
+    def _pool_group(self, held: HeldPool, found: ClusterMachines) -> Group:
+        name = held.metadata.name
+        machines = [one for one in self.templates.machines_of(*found.cluster) if one.labels.pool == name]
+        born = [one.metadata.creation_timestamp or "" for one in machines]
+        # how its machines are replaced is its infrastructure's to say
+        return _group("MachinePool", held, born, found.changed, to_edit=False, all_old=False, kept="MachinePool")
+
     async def _roll(self, step: Step, term: Term) -> None:
         """Ask for the rollout of one group: by its template where that is to be edited, else the Cluster API way."""
         namespace, name = step.cluster
@@ -314,7 +327,7 @@ class ClusterMachinesController:
 
 def _group(
     kind: machine_rollout.Kind,
-    held: HeldControlPlane | HeldDeployment,
+    held: HeldControlPlane | HeldDeployment | HeldPool,
     born: list[str],
     changed: str | None,
     *,
@@ -331,12 +344,17 @@ def _group(
         held.spec.replicas if held.spec.replicas is not None else 1,
         (status.ready_replicas or 0) if status else 0,
         changed,
-        held.rollout_after,
-        held.metadata.rolled,
+        None if isinstance(held, HeldPool) else held.rollout_after,
+        None if isinstance(held, HeldPool) else held.metadata.rolled,
         max(born, default=None),
         to_edit,
         kept,
     )
+
+
+def _secret_names(identity: str) -> tuple[str, str]:
+    """The Secrets that machines boot with."""
+    return systemd_name(identity), windows_name(identity)
 
 
 def _noted(secret: _WrittenObject) -> str | None:

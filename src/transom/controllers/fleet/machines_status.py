@@ -102,8 +102,10 @@ def _outdated(
 ) -> Verdict:
     to_commit = [(one, examined) for one in found for examined in one.to_commit]
     pending = any(group.pending for one in standings for group in one.groups)
+    unseen = [f"{'/'.join(one.cluster)}/{group.name}" for one in standings for group in one.groups if group.unseen]
+    not_judged = f"; MachinePools without Machines, whose age is not known here: {_list(unseen)}" if unseen else ""
     if not pending and not to_commit and not failed:
-        return Verdict("False", "UpToDate", "no machine is older than its settings")
+        return Verdict("False", "UpToDate", f"no machine is older than its settings{not_judged}")
     told = [f"{counted(standings)} are older than their settings"]
     ours = [one for one in standings if any(group.pending for group in one.rolled)]
     manual = sum(not one.automatic for one in ours)
@@ -113,6 +115,11 @@ def _outdated(
     if decision.current is not None and any(one.cluster == decision.current for one in standings):
         told.append(f"rolling {'/'.join(decision.current)}")
         reason = "RollingOut"
+    pools = [
+        f"{'/'.join(one.cluster)}/{group.name}" for one in standings for group in one.groups if group.of_pool and group.pending
+    ]
+    if pools:
+        told.append(f"{_list(pools)}: MachinePools, whose machines are not replaced from here")
     skipped = [one for one in decision.skipped if any(one == standing.cluster for standing in standings)]
     if skipped:
         told.append(f"{_list(['/'.join(one) for one in skipped])}: not begun, machines are not ready")
@@ -125,7 +132,7 @@ def _outdated(
     if to_commit:
         told.append(_commit(to_commit))
         reason = "CommitNeeded"
-    return Verdict("True", reason, "; ".join(told))
+    return Verdict("True", reason, f"{'; '.join(told)}{not_judged}")
 
 
 def _commit(to_commit: Sequence[tuple[ClusterMachines, Examined]]) -> str:
