@@ -140,7 +140,10 @@ async def test_two_at_a_time(cluster: Cluster, kubelets: Kubelets, payload: Path
 
 
 async def test_a_budget_that_never_allows(cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path) -> None:
-    """Named, given up, nothing changed on the host, and the Node takes pods again; the next one has its turn."""
+    """Named, given up, nothing changed on the host, and the Node takes pods again; the next one has its turn.
+
+    A removal says the same, and does not give up: nothing is done to the host before the pod has gone.
+    """
     hosts = await nodes(cluster, kubelets, payload, 2)
     await kubelets.budget(0)
     for number, host in enumerate(hosts[:1]):
@@ -153,11 +156,27 @@ async def test_a_budget_that_never_allows(cluster: Cluster, kubelets: Kubelets, 
         assert f"{cluster.namespace}/web-0" in said
         assert "budget web" in said
         await upgraded(cluster, "win-1")
-    assert hosts[0].files.read(PROGRAM) == program
-    assert "web-0" in await kubelets.pods()
-    told = [one for one in await cluster.events("win-0") if one[1] == "DrainBlocked"]
-    assert told
-    assert all("web-0" in text for _, _, text in told)
+        assert hosts[0].files.read(PROGRAM) == program
+        assert "web-0" in await kubelets.pods()
+        await cluster.delete(WINDOWS_INSTANCES, "win-0")
+        await cluster.until("win-0", Configured="False/Draining")
+        await cluster.until("win-0", Configured="False/DrainBlocked")
+        said = await message(cluster, "win-0")
+        assert "is drained" in said
+        assert f"{cluster.namespace}/web-0" in said
+        assert "budget web" in said
+        await asyncio.sleep(2 * QUICK.unready)
+        assert (await kubelets.node(hosts[0].name.lower()))["metadata"]["annotations"]["transom.dev/cordoned"] == "removal"
+        assert "web-0" in await kubelets.pods()
+        assert hosts[0].files.read(PROGRAM) == program
+        await kubelets.budget(9)
+        await cluster.gone("win-0")
+    assert not hosts[0].files.exists(PROGRAM)
+    assert await kubelets.pods() == set()
+    told = [text for _, reason, text in await cluster.events("win-0") if reason == "DrainBlocked"]
+    assert all(f"{cluster.namespace}/web-0" in text for text in told)
+    # told again and again, in one event
+    assert sum(text.startswith("Node ") and "budget web" in text for text in told) == 1
 
 
 async def test_a_payload_that_is_withdrawn_half_way(cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path) -> None:

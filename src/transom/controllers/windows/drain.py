@@ -137,7 +137,8 @@ class Drain:
         lasted = (self.now() - begun).total_seconds()
         progress = Progress(tuple(remaining), overdue=lasted >= self.timeout)
         if progress.overdue:
-            message = f"Node {self.node} is not empty after {lasted / 60:.0f} min: {progress}"
+            # the same words each time: who comes again and again tells one event
+            message = f"Node {self.node} is not empty after {self.timeout / 60:.0f} min: {progress}"
             self.term.recorder.warning(self.regarding, "DrainBlocked", message)
         return progress
 

@@ -133,7 +133,10 @@ class Removal:
     # --- the steps
 
     async def _drain(self, case: Case, term: Term) -> Outcome | None:
-        """A step of the drain; None where there is nothing to drain. Pods of a kubelet that is silent end with the Node."""
+        """A step of the drain; None where there is nothing to drain. Pods of a kubelet that is silent end with the Node.
+
+        Nobody's budget is passed over, however long that lasts: people are told what holds it.
+        """
         node = case.node
         if node is None or node.ready is None or node.ready.status != "True":
             return None
@@ -142,7 +145,8 @@ class Removal:
         if progress.done:
             return None
         message = f"Node {node.metadata.name} is drained: {progress}"
-        await self._on.write(case, {"Configured": Verdict("False", "Draining", message)}, {}, term)
+        reason = "DrainBlocked" if progress.overdue else "Draining"
+        await self._on.write(case, {"Configured": Verdict("False", reason, message)}, {}, term)
         return Outcome(again=pace.unready if progress.overdue else pace.drain_step)
 
     def _drain_of(self, case: Case, node: HostNode, term: Term) -> Drain:
