@@ -3,15 +3,16 @@
 import asyncio
 import ssl
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import aiohttp
 import msgspec
-from yarl import URL
 
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import pem
+
+if TYPE_CHECKING:
+    import aiohttp
 
 TRIES: Final = 3
 PAUSE: Final = 1.0
@@ -29,6 +30,9 @@ class Answer(msgspec.Struct, frozen=True):
 
 async def probe(egress: Egress, pause: float = PAUSE) -> list[Answer]:
     """Try every endpoint, side by side, each up to `TRIES` times with `pause` seconds between."""
+    # a third of what a command loads that changes nothing, and asks no endpoint
+    import aiohttp
+
     context = ssl.create_default_context()
     if egress.trust:
         context.load_verify_locations(cadata=pem(egress.trust))
@@ -44,7 +48,7 @@ def failures(answers: Sequence[Answer]) -> bool:
 
 
 async def _probe_one(
-    session: aiohttp.ClientSession, endpoint: str, egress: Egress, context: ssl.SSLContext, pause: float
+    session: "aiohttp.ClientSession", endpoint: str, egress: Egress, context: ssl.SSLContext, pause: float
 ) -> Answer:
     proxy = egress.http_proxy if endpoint.lower().startswith("http:") else egress.https_proxy
     failure: str | None = None
@@ -57,7 +61,10 @@ async def _probe_one(
     return Answer(endpoint, failure)
 
 
-async def _try(session: aiohttp.ClientSession, endpoint: str, proxy: Secret | None, context: ssl.SSLContext) -> str | None:
+async def _try(session: "aiohttp.ClientSession", endpoint: str, proxy: Secret | None, context: ssl.SSLContext) -> str | None:
+    import aiohttp
+    from yarl import URL
+
     through = URL(proxy.reveal()) if proxy else None
     try:
         async with session.get(endpoint, proxy=through, ssl=context, allow_redirects=False) as response:
