@@ -2,14 +2,16 @@
 
 import asyncio
 import re
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from transom.simulator import batch, commands, conditions, expansion, loops
-from transom.simulator.batch import BatchSyntaxError, Block, Chain, Command, For, If, Incomplete, Redirection
+from transom.simulator.batch import BatchSyntaxError, Block, Chain, Command, For, If, Incomplete
 from transom.simulator.expansion import Variables
 from transom.simulator.filesystem import Directory, File, FileError, parts
 from transom.simulator.processes import Invocation, Job
-from transom.simulator.streams import NUL, Appended, Buffer, Sink, Streams
+from transom.simulator.redirections import redirected
+from transom.simulator.streams import NUL, Buffer, Streams
 
 if TYPE_CHECKING:
     from transom.simulator.host import Host
@@ -216,40 +218,15 @@ class Shell:
         return child.errorlevel
 
     async def _redirected(self, node: Command | Block) -> int:
-        outer = self.streams
-        opened: list[Appended] = []
         await self.host.faults.disk()
-        try:
+        with ExitStack() as stack:
             try:
-                self.streams = self._streams(node.redirections, opened)
+                stack.enter_context(redirected(self, node.redirections))
             except FileError as failure:
                 self.error(str(failure))
                 self.errorlevel = 1
                 return 1
-            if isinstance(node, Command):
-                return await self._command(node.text)
-            return await self._run(Block(node.statements))
-        finally:
-            self.streams = outer
-            for sink in opened:
-                sink.handle.close()
-
-    def _streams(self, redirections: tuple[Redirection, ...], opened: list[Appended]) -> Streams:
-        sinks: dict[int, Sink] = {1: self.streams.out, 2: self.streams.err}
-        data = self.streams.input
-        for redirection in redirections:
-            target = self.late(redirection.target).replace('"', "")
-            if redirection.mode == "&":
-                sinks[redirection.handle] = sinks.get(int(target), NUL)
-            elif redirection.mode == "<":
-                data = b"" if target.casefold() == "nul" else self.host.files.read(self.path(target))
-            elif target.casefold() == "nul":
-                sinks[redirection.handle] = NUL
-            else:
-                handle = self.host.files.open(self.path(target), truncate=redirection.mode == ">", share=False)
-                sinks[redirection.handle] = sink = Appended(handle)
-                opened.append(sink)
-        return Streams(sinks[1], sinks[2], data)
+            return await (self._command(node.text) if isinstance(node, Command) else self._run(Block(node.statements)))
 
     def late(self, text: str) -> str:
         """A text of the tree with the loops' variables and, where enabled, `!x!`."""

@@ -13,7 +13,8 @@ import msgspec
 
 from transom.windows import service
 from transom.windows.gathering import SERVICES
-from transom.windows.ledger import Installed, Output, OwnFile, OwnService, digest
+from transom.windows.installed import Installed, Output, OwnFile, OwnService
+from transom.windows.ledger import digest
 from transom.windows.registry import DeleteKey, Edit, Registry
 from transom.windows.service import Configuration
 from transom.windows.state import CHANGED, HostState, Preparation, Service, ServiceState

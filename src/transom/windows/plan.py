@@ -14,7 +14,8 @@ from transom.windows.draft import Draft
 from transom.windows.environments import plan_environments
 from transom.windows.gathering import LEDGER, RESTARTS
 from transom.windows.installation import Install
-from transom.windows.ledger import INSTALLED, Installed, Ledger, Prepared
+from transom.windows.installed import Installed, Prepared
+from transom.windows.ledger import INSTALLED, Ledger
 from transom.windows.registry import CreateKey, DeleteKey, DeleteValue, Edit, Registry, SetValue
 from transom.windows.state import HostState, Preparation, ServiceState
 from transom.windows.steps import Step

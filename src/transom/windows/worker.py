@@ -10,7 +10,7 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows import mirrors, node
 from transom.windows.gathering import SERVICES
-from transom.windows.ledger import Installed
+from transom.windows.installed import Installed
 from transom.windows.ledger import read as read_ledger
 from transom.windows.mirrors import Mirror
 from transom.windows.payload import Payload, PayloadFile, PayloadService
