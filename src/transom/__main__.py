@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; the exit code is the contract's (0 done, 1 not all done, 2 bad input)."""
+    """Run the command line; exit codes are 0 (done), 1 (not all done) and 2 (bad input)."""
     if sys.argv[1:] == ["--version"]:
         from importlib.metadata import version
 

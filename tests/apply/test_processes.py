@@ -1,4 +1,4 @@
-"""What passes start on a host: the contract allows a gather four processes, and two for each service."""
+"""What passes start on a host: a gather may take four processes, and two for each service."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is asked of a host, in which pass: the costs of the contract."""
+"""What is asked of a host, in which pass, and what that costs the host."""
 
 from collections.abc import Callable
 

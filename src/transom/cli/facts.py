@@ -86,7 +86,7 @@ async def _look(hosts: "list[Access]", names: tuple[str, ...], timeouts: "Timeou
 
 
 def view(address: str, state: "HostState", *, show_secrets: bool) -> dict[str, Any]:
-    """A host in the contract's JSON; the userinfo of URLs is redacted without `show_secrets`."""
+    """A host as JSON; the userinfo of URLs is redacted without `show_secrets`."""
     from transom.windows import certificates, ledger
     from transom.windows.gathering import ENVIRONMENT, SERVICES
     from transom.windows.registry import ValueType

@@ -16,7 +16,7 @@ class Format(enum.StrEnum):
 
 
 class ExitCode(enum.IntEnum):
-    """The contract's exit codes."""
+    """How every command ends."""
 
     DONE = 0
     NOT_DONE = 1

@@ -60,7 +60,7 @@ class PassResult(msgspec.Struct, frozen=True):
 
     @property
     def result(self) -> Literal["unchanged", "changed", "failed"]:
-        """In the words of the command line's contract; for a dry run, what a real one would do."""
+        """In the word that a report has for it; for a dry run, what a real one would do."""
         if self.error is not None:
             return "failed"
         return "changed" if self.plan else "unchanged"

@@ -12,7 +12,7 @@ _TRUST = (certificates.ROOT, certificates.CA)
 
 
 PROCESSES = 4
-"""What a gather may start beside those for the services (contract, "Order of work")."""
+"""What a gather may start on a host beside those for the services."""
 
 
 def first(desired: HostState, *, change_expected: bool = False, boot: bool = False) -> Questions:

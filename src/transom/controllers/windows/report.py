@@ -1,4 +1,4 @@
-"""What `apply` and `diff` say of each host: the contract's JSON, and tables for people."""
+"""What `apply` and `diff` say of each host: JSON, and tables for people."""
 
 from typing import Literal
 
