@@ -1,5 +1,7 @@
 """What stands in the objects of a workload cluster."""
 
+import base64
+import gzip
 import shlex
 import subprocess
 from typing import Any
@@ -29,6 +31,8 @@ from transom.capi.yaml_text import render, scalar
 from transom.linux.environment import EMPTY_DROP_IN, drop_in, shell_lines
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
+from transom.windows import reg
+from transom.windows.registry import SetValue
 
 VALUES = "mycluster-cluster-values"
 SYSTEMD = "mycluster-systemd-proxy"
@@ -153,6 +157,17 @@ def test_windows_templates_get_their_secret_with_the_proxy_and_with_a_bundle_alo
     assert key in rendered(base(), credentials(), cluster(), windows=True)
     assert key in rendered(egress_proxy(trustedCA={"name": "corp-ca"}), bundle(), cluster(), windows=True)
     assert key not in rendered(base(), credentials(), cluster())
+
+
+def test_one_no_proxy_list_stands_in_all_objects_that_of_windows_too() -> None:
+    found = rendered(base(), credentials(), cluster(), windows=True)
+    zipped = base64.b64decode(found["Secret", "mycluster-windows-proxy"]["proxyReg"])
+    edits = [edit for edit in reg.parse(gzip.decompress(zipped)) if isinstance(edit, SetValue) and edit.name == "Environment"]
+    assert len(edits) == 2
+    assert all(f"NO_PROXY={RFC_LINE}" in edit.value.texts() for edit in edits)
+    assert yaml.safe_load(found["ConfigMap", VALUES]["values"])["proxy"]["noProxy"] == RFC_LINE
+    assert yaml.safe_load(found["Secret", VALUES]["values"])["cluster"]["proxy"]["noProxy"] == RFC_LINE
+    assert f"NO_PROXY='{RFC_LINE}'\n" in found["Secret", SYSTEMD]["env"]
 
 
 def test_labels_owner_and_ids() -> None:

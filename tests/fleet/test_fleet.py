@@ -82,6 +82,14 @@ async def test_a_proxy_of_its_own_and_items_of_its_own_are_one_object_each_and_g
             text = await management.until_data("Secret", f"{name}-systemd-proxy", "containerdProxy", "own.example")
             assert "hunter2" not in text
         await management.until_data("ConfigMap", "c-cluster-values", "values", f"{NO_PROXY},mesh.example,svc")
+        # no longer selected by its labels
+        await management.merge("Cluster", "a", {"metadata": {"labels": {"env": "z"}}}, management.org)
+        await management.until_data("Secret", "a-systemd-proxy", "containerdProxy", "192.168.52.220")
+        # another id is other objects: none of the old name stays
+        await management.merge("Cluster", "a", {"metadata": {"labels": {"giantswarm.io/cluster": "alpha"}}}, management.org)
+        ids = [(kind, name.replace("mycluster", id_)) for kind, name in ALL for id_ in ("alpha", "b", "c")]
+        await management.until_objects(*ids)
+        await management.merge("Cluster", "a", {"metadata": {"labels": {"giantswarm.io/cluster": None}}}, management.org)
         for name in ("own", "mesh"):
             await management.client.delete(EGRESS_PROXIES, name)
         for name in ("a", "b"):

@@ -7,9 +7,9 @@ from typing import Any, Final
 from transom.capi.identity import InvalidIdentity, cluster_id, values_name
 from transom.capi.values import KEY
 from transom.proxy.objects import AppReference, Cluster
+from transom.proxy.validation import APP_KINDS
 
-APP: Final = "App"
-HELM_RELEASE: Final = "HelmRelease"
+APP, HELM_RELEASE = APP_KINDS
 API_VERSIONS: Final = {APP: "application.giantswarm.io/v1alpha1", HELM_RELEASE: "helm.toolkit.fluxcd.io/v2"}
 """The kinds that can be told what to read, each with its `apiVersion` where nothing else is said."""
 

@@ -158,10 +158,16 @@ class Checks:
                 ("files", index, "path"),
                 f"{file.path!r}: a path on drive C of letters, digits and `._-`, like C:/k/site.conf",
             )
-        elif file.path.replace("\\", "/").casefold() in RESERVED:
+        elif _windows_path(file) in RESERVED:
             yield self.finding("error", ("files", index, "path"), f"{file.path} is Transom's own: choose another name")
+        elif (first := self._first_of(file)) < index:
+            yield self.finding("error", ("files", index, "path"), f"{file.path} stands twice: files[{first}] has it, too")
         if not _PERMISSIONS.match(file.permissions):
             yield self.finding("error", ("files", index, "permissions"), f"{file.permissions!r}: four octal digits, like 0644")
+
+    def _first_of(self, file: InputFile) -> int:
+        """The place of the first file of that path, as Windows compares paths."""
+        return next(place for place, one in enumerate(self._inputs.files) if _windows_path(one) == _windows_path(file))
 
     def _of_user(self, index: int, user: InputUser) -> Iterator[Finding]:
         if not _USER.match(user.name) or user.name.casefold() in _BOOLEAN:
@@ -203,8 +209,16 @@ RESERVED = frozenset(
         "C:/k/kubelet-arguments.txt",
         "C:/k/kubelet-arguments.ps1",
         "C:/k/azure.json",
+        "C:/k/services.txt",
+        "C:/k/services.ps1",
+        "C:/k/wins.ps1",
+        "C:/etc/rancher/wins/config",
     )
 )
+
+
+def _windows_path(file: InputFile) -> str:
+    return file.path.replace("\\", "/").casefold()
 
 
 def command_problems(command: str) -> Iterator[str]:

@@ -52,11 +52,12 @@ def app_references(objects: "Objects", settings: "Effective") -> Iterator[dict[s
     for app in apps:
         found = ((one, settings.clusters[key_of(one)]) for one in objects.clusters)
         having = [one for one, egress in found if egress is not None and app in egress.apps]
-        name = f"{app.kind}/{app.namespace}/{app.name} of spec.apps"
         if app.kind not in API_VERSIONS:
-            _warn(f"{name}: how such an object reads values is not known; it is known of {' and '.join(API_VERSIONS)}")
-        elif (cluster := cluster_of(app, having)) is None:
-            _warn(f"{name}: no one Cluster in its namespace that it belongs to")
+            # the examination has said so
+            continue
+        cluster = cluster_of(app, having)
+        if cluster is None:
+            _warn(f"{app.kind}/{app.namespace}/{app.name} of spec.apps: no one Cluster in its namespace that it belongs to")
         else:
             yield references(app, cluster)
 

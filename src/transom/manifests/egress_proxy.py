@@ -81,10 +81,15 @@ _RULES: Final = {
     "spec.priority": Rules("Of two layers for one cluster the higher wins; of equal ones the later name."),
     "spec.rollout": Rules("Whether machines of workload clusters are replaced by themselves when their settings change."),
     "spec.propagate": Rules("Whether workload clusters get the settings without being asked."),
-    "spec.apps": Rules("Objects that get a reference to the values made for their cluster.", {"maxItems": 256}),
+    "spec.apps": Rules(
+        "Apps and HelmReleases for which `transom render` prints the references to the values of their cluster.",
+        {"maxItems": 256},
+    ),
     "spec.apps[]": Rules("One object.", required=("kind", "namespace", "name")),
-    "spec.apps[].apiVersion": Rules("Its API version.", {"maxLength": 317}),
-    "spec.apps[].kind": Rules("Its kind.", {"minLength": 1, "maxLength": 63}),
+    "spec.apps[].apiVersion": Rules(
+        "Its API version; without one application.giantswarm.io/v1alpha1 or helm.toolkit.fluxcd.io/v2.", {"maxLength": 317}
+    ),
+    "spec.apps[].kind": Rules("Its kind: App or HelmRelease.", {"minLength": 1, "maxLength": 63}),
     "spec.apps[].namespace": Rules("Its namespace.", {"minLength": 1, "maxLength": 63}),
     "spec.apps[].name": Rules("Its name.", NAME),
 }

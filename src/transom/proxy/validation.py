@@ -14,6 +14,8 @@ from transom.proxy.trust import concerns, parse_bundle
 from transom.proxy.url import InvalidURL, parse
 
 BUNDLE_KEY: Final = "ca-bundle.crt"
+APP_KINDS: Final = ("App", "HelmRelease")
+"""What `spec.apps` may name: Giant Swarm's App, Flux's HelmRelease."""
 _SERVICE_NAME_LENGTH: Final = 256
 _LONGEST_URL: Final = 8_192
 _LONGEST_CREDENTIAL: Final = 2_048
@@ -162,6 +164,9 @@ def _own_fields(item: EgressProxy, spec: EgressProxySpec, is_base: bool) -> Iter
         for field, value in (("kind", app.kind), ("namespace", app.namespace), ("name", app.name)):
             if not value:
                 yield place.error(("spec", "apps", index, field), "is missing")
+        if app.kind and app.kind not in APP_KINDS:
+            message = f"must be {' or '.join(APP_KINDS)}: how another object reads values is not known"
+            yield place.warning(("spec", "apps", index, "kind"), message)
     selectors: list[tuple[Path, LabelSelector | None]] = [(("spec", "clusterSelector"), spec.cluster_selector)]
     selectors += [(("spec", "pods", "namespaceSelector"), spec.pods.namespace_selector)] if spec.pods else []
     for path, selector in selectors:
