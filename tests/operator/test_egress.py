@@ -12,6 +12,7 @@ from tests.operator.clusters import PASSWORD, PROXY, WHOLE_EVENTS, Cluster, envi
 
 from lab import openshift
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
+from transom.operations.metrics import Metrics
 from transom.proxy.injection import SYSTEM_CA_FILE
 from transom.proxy.trust import parse_bundle, pem
 from transom.simulator import Host
@@ -85,8 +86,14 @@ async def test_the_status_shows_what_holds_and_no_password(cluster: Cluster, con
     await cluster.bundle(ROOT_1 + ROOT_2)
     url = "http://user:hunter2%25%5E&!x@proxy.corp.example:3128"
     await cluster.proxy(httpProxy=url, httpsProxy=url, noProxy="b.example, a.example", trustedCA={"name": "corp-ca"})
-    async with cluster.operator(controllers=("egress",)):
+    async with cluster.operator(controllers=("egress",)) as operator:
         found = await until(cluster, Valid="Valid", TrustBundleValid="Valid", Ready="NotConfigured", Superseded="NotSuperseded")
+        metrics = Metrics()
+        metrics.follow(operator)
+        for one in parse_bundle(ROOT_1 + ROOT_2).certificates:
+            expiry = "transom_trust_certificate_expiry_timestamp_seconds", {"sha256": one.sha256}
+            assert metrics.registry.get_sample_value(*expiry) == one.not_after.timestamp()
+        assert metrics.registry.get_sample_value("transom_settings_valid") == 1
         assert found["Valid"][0] == "True"
         shown = await status(cluster)
         assert shown["httpProxy"] == shown["httpsProxy"] == "http://***@proxy.corp.example:3128"
@@ -108,13 +115,16 @@ async def test_the_status_shows_what_holds_and_no_password(cluster: Cluster, con
 
 async def test_an_invalid_edit_is_told_once_and_what_held_goes_on_to_hold(cluster: Cluster) -> None:
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
-    async with cluster.operator(controllers=("egress",)):
+    metrics = Metrics()
+    async with cluster.operator(controllers=("egress",)) as operator:
+        metrics.follow(operator)
         await until(cluster, Valid="Valid")
         held = await status(cluster)
         await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, noProxy="*.example.com", trustedCA={"name": "nobody-made-it"})
         found = await until(cluster, Valid="Invalid", TrustBundleValid="Invalid")
         assert found["Valid"][2].startswith("spec.")
         assert "spec.noProxy: " in found["Valid"][2]
+        assert metrics.registry.get_sample_value("transom_settings_valid") == 0
         assert "spec.trustedCA.name: there is no ConfigMap" in found["TrustBundleValid"][2]
         shown = await status(cluster)
         assert [shown[field] for field in ("httpProxy", "noProxy")] == [held[field] for field in ("httpProxy", "noProxy")]

@@ -65,6 +65,25 @@ def test_row(row: dict[str, Any], tmp_path: Path) -> None:
     assert lists == row.get("lists", {})
 
 
+@pytest.mark.parametrize(
+    ("known", "host"),
+    [
+        ((), "10.1.2.3"),
+        (("cluster-info",), "k8s-api.corp.example"),
+        (("cluster-info", "infrastructure"), "api-int.prod.example.com"),
+    ],
+)
+def test_the_server_of_the_kubeconfig_is_the_last_word_on_the_api_servers_host(
+    known: tuple[str, ...], host: str, tmp_path: Path
+) -> None:
+    objects = load([write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), *(OBJECTS[name] for name in known))])
+    own = examine(objects, NOW, "https://10.1.2.3:6443").settings.own
+    assert own is not None
+    assert own.api_server_known
+    named = {"10.1.2.3", "k8s-api.corp.example", "api-int.prod.example.com"}
+    assert named & set(own.no_proxy.split(",")) == {host}
+
+
 def test_the_table_has_sixty_rows() -> None:
     assert len(TABLE) >= 60
     assert len({row["row"] for row in TABLE}) == len(TABLE)

@@ -1,0 +1,94 @@
+"""docs/commands.md names every field of what commands print."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.settings.bundles import certificate, config_map, egress_proxy, write
+from tests.settings.command import run
+
+from transom.capi.image.inputs import Download
+from transom.controllers.fleet import adoption as fleet
+from transom.controllers.fleet.bootstrap import ObjectsReport
+from transom.controllers.fleet.objects import Kept
+from transom.controllers.windows import adoption as windows
+from transom.controllers.windows.report import HostReport, Report
+from transom.pods.outdated import Outdated
+from transom.proxy.clients import Decision
+from transom.proxy.clients.lint import Finding
+from transom.windows.steps import Step
+
+PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
+ROWS: dict[str, str] = {
+    name: row
+    for row in PAGE.read_text().partition("## JSON")[2].splitlines()
+    if row.startswith("| `")
+    for name in re.findall(r"`([^`]+)`", row.split(" | ")[0])
+}
+
+
+def told(command: str) -> set[str]:
+    return set(re.findall(r"`([A-Za-z0-9_-]+)`", ROWS[command].split(" | ", 1)[1]))
+
+
+@pytest.mark.parametrize(
+    ("command", "structs"),
+    [
+        ("apply", (Report, HostReport, Step)),
+        ("diff", (Report, HostReport, Step)),
+        ("rollback", (Report, HostReport, Step)),
+        ("apply --objects", (ObjectsReport, Kept)),
+        ("adopt", (fleet.Candidate, windows.Candidate)),
+        ("no-proxy check", (Decision,)),
+        ("no-proxy lint", (Finding,)),
+        ("pods outdated", (Outdated,)),
+        ("capi image", (Download,)),
+    ],
+)
+def test_each_field_of_a_report_is_on_the_page(command: str, structs: tuple[type[msgspec.Struct], ...]) -> None:
+    fields = {field.encode_name for struct in structs for field in msgspec.structs.fields(struct)}
+    assert fields - told(command) == set()
+
+
+def test_every_word_of_a_report_is_on_the_page() -> None:
+    assert _words(Step.__annotations__["kind"], Step.__annotations__["action"]) - told("apply") == set()
+    assert _words(Kept.__annotations__["result"]) - told("apply --objects") == set()
+
+
+def _words(*literals: Any) -> set[str]:
+    return {word for literal in literals for word in literal.__args__}
+
+
+def test_what_is_printed_is_on_the_page(tmp_path: Path) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    spec = {"httpProxy": "http://p.x:1", "noProxy": "10.0.0", "trustedCA": {"name": "ca"}}
+    directory = write(tmp_path, egress_proxy(spec), config_map("ca", {"ca-bundle.crt": certificate("Root")}), pod)
+    (tmp_path / "ca.pem").write_text(certificate("Root"))
+    for command, arguments in (
+        ("validate", ("-f", directory)),
+        ("no-proxy merge", ("-f", directory)),
+        ("no-proxy check", ("http://a.b", "--client", "go")),
+        ("trust inspect", (str(tmp_path / "ca.pem"),)),
+        ("pods explain", ("-f", directory)),
+    ):
+        found = run(*command.split(), *arguments, "-o", "json").json
+        assert found
+        assert _keys(found) - told(command) == set(), command
+
+
+def _keys(value: Any) -> set[str]:
+    if isinstance(value, list):
+        return {key for item in value for key in _keys(item)}
+    if not isinstance(value, dict):
+        return set()
+    inner = set() if "op" in value else _keys(list(value.values()))
+    return set(value) | inner
+
+
+def test_every_command_that_has_json_is_on_the_page() -> None:
+    from tests.cli.test_help import GROUPS, WITHOUT_DATA, commands
+
+    named = {" ".join((*group, name)) for group in GROUPS for name, _ in commands(group) if name not in WITHOUT_DATA}
+    assert named - {group[0] for group in GROUPS if group} - set(ROWS) == set()
