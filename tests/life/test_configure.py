@@ -10,6 +10,7 @@ import pytest
 from lab.machine import Machine
 from tests.life.hosts import SERVICES, VIP, BareHost, OnWine, Simulated
 
+from transom.controllers.windows.hosts import Target, one_pass
 from transom.hosts import configure as configuring
 from transom.hosts import removal
 from transom.hosts.configure import Configured, Worker
@@ -27,13 +28,14 @@ from transom.hosts.errors import (
     RestartsFailed,
     ServiceDied,
 )
-from transom.hosts.known_hosts import KnownHostsFile
+from transom.hosts.known_hosts import KnownHostsFile, NoHostKeys
 from transom.hosts.owner import Owner
-from transom.hosts.passes import Settings
+from transom.hosts.passes import PassResult, Settings
 from transom.hosts.payload_directory import PayloadDirectory
 from transom.hosts.removal import Removed
 from transom.hosts.script import Patience
-from transom.proxy.objects import WindowsSettings
+from transom.proxy.finding import Place as FindingPlace
+from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.simulator import Fault, Host, Simulator
@@ -41,6 +43,7 @@ from transom.windows import ledger
 from transom.windows.fetch import Fetched
 from transom.windows.gathering import SERVICES as SERVICE_KEYS
 from transom.windows.installation import Place
+from transom.windows.instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.registry import SetValue, sz
 from transom.windows.worker import Artifact, Facts, Waiting
 
@@ -604,6 +607,38 @@ class TestFaults:
         assert (await operator.remove()).error is None
         assert simulated.everything() == before
         assert "HTTPS_PROXY" not in simulated.environments("agent")[-1]
+
+    async def test_a_command_beside_the_operator_finds_nothing_to_do(self, simulated: Simulated, tmp_path: Path) -> None:
+        """`transom apply` knows no payload: what that gives its services stays, or changes with all the others."""
+        operator = Operator(simulated, tmp_path)
+        text = (operator.payload.path / "payload.yaml").read_text().replace("  dependsOn: [kubelet]", "  egress: true")
+        (operator.payload.path / "payload.yaml").write_text(text)
+        operator.payload = PayloadDirectory.open(operator.payload.path)
+        operator.joined()
+        await operator.reached()
+        access, place = simulated.access, FindingPlace("", "WindowsInstance/win")
+        spec = WindowsInstanceSpec(access.address, access.port, access.username, host_key=access.host_key)
+        instance = WindowsInstance(Meta("win"), place, spec)
+
+        async def applied(url: str | None) -> PassResult:
+            proxy = Secret(url) if url else None
+            egress = Egress(proxy, proxy, ".svc" if url else "", api_server_known=True)
+            found = await one_pass(Target(instance, egress, access.keys[0]), NoHostKeys(), operator.settings)
+            assert found.error is None
+            return found
+
+        for _ in range(2):
+            assert (await applied(URL)).result == "unchanged"
+            assert (await operator.configure()).result == "unchanged"
+        other = "http://other.x:3128"
+        assert set((await applied(other)).restarted) == set(SERVICES)
+        assert [simulated.environments(name)[-1]["HTTPS_PROXY"] for name in SERVICES] == [other] * 3
+        assert (await applied(other)).result == "unchanged"
+        await applied(None)
+        assert not [name for name in SERVICES if "HTTPS_PROXY" in simulated.environments(name)[-1]]
+        assert simulated.running() == set(SERVICES)
+        await operator.reached()
+        assert [simulated.environments(name)[-1]["HTTPS_PROXY"] for name in SERVICES] == [URL] * 3
 
     async def test_scripts_are_not_asked_again_in_one_boot(self, simulated: Simulated, tmp_path: Path) -> None:
         operator = Operator(simulated, tmp_path)

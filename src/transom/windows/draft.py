@@ -3,7 +3,10 @@
 import msgspec
 
 from transom.windows import installation, ledger
-from transom.windows.registry import DeleteValue, Edit, NamedValue, SetValue
+from transom.windows.gathering import SERVICES
+from transom.windows.ledger import Ledger
+from transom.windows.names import listed
+from transom.windows.registry import CreateKey, DeleteValue, Edit, NamedValue, SetValue
 from transom.windows.state import HostState
 from transom.windows.steps import Step
 from transom.windows.taken import Taken
@@ -13,8 +16,10 @@ class Draft:
     """The ledger is a copy, changed by each part of the plan and compared at the end; so are the keys that Transom made."""
 
     def __init__(self, desired: HostState, actual: HostState, salt: bytes, taken: Taken | None) -> None:
-        self.desired = desired
         self.old = ledger.read(actual.registry)
+        self.payload_stays = desired.payload is None and bool(self.old.installed)
+        """Whether a payload is there of which the wish knows nothing."""
+        self.desired = _with_services_of_payload(desired, self.old) if self.payload_stays else desired
         # once: what comes to be there later is somebody else's again
         self.taken = taken if not self.old.state_hash else None
         self.decision = installation.decide(desired, actual, self.old.installed, self.old.salt or salt)
@@ -43,3 +48,14 @@ class Draft:
             self.edits.append(DeleteValue(path, held.name))
         if wanted is not None:
             self.edits.append(SetValue(path, wanted.name, wanted.value))
+
+
+def _with_services_of_payload(desired: HostState, old: Ledger) -> HostState:
+    """The wish with the services that a payload gives the proxy to: they get what the others get, or lose it as those do."""
+    named = desired.registry.children(SERVICES)
+    theirs = [name for name in old.services if old.installed.service(name) is not None and not listed(name, named)]
+    values = (key.get("Environment") for key in desired.registry.below(SERVICES))
+    given = next((value for value in values if value is not None), None)
+    paths = [rf"{SERVICES}\{name}" for name in theirs]
+    edits = [CreateKey(path) if given is None else SetValue(path, "Environment", given) for path in paths]
+    return msgspec.structs.replace(desired, registry=desired.registry.apply(edits))

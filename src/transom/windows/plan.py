@@ -72,7 +72,9 @@ def plan(desired: HostState, actual: HostState, salt: bytes, restarts: When = "n
     _win_http(draft)
     downtime = Downtime(draft, restarts)
     plan_created_keys(draft)
-    state_hash = _state_hash(desired, draft.ledger.salt)
+    # a pass that does not know the payload, and finds nothing to do, is no other state
+    same = draft.payload_stays and not draft.steps and not draft.edits
+    state_hash = draft.old.state_hash if same else _state_hash(desired, draft.ledger.salt)
     wanted = msgspec.structs.replace(draft.ledger, state_hash=state_hash, keys=tuple(draft.keys), restarts=downtime.notes)
     ours = bool(msgspec.structs.replace(wanted, restarts={}, installed=draft.decision.after))
     lines = _Lines(draft.actual.registry, wanted)
