@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from pathlib import Path
-from typing import IO
 
 from lab.place import Place, loopback
 
 PROXY_NAME = "proxy.corp.example"
-_LOCKS = Path("/run/transom-lab")
 _NETWORKS = 200
 _FIRST_HOST = 11
 
@@ -34,7 +33,7 @@ class Network:
         Args:
             isolated: namespaces (True), the loopback (False), or namespaces where they can be made (None).
         """
-        self._lock: IO[str] | None = None
+        self._claim: socket.socket | None = None
         self._namespaces: list[str] = []
         self.isolated = _permitted() if isolated is None else isolated
         self.address = "127.0.0.1"
@@ -88,21 +87,26 @@ class Network:
         """Remove the namespaces, with what still runs in them, and the bridge."""
         if self.isolated:
             _remove(self._number)
-        if self._lock:
-            self._lock.close()
-            self._lock = None
+        if self._claim:
+            self._claim.close()
+            self._claim = None
 
     def _reserve(self) -> int:
-        """A number that nobody uses; the lock on it goes with this process."""
-        _LOCKS.mkdir(exist_ok=True)
+        """A number that nobody uses.
+
+        The claim on it is an abstract socket (unix(7)): its name is known wherever the bridge is seen, from other roots and
+        containers too, and it goes with this process.
+        """
         for number in range(_NETWORKS):
-            lock = (_LOCKS / f"{number}.lock").open("w")
+            claim = socket.socket(socket.AF_UNIX)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                lock.close()
+                claim.bind(f"\0transom-lab/network/{number}")
+            except OSError as error:
+                claim.close()
+                if error.errno != errno.EADDRINUSE:
+                    raise
                 continue
-            self._lock = lock
+            self._claim = claim
             return number
         raise NetworkError("all networks of the lab are in use")
 
