@@ -180,13 +180,16 @@ def test_no_password_is_in_the_audit_log(defined: ControlPlane) -> None:
 def test_what_kubectl_shows(defined: ControlPlane) -> None:
     defined.apply([egress_proxy("cluster", {"trustedCA": {"name": "corp-ca"}}), windows_instance(HOST)])
     condition = {"status": "True", "reason": "Tried", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    proxy = {"httpsProxy": "http://***@p.x:3128", "conditions": [condition | {"type": "Valid"}]}
+    expiry = "2099-12-30T00:00:00Z"
+    bundle = {"sha256": "0" * 64, "certificates": 1, "earliestExpiry": expiry}
+    proxy = {"httpsProxy": "http://***@p.x:3128", "trustBundle": bundle, "conditions": [condition | {"type": "Valid"}]}
     host = {"nodeName": "win-1", "conditions": [condition | {"type": "ProxyApplied"}, condition | {"type": "Reachable"}]}
     for target, status in (("egressproxy/cluster", proxy), ("windowsinstance/win-1", host)):
         patch = json.dumps({"status": status})
         defined.kubectl("patch", target, "--subresource=status", "--type=merge", "-p", patch)
     shown = [line.split()[:-1] for line in defined.kubectl("get", "epx").splitlines()]
     assert shown[1] == ["cluster", "http://***@p.x:3128", "True"]
+    assert expiry in defined.kubectl("get", "epx", "cluster", "-o", "wide")
     heading, row = (line.split()[:-1] for line in defined.kubectl("get", "wini").splitlines())
     assert heading == ["NAME", "ADDRESS", "REACHABLE", "PROXYAPPLIED", "TRUSTAPPLIED", "CONFIGURED", "NODE", "NODEREADY"]
     assert row == ["win-1", "win-1.example.com", "True", "True", "win-1"]

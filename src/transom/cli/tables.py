@@ -56,7 +56,7 @@ def _totals(report: Report, *, planned: bool) -> Text:
     words = {"unchanged": "unchanged", "changed": "would change" if planned else "changed", "failed": "failed"}
     parts = [f"{count} {words[result]}" for result, count in counts.items() if count]
     hosts = "1 host" if len(report.hosts) == 1 else f"{len(report.hosts)} hosts"
-    return Text(f"{hosts}: {', '.join(parts)}" if parts else "no hosts in these manifests: nothing to do", "bold")
+    return Text(f"{hosts}: {', '.join(parts)}" if parts else "no hosts: nothing to do", "bold")
 
 
 def print_facts(hosts: Iterable[dict[str, Any]]) -> None:

@@ -45,4 +45,4 @@ def _summary(objects: "Objects") -> str:
         ("Cluster", len(objects.clusters)),
         ("WindowsInstance", len(objects.windows_instances)),
     )
-    return ", ".join(f"{count} {kind}" for kind, count in kinds if count) or "no settings in these manifests"
+    return ", ".join(f"{count} {kind}" for kind, count in kinds if count) or "no settings"

@@ -172,7 +172,8 @@ EGRESS_PROXY: Final = Kind(
         condition_column("Valid", "Valid"),
         condition_column("Trust", "TrustBundleValid"),
         condition_column("Ready", "Ready"),
-        column("CA Expiry", ".status.trustBundle.earliestExpiry", "date", 1),
+        # no date: kubectl shows the age of a date, and of one to come `<invalid>`
+        column("CA Expiry", ".status.trustBundle.earliestExpiry", priority=1),
         column("HTTP Proxy", ".status.httpProxy", priority=1),
         column("No Proxy", ".status.noProxy", priority=1),
         AGE,
