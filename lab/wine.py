@@ -92,6 +92,7 @@ def processes(prefix: Path, marker: str = "") -> list[int]:
         try:
             variables = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
+            # it has ended, or is somebody else's
             continue
         if sought in variables and (not marker or marker.encode() in variables):
             found.append(int(entry.name))

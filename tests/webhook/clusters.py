@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import contextlib
-import json
 import secrets
 import socket
 from collections.abc import AsyncIterator
@@ -157,7 +156,3 @@ async def until(condition: Any, seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not (await found if asyncio.iscoroutine(found := condition()) else found):
             await asyncio.sleep(0.05)
-
-
-def text_of(value: Any) -> str:
-    return json.dumps(value)

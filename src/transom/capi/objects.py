@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from transom.capi import windows_proxy
-from transom.capi.identity import ca_name, cluster_id, labels, owner_reference, systemd_name, values_name
+from transom.capi.identity import InvalidIdentity, ca_name, cluster_id, labels, owner_reference, systemd_name, values_name
 from transom.capi.values import KEY as VALUES
 from transom.capi.values import config_map_text, secret_text
 from transom.linux.environment import drop_in, shell_lines
@@ -94,7 +94,8 @@ def namesakes(clusters: Collection[Cluster]) -> dict[tuple[str, str], tuple[str,
     for cluster in sorted(clusters, key=_age):
         try:
             claim = (cluster.metadata.namespace or "", cluster_id(cluster))
-        except ValueError:
+        except InvalidIdentity:
+            # it gets no objects, so no name of one
             continue
         holder = first.setdefault(claim, cluster)
         if holder is not cluster:

@@ -110,6 +110,7 @@ async def _run(directory: Directory, name: str) -> Run:
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
+        # what became of the script otherwise, the next pass reads on the host
         with suppress(HostError, TimeoutError):
             ended = await asyncio.wait_for(asyncio.shield(running), _BEFORE_LEAVING)
             if ended.succeeded:

@@ -139,48 +139,6 @@ class NodeAddress(Projected, frozen=True):
     address: str | None = None
 
 
-class Condition(Projected, frozen=True):
-    """A condition of any object. Times are RFC 3339."""
-
-    type: str = ""
-    status: str = "Unknown"
-    reason: str | None = None
-    message: str | None = None
-    observed_generation: int | None = None
-    last_transition_time: str | None = None
-
-
-class NodeSystemInfo(Projected, frozen=True):
-    """`status.nodeInfo` of a Node."""
-
-    operating_system: str | None = None
-    kubelet_version: str | None = None
-    os_image: str | None = None
-
-
-class NodeStatus(Projected, frozen=True):
-    """`status` of a Node."""
-
-    addresses: list[NodeAddress] | None = None
-    conditions: list[Condition] | None = None
-    node_info: NodeSystemInfo | None = None
-
-
-class NodeSpec(Projected, frozen=True):
-    """`spec` of a Node."""
-
-    provider_id: str | None = msgspec.field(default=None, name="providerID")
-    unschedulable: bool | None = None
-
-
-class Node(Projected, frozen=True):
-    """A Node."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: NodeSpec | None = None
-    status: NodeStatus | None = None
-
-
 class LeaseSpec(Projected, frozen=True):
     """`spec` of a Lease (coordination.k8s.io/v1). Times are RFC 3339 with microseconds."""
 

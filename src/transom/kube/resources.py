@@ -7,7 +7,7 @@ from typing import Any, Final, Generic
 
 import msgspec
 
-from transom.kube.objects import BundleHolder, LeaseObject, Metadata, Node, T, Whole
+from transom.kube.objects import BundleHolder, LeaseObject, Metadata, T, Whole
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def _decoder(type_: Any) -> Callable[[bytes | msgspec.Raw], Any]:
     return own or msgspec.json.Decoder(type_).decode
 
 
-NODES: Final = Resource("", "v1", "Node", "nodes", False, Node)
+NODES: Final = Resource("", "v1", "Node", "nodes", False, Whole)
 NAMESPACES: Final = Resource("", "v1", "Namespace", "namespaces", False, Metadata)
 SECRETS: Final = Resource("", "v1", "Secret", "secrets", True, Whole)
 CONFIG_MAPS: Final = Resource("", "v1", "ConfigMap", "configmaps", True, Whole)

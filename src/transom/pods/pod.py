@@ -30,7 +30,6 @@ class Meta(_Base, frozen=True):
     namespace: str | None = None
     uid: str | None = None
     resource_version: str | None = None
-    generate_name: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[Owner] | None = None

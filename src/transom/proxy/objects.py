@@ -199,7 +199,6 @@ class Cluster(Base, frozen=True):
     pods: tuple[str, ...] = ()
     service_domain: str | None = None
     endpoint_host: str | None = None
-    endpoint_port: int | None = None
 
 
 class OpenShiftNetwork(Base, frozen=True):

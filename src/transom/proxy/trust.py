@@ -9,7 +9,7 @@ import hashlib
 import re
 import warnings
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -252,8 +252,3 @@ def _name_text(parsed: "x509.Certificate", which: Literal["subject", "issuer"]) 
             return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name.rfc4514_string())
     except ValueError:
         return _UNREADABLE
-
-
-def earliest_expiry(certificates: Iterable[Certificate]) -> datetime | None:
-    """When the first of them ends; None for an empty bundle."""
-    return min((certificate.not_after.astimezone(UTC) for certificate in certificates), default=None)

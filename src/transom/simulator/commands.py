@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from transom.simulator.interpreter import Shell
 
 _WORD = re.compile(r'(?:"[^"]*"?|[^\s,;="/])+|/[^\s,;="/]*')
-_SIZE = re.compile(r"\s+")
 
 
 def _words(rest: str) -> tuple[list[str], set[str]]:

@@ -44,10 +44,6 @@ class Variables:
         for folded in sorted(self._held):
             yield self._held[folded]
 
-    def as_dict(self) -> dict[str, str]:
-        """Names and values."""
-        return dict(self._held.values())
-
 
 def percent(
     text: str, lookup: Callable[[str], str | None], arguments: Sequence[str] | None, files: FileSystem, cwd: str

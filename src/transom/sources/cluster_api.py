@@ -33,7 +33,6 @@ class Deployment(msgspec.Struct, frozen=True):
 
 def cluster(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Cluster:
     """The networks and the endpoint, as far as the object knows them."""
-    port = at(value, ("spec", "controlPlaneEndpoint", "port"))
     return Cluster(
         meta,
         place,
@@ -42,7 +41,6 @@ def cluster(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, f
         texts(value, ("spec", "clusterNetwork", "pods", "cidrBlocks"), decoder),
         text(value, ("spec", "clusterNetwork", "serviceDomain"), decoder),
         text(value, ("spec", "controlPlaneEndpoint", "host"), decoder),
-        port if isinstance(port, int) and port > 0 else None,
     )
 
 

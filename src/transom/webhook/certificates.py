@@ -160,6 +160,7 @@ def _signer(serving: x509.Certificate, authorities: Iterable[x509.Certificate]) 
         try:
             serving.verify_directly_issued_by(one)
         except (ValueError, TypeError, InvalidSignature):
+            # another name, another kind of key, another key
             continue
         return one
     return None

@@ -28,7 +28,6 @@ SERVICES: Final = "windows-services-"
 DESIRED: Final = "windowsmachineconfig.openshift.io/desired-version"
 """Without it the daemon of the operator on a host does nothing (pkg/daemon/controller, Reconcile)."""
 _DEPLOYMENTS: Final = Resource("apps", "v1", "Deployment", "deployments", True, Whole)
-_NODES: Final = Resource(NODES.group, NODES.version, NODES.kind, NODES.plural, False, Whole)
 _MACHINES: Final = Resource(MACHINES.group, MACHINES.version, MACHINES.kind, MACHINES.plural, True, Whole)
 _VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 Result = Literal["to take over", "taken over", "there already", "read", "kept"]
@@ -81,7 +80,7 @@ class _Taking:
             *(await self._copied(SECRETS, PRIVATE_KEY, (KEY,))),
             *(await self._copied(CONFIG_MAPS, CONFIG_MAP, tuple(entries))),
         ]
-        for node in (await self._client.list_objects(_NODES, labels="node.openshift.io/os_id=Windows")).items:
+        for node in (await self._client.list_objects(NODES, labels="node.openshift.io/os_id=Windows")).items:
             annotations = node.metadata.annotations or {}
             if MANAGED_BY_WMCO in annotations:
                 found.append(await self._node(node, _reached(node.value, entries, machines)))
@@ -133,7 +132,7 @@ class _Taking:
             return Candidate("Node", "", name, "there already", detail)
         if self._hand_over:
             change = {"metadata": {"uid": node.metadata.uid, "annotations": {ADOPT: "true", DESIRED: None}}}
-            await self._client.patch(_NODES, change, name)
+            await self._client.patch(NODES, change, name)
         return Candidate("Node", "", name, self._done, detail)
 
     async def _services(self) -> list[Candidate]:

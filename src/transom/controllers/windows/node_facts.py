@@ -11,13 +11,10 @@ from transom.controllers.windows.cluster_facts import ClusterFacts
 from transom.controllers.windows.instances import HOST_NAME
 from transom.controllers.windows.members import Members
 from transom.kube.errors import NotFound
-from transom.kube.objects import Metadata
-from transom.kube.resources import NODES, Resource
+from transom.kube.resources import NODES
 from transom.proxy.secret import Secret
 from transom.windows.worker import Facts
 
-WHOLE: Final = Resource(NODES.group, "v1", NODES.kind, NODES.plural, False, Metadata)
-"""Nodes with all their labels and annotations."""
 _BOOTSTRAP: Final = "bootstrap-kubeconfig"
 _CLIENT_CA: Final = "kubelet-ca"
 
@@ -46,7 +43,7 @@ class NodeFacts:
         whole = None
         if node is not None:
             with contextlib.suppress(NotFound):
-                whole = await term.client.get_json(WHOLE.path(None, node.metadata.name))
+                whole = await term.client.get_json(NODES.path(None, node.metadata.name))
         return Facts(
             node_name=case.instance.spec.node_name or "",
             rename=HOST_NAME in (case.held.metadata.annotations or {}),

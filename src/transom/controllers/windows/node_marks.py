@@ -6,8 +6,8 @@ from typing import Final
 from transom.controllers.kept import PAYLOAD_VERSION, HeldInstance, HostNode
 from transom.controllers.term import Term
 from transom.controllers.windows.instances import JOINED
-from transom.controllers.windows.node_facts import WHOLE
 from transom.kube.errors import Conflict, NotFound
+from transom.kube.resources import NODES
 
 STATE_HASH: Final = "transom.dev/state-hash"
 _WORKER: Final = "node-role.kubernetes.io/worker"
@@ -18,7 +18,7 @@ async def mark(held: HeldInstance, node: HostNode, version: str, digest: str | N
     """The Node's annotations, and the role that its kubelet may not give it. Raises ApiError."""
     name = node.metadata.name
     try:
-        there = await term.client.get(WHOLE, name)
+        there = await term.client.get(NODES, name)
         marks = {
             JOINED: f"{held.metadata.namespace}/{held.metadata.name}",
             PAYLOAD_VERSION: version,
@@ -27,7 +27,7 @@ async def mark(held: HeldInstance, node: HostNode, version: str, digest: str | N
         if _has(there.metadata.annotations, marks) and _has(there.metadata.labels, {_WORKER: ""}):
             return
         change = {"metadata": {"uid": there.metadata.uid, "annotations": marks, "labels": {_WORKER: ""}}}
-        await term.client.patch(WHOLE, change, name)
+        await term.client.patch(NODES, change, name)
     except (NotFound, Conflict):
         # it is another Node by now; its coming is told
         return
