@@ -9,6 +9,7 @@ import structlog
 
 from transom.controllers.egress.gate import Gate
 from transom.controllers.watched_settings import WatchedSettings
+from transom.kube.backoff import set_within
 from transom.kube.errors import ApiError
 from transom.proxy.objects import Networks
 from transom.proxy.settings import Effective, Egress, Instance, effective
@@ -62,12 +63,8 @@ class CurrentSettings:
         self._watched.on_settings(self._dirty.set)
         self.begun.set()
         while True:
-            try:
-                # a definition that appears without objects changes no store
-                async with asyncio.timeout(_AGAIN if self.newest is None else None):
-                    await self._dirty.wait()
-            except TimeoutError:
-                self._dirty.set()
+            # a definition that appears without objects changes no store
+            await set_within(self._dirty, _AGAIN if self.newest is None else None)
             await asyncio.sleep(SETTLE)
             self._dirty.clear()
             try:

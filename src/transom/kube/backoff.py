@@ -1,5 +1,6 @@
-"""How long to wait after a failure."""
+"""How long to wait: after a failure, and for something that may come earlier."""
 
+import asyncio
 import random
 from collections.abc import Callable
 
@@ -25,3 +26,13 @@ class Backoff(msgspec.Struct, frozen=True):
             # the same time for everybody would bring them all back at once
             return at_least + 0.1 * whole * self.draw()
         return wait
+
+
+async def set_within(event: asyncio.Event, seconds: float | None) -> bool:
+    """Wait for an event, at most so long (None: however long); whether it is set."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

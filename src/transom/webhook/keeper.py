@@ -11,6 +11,7 @@ import msgspec
 import structlog
 
 from transom.kube.apply import apply
+from transom.kube.backoff import set_within
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, NotFound, StatusError
 from transom.kube.lease import TERMS, Holding, LeaseElection, Terms
@@ -104,11 +105,7 @@ class Keeper:
                 _log.warning("not kept", error=str(error) or type(error).__name__)
                 self.registered = False
                 seconds = _AGAIN
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+            await set_within(self._wake, seconds)
 
     async def _keep(self, client: Client) -> float:
         """Bring Secret and registration up to date; the seconds until the next look. Raises ApiError."""

@@ -1,12 +1,12 @@
 """New settings wait until their readiness endpoints answer through them: a wrong proxy must not reach a single host."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
 import structlog
 
+from transom.kube.backoff import set_within
 from transom.proxy.settings import Egress
 from transom.readiness import Answer, failures, probe
 
@@ -51,7 +51,7 @@ class Gate:
     async def tried(self, seconds: float) -> None:
         """Wait until what waits has been tried once, but not for long."""
         if self.waiting is not None:
-            await _soon(self._tried, seconds)
+            await set_within(self._tried, seconds)
 
     async def run(self) -> None:
         """Try what waits, until cancelled."""
@@ -70,14 +70,8 @@ class Gate:
                     break
                 _log.warning("settings are held back: an endpoint does not answer through them")
                 self._decided()
-                await _soon(self._wake, self._again)
+                await set_within(self._wake, self._again)
                 self._wake.clear()
-
-
-async def _soon(event: asyncio.Event, seconds: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
 
 
 def _way(egress: Egress) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from transom.controllers.kept import NODES, HostNode
+from transom.kube.backoff import set_within
 from transom.kube.client import Client
 from transom.kube.store import Store
 
@@ -35,16 +36,14 @@ class Heartbeats:
         heard = asyncio.Event()
         self._waiting.setdefault(name, {})[heard] = since
         try:
-            async with asyncio.timeout(HEARTBEAT):
-                await heard.wait()
-        except TimeoutError:
+            if await set_within(heard, HEARTBEAT):
+                return True
             found = (await client.list_objects(NODES, fields=f"metadata.name={name}")).items
             return beats(next(iter(found), None), since)
         finally:
             del self._waiting[name][heard]
             if not self._waiting[name]:
                 del self._waiting[name]
-        return True
 
 
 def beats(node: HostNode | None, since: datetime) -> bool:

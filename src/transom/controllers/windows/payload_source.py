@@ -1,7 +1,6 @@
 """The payload that hosts get: read once, and what `payload.yaml` names by URL fetched through the proxy of the settings."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -12,6 +11,7 @@ from transom.controllers.conditions import Verdict
 from transom.controllers.settings import CurrentSettings
 from transom.downloads import DownloadError, HashError, Way, download
 from transom.hosts.payload_directory import PayloadDirectory, described, downloaded, to_fetch
+from transom.kube.backoff import set_within
 from transom.proxy.settings import Egress
 from transom.windows.payload import Payload
 
@@ -65,10 +65,8 @@ class PayloadSource:
             self._changed()
             if self._problem is not None:
                 pause = min(pause * 2, _LONGEST) if self._problem.reason == _INVALID else AGAIN
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await self._other_settings.wait()
-                        pause = AGAIN
+                if await set_within(self._other_settings, pause):
+                    pause = AGAIN
 
     async def _fetch_each(self, missing: Mapping[str, str]) -> Verdict | None:
         """The first problem, of wrong files before others; the files after it are fetched all the same."""
