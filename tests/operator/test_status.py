@@ -84,6 +84,23 @@ def test_a_certificate_of_group_policy_is_named() -> None:
     assert verdict.message == "1 certificates are in the host's stores; group policy holds, and was left, CN=Corp Root 1"
 
 
+@pytest.mark.parametrize(
+    ("found", "before", "of"),
+    [
+        (PassResult(plan=Plan((SERVICE,)), waiting=True), None, {"ProxyApplied"}),
+        (PassResult(plan=Plan((CERTIFICATE,)), waiting=True), None, {"TrustApplied"}),
+        (PassResult(waiting=True), PROXY, {"TrustApplied"}),
+        (PassResult(waiting=True), Egress(), {"ProxyApplied", "TrustApplied"}),
+        (PassResult(waiting=True), None, set()),
+    ],
+)
+def test_what_a_stopped_rollout_leaves_out_is_not_applied(found: PassResult, before: Egress | None, of: set[str]) -> None:
+    verdicts = status.left_out("two hosts failed", found, before, BOTH)
+    assert {name: shown(verdict) for name, verdict in verdicts.items()} == dict.fromkeys(
+        {"Configured", *of}, "False/RolloutHalted"
+    )
+
+
 def test_what_a_plan_leaves_is_in_the_event() -> None:
     plan = Plan((SERVICE,), warnings=("agent depends on a service that is removed: it is stopped, and cannot start",))
     assert status.summary(plan, ("containerd",)) == (

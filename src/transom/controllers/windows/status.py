@@ -59,6 +59,17 @@ def after_pass(egress: Egress, found: PassResult) -> Verdicts:
     return verdicts
 
 
+def left_out(why: str, found: PassResult, before: Egress | None, egress: Egress) -> Verdicts:
+    """What is said of a host that a stopped rollout leaves as it was: with `before`, or as it was read."""
+    verdict, steps = Verdict("False", "RolloutHalted", why), found.plan.steps if found.plan is not None else ()
+    verdicts = {"Configured": verdict}
+    if any(step.kind in _PROXY_KINDS for step in steps) or (before is not None and before.variables != egress.variables):
+        verdicts["ProxyApplied"] = verdict
+    if any(step.kind == "certificate" for step in steps) or (before is not None and before.trust != egress.trust):
+        verdicts["TrustApplied"] = verdict
+    return verdicts
+
+
 def _ledger(state: HostState) -> ledger.Ledger:
     """The host's; an empty one where it cannot be understood, which is then what went wrong with the pass."""
     try:
