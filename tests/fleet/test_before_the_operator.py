@@ -100,6 +100,10 @@ async def test_what_waits_on_the_server_alone_gets_its_objects(management: Manag
         await management.until_condition("ClustersApplied", "Applied")
         await management.settled(operator)
     assert management.writes(since) == []
+    (directory / "manifests.yaml").write_text(yaml.safe_dump_all(left[:1]))
+    code, output, error = await transom(management, tmp_path, "apply", *arguments)
+    assert (code, output) == (0, "")
+    assert "no Cluster of the manifests gets objects by these settings" in error
 
 
 async def test_objects_need_to_be_told_where_and_leave_what_is_somebody_elses(management: Management, tmp_path: Path) -> None:

@@ -121,6 +121,10 @@ def write_objects(paths: Sequence[str] | None, namespace: str, context: str | No
         fail(str(error), ExitCode.INVALID)
     except ApiError as error:
         fail(str(error), ExitCode.NOT_DONE)
+    if not report.objects and not report.errors:
+        sys.stderr.write(
+            "transom: no Cluster of the manifests gets objects by these settings; Clusters of the server alone do not count\n"
+        )
     if output is Format.TEXT:
         for one in report.objects:
             sys.stdout.write(f"{_WORDS[one.result][dry_run]:<16} {one.kind} {one.namespace}/{one.name}\n")
