@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,16 +15,20 @@ from tests.operator.test_nodes import SUBNET, bare, published, reasons
 from tests.operator.test_roles import asked
 from tests.operator.test_rollout import breaks_tls, halted
 
+from lab import openshift
 from transom.controllers.options import Pace
 from transom.hosts.connection import Timeouts
 from transom.kube.errors import NotFound
-from transom.kube.resources import NODES, WINDOWS_INSTANCES
+from transom.kube.objects import Whole
+from transom.kube.resources import NODES, WINDOWS_INSTANCES, Resource
 from transom.simulator import Host
 
 pytestmark = pytest.mark.lab
 NETWORKS = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
 OTHER = "http://other.corp.example:3128"
 QUICK = Pace(unready=0.4, ready=3600, drain_step=0.1, timeouts=Timeouts(connect=5, progress=2, whole=20))
+MACHINES = Resource("machine.openshift.io", "v1beta1", "Machine", "machines", True, Whole)
+MACHINE_SETS = Resource("machine.openshift.io", "v1beta1", "MachineSet", "machinesets", True, Whole)
 MARKS = ("transom.dev/cordoned", "transom.dev/drain", "transom.dev/drained")
 PROGRAM = r"C:\k\kubelet.exe"
 
@@ -137,6 +142,48 @@ async def test_two_at_a_time(cluster: Cluster, kubelets: Kubelets, payload: Path
     assert node["spec"]["unschedulable"]
     assert node["metadata"]["annotations"]["transom.dev/payload-version"] == "1.36.3-2"
     assert "Uncordoned" not in await reasons(cluster, "win-3")
+
+
+async def test_a_machine_set_lets_fewer_go(cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path) -> None:
+    """Three may be away, and of the two of the set one; a person who allows more need not wait."""
+    plane, namespace = cluster.control_plane, cluster.namespace
+    await asyncio.to_thread(openshift.define, plane, openshift.MACHINE_API)
+    await cluster.put(MACHINE_SETS, "win", metadata=limited_to(namespace, "1"))
+    hosts = await nodes(cluster, kubelets, payload, 4)
+    uid = (await cluster.client.get(MACHINE_SETS, "win", namespace)).metadata.uid
+    owner = {"apiVersion": MACHINE_SETS.api_version, "kind": "MachineSet", "name": "win", "uid": uid, "controller": True}
+    for number in (1, 2):
+        metadata = {"name": f"m-{number}", "namespace": namespace, "ownerReferences": [owner]}
+        await cluster.put(MACHINES, f"m-{number}", metadata=metadata | {"labels": {"machine.openshift.io/os-id": "Windows"}})
+        marks = {"labels": {"transom.dev/source": "Machine"}, "annotations": {"transom.dev/origin": f"{namespace}/m-{number}"}}
+        await cluster.merge(WINDOWS_INSTANCES, f"win-{number}", {"metadata": marks})
+    for number in (1, 2, 3):
+        await cluster.merge(WINDOWS_INSTANCES, f"win-{number}", {"spec": {"paused": True}})
+        await kubelets.pod(f"web-{number}", hosts[number].name.lower(), app="web")
+    await kubelets.budget(0)
+    only = ("egress", "hosts", "certificates", "nodes")
+    async with cluster.operator(controllers=only, payload=newer, pace=QUICK, max_unavailable=3):
+        await upgraded(cluster, "win-0")
+        for number in (1, 2, 3):
+            await cluster.merge(WINDOWS_INSTANCES, f"win-{number}", {"spec": {"paused": False}})
+        await cluster.until("win-3", Configured="False/Draining")
+        await until(lambda: len(kubelets.order) == 3)
+        (first,) = {number for number in (1, 2) if hosts[number].name.lower() in kubelets.order}
+        await cluster.until(f"win-{first}", Configured="False/Draining")
+        await cluster.until(f"win-{3 - first}", Configured="False/UpgradePending")
+        said = await message(cluster, f"win-{3 - first}")
+        assert f"it waits for win-{first}: 1 may be away at once (transom.dev/max-unavailable of MachineSet win)" in said
+        await cluster.put(MACHINE_SETS, "win", metadata=limited_to(namespace, "2"))
+        await cluster.until(f"win-{3 - first}", Configured="False/Draining")
+        await kubelets.budget(9)
+        for number in (1, 2, 3):
+            await upgraded(cluster, f"win-{number}")
+    await asyncio.to_thread(openshift.forget, plane, openshift.MACHINE_API)
+
+
+def limited_to(namespace: str, most: str) -> dict[str, Any]:
+    """The metadata of a MachineSet that lets so many machines be away."""
+    return {"name": "win", "namespace": namespace, "annotations": {"transom.dev/max-unavailable": most}}
 
 
 async def test_a_budget_that_never_allows(cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path) -> None:
