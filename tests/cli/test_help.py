@@ -47,6 +47,26 @@ def test_completion(words: str, completed: str) -> None:
     assert done.stdout.split() == [completed]
 
 
+LOADED = """
+import sys
+from transom.cli.app import app
+try:
+    app(sys.argv[1:])
+except SystemExit:
+    pass
+sys.stderr.write(" ".join(sys.modules))
+"""
+HEAVY = {"aiohttp", "asyncio", "asyncssh", "cryptography", "lightkube", "prometheus_client", "rich", "ssl", "structlog"}
+
+
+@pytest.mark.parametrize("command", [("--help",), ("validate", "-f", "{}"), ("no-proxy", "merge", "-f", "{}")])
+def test_a_command_imports_what_it_uses(command: tuple[str, ...], tmp_path: Path) -> None:
+    directory = write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1", "noProxy": "*"}))
+    arguments = [part.format(directory) for part in command]
+    done = subprocess.run([sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, check=True)
+    assert HEAVY & set(done.stderr.split()) == set()
+
+
 @pytest.mark.parametrize("command", [("validate", "-f", "x"), ("manifests",), ("run",), ("webhook",)])
 def test_a_namespace_that_is_none(command: tuple[str, ...]) -> None:
     told = run(*command, "--namespace", "A b")

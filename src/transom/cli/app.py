@@ -1,4 +1,4 @@
-"""The `transom` command: its options and its commands. Each command's module is imported when it is called, not before."""
+"""The `transom` command: its options and its commands. What a command works with is imported when it is called, not before."""
 
 import os
 import sys

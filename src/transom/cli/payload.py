@@ -1,6 +1,5 @@
 """`transom payload`: what a Windows worker is made of, as a directory."""
 
-import asyncio
 import json
 import shutil
 import sys
@@ -66,6 +65,8 @@ def build(
     Its files are copied, its URLs fetched, and every hash is checked. URLs are fetched through HTTPS_PROXY. What is there
     already, with its hash, is left as it is.
     """
+    import asyncio
+
     from transom.downloads import DownloadError
     from transom.sources.payload import FILE, PayloadError, read_payload
 

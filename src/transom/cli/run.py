@@ -1,6 +1,5 @@
 """`transom run`: the operator."""
 
-import asyncio
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -89,6 +88,8 @@ def run(
     Runs until SIGTERM or Ctrl-C; hosts that are being worked on are finished then. Each option can be given in the environment.
     """
     load_less()
+    import asyncio
+
     from transom.controllers.options import Options, Pace
     from transom.kube.connection import connect
     from transom.kube.errors import ConfigurationError
@@ -135,6 +136,8 @@ def run(
 
 
 async def _run(connection: "Connection", options: "Options", address: tuple[str, int]) -> None:
+    import asyncio
+
     from transom.controllers.operator import Operator
     from transom.kube.client import Client
     from transom.operations.metrics import Metrics

@@ -1,6 +1,5 @@
 """`transom webhook`: the admission server."""
 
-import asyncio
 import os
 import signal
 from collections.abc import Iterator
@@ -42,6 +41,8 @@ def webhook(
     for some seconds more then. Each option can be given in the environment.
     """
     load_less()
+    import asyncio
+
     with _without_system_cas():
         import aiohttp  # noqa: F401
     from transom.kube.connection import connect
@@ -99,6 +100,8 @@ def _check_url(url: str) -> None:
 
 
 async def _run(connection: "Connection", options: "Options", address: Address, metrics_address: Address) -> None:
+    import asyncio
+
     from transom.kube.client import Client
     from transom.operations.server import serving
     from transom.webhook.metrics import Metrics
