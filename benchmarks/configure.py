@@ -8,7 +8,6 @@ import asyncio
 import json
 import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import asyncssh
+from benchmarks.hosts import served
 
 from transom.hosts.configure import Configured, Worker, configure
 from transom.hosts.connection import Access
@@ -135,17 +135,8 @@ def main() -> None:
     if arguments.serve:
         asyncio.run(serve(arguments.hosts + 1))
         return
-    command = [sys.executable, "-m", "benchmarks.configure", "--serve", "--hosts", str(arguments.hosts)]
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as hosts,
-    ):
-        assert hosts.stdout is not None and hosts.stdin is not None
-        told = json.loads(hosts.stdout.readline())
-        try:
-            asyncio.run(measure(told["ports"], told["key"], Path(directory), arguments.megabytes))
-        finally:
-            hosts.stdin.close()
+    with tempfile.TemporaryDirectory() as directory, served("configure", arguments.hosts) as (ports, key):
+        asyncio.run(measure(ports, key, Path(directory), arguments.megabytes))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ The hosts are in a process of their own; CPU is that of the client's process alo
 
 import argparse
 import asyncio
+import contextlib
 import datetime
 import functools
 import json
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import asyncssh
@@ -209,6 +210,22 @@ def diff(port: int, pem: str, own: float) -> None:
     print(f"transom diff of one host, the whole process, least of {RUNS}: {took}")
 
 
+@contextlib.contextmanager
+def served(module: str, hosts: int) -> Iterator[tuple[list[int], str]]:
+    """The simulated hosts of a benchmark, in a process of their own: their ports, and the key that opens them."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", "--serve", "--hosts", str(hosts)]
+    server = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent.parent
+    )
+    try:
+        assert server.stdout
+        told = json.loads(server.stdout.readline())
+        yield told["ports"], told["key"]
+    finally:
+        server.terminate()
+        server.wait()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--hosts", type=int, default=1000)
@@ -217,17 +234,8 @@ def main() -> None:
     if chosen.serve:
         asyncio.run(serve(chosen.hosts))
         return
-    command = [sys.executable, "-m", "benchmarks.hosts", "--serve", "--hosts", str(chosen.hosts)]
-    server = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent.parent
-    )
-    try:
-        assert server.stdout
-        told = json.loads(server.stdout.readline())
-        asyncio.run(measure(told["ports"], told["key"]))
-    finally:
-        server.terminate()
-        server.wait()
+    with served("hosts", chosen.hosts) as (ports, key):
+        asyncio.run(measure(ports, key))
 
 
 if __name__ == "__main__":

@@ -5,13 +5,9 @@ The hosts are in a process of their own; CPU is that of the client's process alo
 
 import argparse
 import asyncio
-import json
-import subprocess
-import sys
 import time
-from pathlib import Path
 
-from benchmarks.hosts import AT_ONCE, OWNER, egress
+from benchmarks.hosts import AT_ONCE, OWNER, egress, served
 
 from transom.controllers.windows.hosts import Target, passing
 from transom.controllers.windows.rollout import roll_out
@@ -63,17 +59,8 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=1)
     chosen = parser.parse_args()
-    command = [sys.executable, "-m", "benchmarks.hosts", "--serve", "--hosts", str(chosen.hosts)]
-    server = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent.parent
-    )
-    try:
-        assert server.stdout
-        told = json.loads(server.stdout.readline())
-        asyncio.run(measure(told["ports"], told["key"], chosen.rounds))
-    finally:
-        server.terminate()
-        server.wait()
+    with served("hosts", chosen.hosts) as (ports, key):
+        asyncio.run(measure(ports, key, chosen.rounds))
 
 
 if __name__ == "__main__":
