@@ -11,6 +11,7 @@ from transom.kube.objects import NodeAddress, ObjectMeta, Projected
 from transom.kube.resources import NODES as WHOLE_NODES
 from transom.kube.resources import WINDOWS_INSTANCES as WHOLE_INSTANCES
 from transom.kube.resources import Resource
+from transom.kube.store import Name
 from transom.kube.versions import PREFERRED
 
 MANAGED_BY_WMCO: Final = "windowsmachineconfig.openshift.io/version"
@@ -192,6 +193,11 @@ class HeldInstance(Projected, frozen=True):
         """The object in plain values."""
         metadata = msgspec.to_builtins(self.metadata)
         return {"apiVersion": INSTANCES.api_version, "kind": INSTANCES.kind, "metadata": metadata, "spec": self.spec}
+
+    @property
+    def key(self) -> Name:
+        """Namespace and name."""
+        return self.metadata.namespace, self.metadata.name
 
     @property
     def fields(self) -> dict[str, Any]:

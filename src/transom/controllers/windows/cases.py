@@ -74,7 +74,7 @@ class Cases:
 
     def current(self, case: Case) -> Case:
         """The case with the status that was written meanwhile."""
-        key = (case.held.metadata.namespace, case.held.metadata.name)
+        key = case.held.key
         _, written = self._written.get(key, (None, None))
         latest = self._watched.windows_instances.snapshot().get(key[1], key[0])
         for held in (written, latest):

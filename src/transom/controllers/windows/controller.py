@@ -23,9 +23,6 @@ from transom.controllers.windows.bootstrap_tokens import BootstrapTokens
 from transom.controllers.windows.case import (
     FINGERPRINT,
     Case,
-    ManagedByOther,
-    StatusKeys,
-    managed_message,
     refusal,
     regarding_of,
 )
@@ -36,10 +33,10 @@ from transom.controllers.windows.hosts import Target, one_pass
 from transom.controllers.windows.key_rotation import KEY_HASH, KeyRotation, tried
 from transom.controllers.windows.removal import Removal, Surrounds
 from transom.controllers.windows.rollouts import FAILED_CHANGES, Rollouts, rollouts_of
+from transom.controllers.windows.visit import Visit, visit
 from transom.hosts import peer
 from transom.hosts.errors import HostError
-from transom.hosts.known_hosts import HostKeys
-from transom.hosts.passes import PassResult, Settings
+from transom.hosts.passes import PassResult
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.objects import Whole
 from transom.kube.queue import KeyQueue, Priority
@@ -123,7 +120,7 @@ class WindowsController:
     def _tell_same_place(self, before: HeldInstance) -> None:
         """Who had the same address is no longer in the way of the others."""
         for held in self._watched.windows_instances.snapshot().by("place", place_of(before)):
-            self.queue.add((held.metadata.namespace, held.metadata.name))
+            self.queue.add(held.key)
 
     def _node_changed(self, name: Name, before: HostNode | None, after: HostNode | None) -> None:
         self._heartbeats.seen(name[1], after)
@@ -135,19 +132,19 @@ class WindowsController:
             for address in node.addresses if node else ():
                 found += instances_.by("address", address)
         for held in found:
-            self.queue.add((held.metadata.namespace, held.metadata.name), Priority.CHECK)
+            self.queue.add(held.key, Priority.CHECK)
 
     def _secret_changed(self, name: Name, before: Whole | None, after: Whole | None) -> None:
         old, new = ((held.value.get("data") if held else None) for held in (before, after))
         if old != new or (before is None) != (after is None):
             for held in self._watched.windows_instances.snapshot().by("secret", name[1]):
-                self.queue.add((held.metadata.namespace, held.metadata.name))
+                self.queue.add(held.key)
 
     def _settings_changed(self, clusters: frozenset[Cluster]) -> None:
         instances_ = self._watched.windows_instances.snapshot()
         for cluster in clusters:
             for held in instances_.by("cluster", cluster_index(cluster)):
-                self.queue.add((held.metadata.namespace, held.metadata.name))
+                self.queue.add(held.key)
 
     # --- one key
 
@@ -188,22 +185,15 @@ class WindowsController:
         return replace(case, held=held)
 
     async def _pass(self, case: Case, target: Target, term: Term) -> Outcome:
-        host_keys = StatusKeys(case.held.metadata.name, case.held.live.get(FINGERPRINT))
-        made = Settings(term.owner, None, self._pace.timeouts, self._pace.patience, term.permit)
-
-        def check(actual: HostState) -> None:
-            term.permit()
-            if (node := self._cases.node(target.instance, actual.computer_name)) is not None and node.managed_by_other:
-                raise ManagedByOther(managed_message(node))
-
+        on = visit(case, target, term, self._pace, self._cases.node)
         term.permit()
-        opened = await self._keys.open(case.held, target, host_keys, made, self.queue.add)
+        opened = await self._keys.open(case.held, target, on.host_keys, on.settings, self.queue.add)
         term.permit()
-        opened, found = await tried(opened, lambda by: self._carry_out(case, by, host_keys, made, check, term))
+        opened, found = await tried(opened, lambda by: self._carry_out(replace(on, target=by)))
         target = opened.target
         term.permit()
         if found.waiting and found.error is None:
-            return await self._wait(case, target, term)
+            return await self._wait(case, target, found, term)
         case = self._cases.current(case)
         self._observe(found)
         state = found.after or found.before
@@ -212,7 +202,7 @@ class WindowsController:
         verdicts = status.after_pass(target.egress, found) | {"NodeReady": status.node_ready(node, name)}
         fields = {
             "nodeName": name or (state.computer_name.lower() if state else None),
-            "hostKeyFingerprint": host_keys.recorded,
+            "hostKeyFingerprint": on.host_keys.recorded,
             "osVersion": state.os_version if state else None,
             "stateHash": await self._state_hash(state, term),
             "lastChecked": timestamp(self._now()) if found.before is not None else None,
@@ -236,11 +226,10 @@ class WindowsController:
         """Why the host is not connected to; None where it is."""
         return refusal(case)
 
-    async def _carry_out(
-        self, case: Case, target: Target, host_keys: HostKeys, made: Settings, check: Callable[[HostState], None], term: Term
-    ) -> PassResult:
+    async def _carry_out(self, on: Visit) -> PassResult:
         """The work on the host itself; its troubles are in the result."""
-        key = (case.held.metadata.namespace, case.held.metadata.name)
+        case, target, term = on.case, on.target, on.term
+        key = case.held.key
         await self._rollouts.meet(target, lambda text: self._hash_key.digest(text, term))
         done = self._done.get(key)
         alone = self._stands_alone(case)
@@ -256,7 +245,7 @@ class WindowsController:
 
         try:
             expected = done is not None and done != target.egress
-            found = await self._work(case, target, host_keys, made, check, admit, term, change_expected=expected)
+            found = await self._work(on, admit, change_expected=expected)
         finally:
             if not alone:
                 # what was done without being asked for says nothing of the settings
@@ -267,30 +256,20 @@ class WindowsController:
             self._done[key] = reached
         return found
 
-    async def _work(
-        self,
-        case: Case,
-        target: Target,
-        host_keys: HostKeys,
-        made: Settings,
-        check: Callable[[HostState], None],
-        admit: Callable[[], bool],
-        term: Term,
-        *,
-        change_expected: bool,
-    ) -> PassResult:
+    async def _work(self, on: Visit, admit: Callable[[], bool], *, change_expected: bool) -> PassResult:
         """The connection, and what is done over it. `admit` is asked before a change."""
-        taken = None
+        case, taken = on.case, None
         if case.node is not None and case.node.adopted:
             try:
-                taken = Taken() if case.held.live.get("stateHash") else await peer.taken(target.access, host_keys, made)
+                first = not case.held.live.get("stateHash")
+                taken = await peer.taken(on.target.access, on.host_keys, on.settings) if first else Taken()
             except HostError as error:
                 return PassResult(error=error)
         return await one_pass(
-            target,
-            host_keys,
-            made,
-            check=check,
+            on.target,
+            on.host_keys,
+            on.settings,
+            check=on.check,
             change_expected=change_expected,
             fetch_anyway=case.held.reason("EgressWorks") != "Fetched",
             admit=admit,
@@ -313,10 +292,11 @@ class WindowsController:
             return None
         return self._heartbeats.heard_of(case.node.metadata.name, begun, term.client)
 
-    async def _wait(self, case: Case, target: Target, term: Term) -> Outcome:
+    async def _wait(self, case: Case, target: Target, found: PassResult, term: Term) -> Outcome:
         """It is not the host's turn: it is asked for when it is. What a rollout that was stopped leaves out is told so."""
         if why := self._rollouts.stopped(target):
-            await self._write(case, {"Configured": Verdict("False", "RolloutHalted", why)}, {}, term)
+            before = self._done.get(case.held.key)
+            await self._write(case, status.left_out(why, found, before, target.egress), {}, term)
         return Outcome()
 
     async def _conclude(

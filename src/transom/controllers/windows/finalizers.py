@@ -41,7 +41,7 @@ class Finalizers:
             if self.namespace_goes:
                 for held in self._watched.windows_instances.snapshot():
                     if has_finalizer(held):
-                        ask((held.metadata.namespace, held.metadata.name))
+                        ask(held.key)
 
         self._namespaces.subscribe(changed)
 

@@ -64,7 +64,7 @@ class Interruptions:
         self, held: HeldInstance, target: Target, node: HostNode, purpose: Purpose, why: str, term: Term, digest: Digest
     ) -> Pending | None:
         """Bring the Node to where its host may be worked on. None: it is there. `why` says what for. Raises ApiError."""
-        key = _key(held)
+        key = held.key
         left = self._left.get(key)
         if left is not None and self._now() < left.until:
             return Pending(left.verdict, (left.until - self._now()).total_seconds())
@@ -102,7 +102,7 @@ class Interruptions:
 
     def _waits(self, held: HeldInstance, target: Target, purpose: Purpose, why: str) -> Pending | None:
         """Why the Node may not be cordoned yet; None where it may, and is about to be."""
-        key, reason = _key(held), _REASONS[purpose]
+        key, reason = held.key, _REASONS[purpose]
         halted = self._settings.stopped(target) or (self._upgrades.halted(target) if purpose == "upgrade" else None)
         if halted is not None:
             return Pending(Verdict("False", "RolloutHalted", f"{why}: {halted}"), self._pace.check_interval)
@@ -114,7 +114,7 @@ class Interruptions:
 
     async def _give_up(self, held: HeldInstance, target: Target, drain: Drain, verdict: Verdict) -> Pending:
         await drain.uncordon()
-        key = _key(held)
+        key = held.key
         self._left[key] = _Left(self._now() + timedelta(seconds=self._pace.drain), verdict)
         self._failing.pop(key, None)
         self._slots.give_back(key)
@@ -123,7 +123,7 @@ class Interruptions:
 
     def worked(self, held: HeldInstance, found: PassResult) -> None:
         """The host of an empty Node was worked on."""
-        key = _key(held)
+        key = held.key
         if "kubelet" in map(str.casefold, found.restarted):
             self._restarted[key] = self._now() - timedelta(seconds=found.seconds)
         if found.error is None:
@@ -137,16 +137,16 @@ class Interruptions:
 
     def booted(self, held: HeldInstance) -> None:
         """The host was told to boot: its kubelet has to be heard of since."""
-        self._restarted[_key(held)] = self._now()
+        self._restarted[held.key] = self._now()
 
     def put_back(self, held: HeldInstance) -> Verdict | None:
         """What is said of a host whose old version runs again; None where there is nothing like it to be said."""
-        left = self._left.get(_key(held))
+        left = self._left.get(held.key)
         return left.verdict if left is not None and self._now() < left.until else None
 
     async def give_back(self, held: HeldInstance, node: HostNode, term: Term) -> bool:
         """Uncordon the Node once its kubelet says that it is Ready; whether that is so. Raises ApiError."""
-        key = _key(held)
+        key = held.key
         since = self._restarted.get(key)
         if not node.is_ready or (since is not None and not heartbeats.beats(node, since)):
             return False
@@ -179,7 +179,3 @@ class Interruptions:
 
     def _drain(self, held: HeldInstance, node: HostNode, purpose: Purpose, term: Term) -> Drain:
         return Drain(node.metadata.name, purpose, term, regarding_of(held), self._now, self._pace.drain)
-
-
-def _key(held: HeldInstance) -> Name:
-    return held.metadata.namespace, held.metadata.name

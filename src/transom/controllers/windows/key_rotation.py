@@ -102,7 +102,7 @@ class KeyRotation:
             # what is not known to be a host of ours is read before it is written
             return Opened(alone, digest, () if recorded else target.previous)
         name = target.instance.name
-        key = (held.metadata.namespace, held.metadata.name)
+        key = held.key
         turns = self._turns_of(target.instance.spec.key_secret.name, digest)
         if not turns.rollout.admits(name):
             if turns.rollout.stage == "halted":

@@ -51,7 +51,7 @@ class Members:
 
     def node_name(self, held: HeldInstance) -> str:
         """The Node that an instance is or will be; empty where that is not known yet."""
-        key = (held.metadata.namespace, held.metadata.name)
+        key = held.key
         return str(held.fields.get("nodeName") or self._names.get(key) or held.live.get("nodeName") or "")
 
     async def candidates(self, username: str, names: set[str]) -> list[Member]:

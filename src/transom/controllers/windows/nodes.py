@@ -28,11 +28,11 @@ from transom.controllers.windows.rollout import changes_settings
 from transom.controllers.windows.rollouts import Digest, Subject, rollouts_of
 from transom.controllers.windows.slots import Slots
 from transom.controllers.windows.status import not_connected
+from transom.controllers.windows.visit import Visit
 from transom.hosts import configure as hosts
 from transom.hosts.configure import Configured, Worker
 from transom.hosts.errors import HostError, PutBack
-from transom.hosts.known_hosts import HostKeys
-from transom.hosts.passes import PassResult, Settings
+from transom.hosts.passes import PassResult
 from transom.hosts.payload_directory import PayloadDirectory
 from transom.kube.queue import Priority
 from transom.kube.store import Name
@@ -96,7 +96,7 @@ class NodesController(WindowsController):
     def _ask_all(self) -> None:
         for held in self._watched.windows_instances.snapshot():
             if held.fields.get("lifecycle") == self.lifecycle:
-                self.queue.add((held.metadata.namespace, held.metadata.name), Priority.CHECK)
+                self.queue.add(held.key, Priority.CHECK)
 
     @property
     def _directory(self) -> PayloadDirectory | None:
@@ -113,7 +113,7 @@ class NodesController(WindowsController):
         super()._node_changed(name, before, after)
         self._slots.node_changed(name[1], after)
         for held in self._watched.windows_instances.snapshot().by("node", name[1]):
-            if self._interruptions.awaited(key := (held.metadata.namespace, held.metadata.name)):
+            if self._interruptions.awaited(key := held.key):
                 self.queue.add(key)
 
     async def reconcile(self, key: Name, term: Term) -> Outcome:
@@ -157,7 +157,7 @@ class NodesController(WindowsController):
         return not_connected(incomplete.reason, incomplete.message) if incomplete is not None and case.node is None else None
 
     async def _pass(self, case: Case, target: Target, term: Term) -> Outcome:
-        node, key = case.node, (case.held.metadata.namespace, case.held.metadata.name)
+        node, key = case.node, case.held.key
         if node is not None and node.adopted:
             self._interruptions.forget(key)
             return await super()._pass(replace(case, later=_ADOPTED), target, term)
@@ -196,7 +196,7 @@ class NodesController(WindowsController):
 
     async def _awaited(self, case: Case, node: HostNode, purpose: Purpose | None, term: Term) -> Outcome | None:
         """What is done with a host whose work has ended, and whose kubelet is to be heard of; None: there is work."""
-        key = (case.held.metadata.namespace, case.held.metadata.name)
+        key = case.held.key
         kept_back = self._interruptions.put_back(case.held)
         awaited = self._interruptions.awaited(key)
         if kept_back is None and (purpose is not None or not awaited):
@@ -223,49 +223,37 @@ class NodesController(WindowsController):
     def _stands_alone(self, case: Case) -> bool:
         return not _is_ready(case.node) or case.drained or (case.node is not None and case.node.cordoned_for is not None)
 
-    async def _carry_out(
-        self, case: Case, target: Target, host_keys: HostKeys, made: Settings, check: Callable[[HostState], None], term: Term
-    ) -> PassResult:
-        begun, found = self._now(), PassResult()
+    async def _carry_out(self, on: Visit) -> PassResult:
+        case, begun, found = on.case, self._now(), PassResult()
         try:
-            found = await super()._carry_out(case, target, host_keys, made, check, term)
+            found = await super()._carry_out(on)
         finally:
             if case.drained:
-                key = (case.held.metadata.namespace, case.held.metadata.name)
+                key = case.held.key
                 self._interruptions.worked(case.held, found)
-                self._upgrades.came_out(key, target, found, self._heard(case, found, term, begun))
+                self._upgrades.came_out(key, on.target, found, self._heard(case, found, on.term, begun))
         return found
 
     def _failed_changes(self, target: Target) -> list[str]:
         name = self._upgrades.failed_change(target)
         return [*super()._failed_changes(target), *([name] if name else [])]
 
-    async def _work(
-        self,
-        case: Case,
-        target: Target,
-        host_keys: HostKeys,
-        made: Settings,
-        check: Callable[[HostState], None],
-        admit: Callable[[], bool],
-        term: Term,
-        *,
-        change_expected: bool,
-    ) -> PassResult:
+    async def _work(self, on: Visit, admit: Callable[[], bool], *, change_expected: bool) -> PassResult:
+        case, target, term = on.case, on.target, on.term
         payload, directory = (self._source.payload, self._source.directory) if self._source is not None else (None, None)
         if payload is None:
-            return await super()._work(case, target, host_keys, made, check, admit, term, change_expected=change_expected)
-        key = (case.held.metadata.namespace, case.held.metadata.name)
+            return await super()._work(on, admit, change_expected=change_expected)
+        key = case.held.key
         if case.later is not None or directory is None:
             own = (service.name for service in payload.services if service.egress)
             services = (*own, *others(payload, target.egress))
             windows = msgspec.structs.replace(target.egress.windows, services=services)
             target = msgspec.structs.replace(target, egress=msgspec.structs.replace(target.egress, windows=windows))
-            return await super()._work(case, target, host_keys, made, check, admit, term, change_expected=change_expected)
+            return await super()._work(replace(on, target=target), admit, change_expected=change_expected)
         facts = await self._facts.of(case, term)
 
         def known(actual: HostState) -> Facts:
-            check(actual)
+            on.check(actual)
             # before the kubelet starts: it asks for its certificate in its first second
             self._members.learn(key, node_name(facts, actual.computer_name))
             return facts
@@ -284,9 +272,9 @@ class NodesController(WindowsController):
             again = case.held.reason("EgressWorks") != "Fetched"
             when = "now" if case.drained else restarts(target)
             worker = Worker(directory, known, target.egress, when, fetch_anyway=again)
-            found = await hosts.configure(target.access, host_keys, made, worker, report=progress, admit=wanted)
+            found = await hosts.configure(target.access, on.host_keys, on.settings, worker, report=progress, admit=wanted)
             if found.error is None and found.reboot and self._may_boot(case, found):
-                await self._boot(found, target, host_keys, made, term, case.held)
+                await self._boot(on, found)
         finally:
             telling.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -298,13 +286,12 @@ class NodesController(WindowsController):
         node = self._watched.nodes.snapshot().get(found.node_name) if found.node_name else None
         return case.drained or not _is_ready(node)
 
-    async def _boot(
-        self, found: Configured, target: Target, host_keys: HostKeys, made: Settings, term: Term, held: HeldInstance
-    ) -> None:
-        term.recorder.normal(regarding_of(held), "Rebooting", f"{found.reboot}: the host boots once")
+    async def _boot(self, on: Visit, found: Configured) -> None:
+        held = on.case.held
+        on.term.recorder.normal(regarding_of(held), "Rebooting", f"{found.reboot}: the host boots once")
         self._interruptions.booted(held)
         try:
-            await hosts.reboot(target.access, host_keys, made)
+            await hosts.reboot(on.target.access, on.host_keys, on.settings)
         except HostError as error:
             # the host may be on its way down; the next pass sees what came of it
             _log.info("boot not confirmed", instance=held.metadata.name, error=str(error))
@@ -361,7 +348,7 @@ class NodesController(WindowsController):
         self, case: Case, node: HostNode | None, name: str, verdicts: Verdicts, term: Term, done: Outcome
     ) -> Outcome:
         """What is said of the Node, and when the host is looked at again: sooner while it is not Ready."""
-        key = (case.held.metadata.namespace, case.held.metadata.name)
+        key = case.held.key
         if _is_ready(node):
             self._unready.pop(key, None)
             return Outcome(again=self._pace.unready / 4) if verdicts["Configured"].reason == "Waiting" else done

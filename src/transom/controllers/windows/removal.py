@@ -19,14 +19,15 @@ from transom.controllers.term import Term
 from transom.controllers.watched import Watched, place_of
 from transom.controllers.windows import status
 from transom.controllers.windows.bootstrap_tokens import BootstrapTokens
-from transom.controllers.windows.case import FINGERPRINT, Case, ManagedByOther, StatusKeys, managed_message, regarding_of
+from transom.controllers.windows.case import Case, ManagedByOther, managed_message, regarding_of
 from transom.controllers.windows.drain import Drain
 from transom.controllers.windows.finalizers import Finalizers, has_finalizer
 from transom.controllers.windows.hosts import Target
 from transom.controllers.windows.instances import JOINED, ORIGIN, ORIGIN_UID, SOURCE
 from transom.controllers.windows.machines import CLUSTER_MACHINES, MACHINES
+from transom.controllers.windows.visit import visit
 from transom.hosts import removal as hosts
-from transom.hosts.passes import PassResult, Settings
+from transom.hosts.passes import PassResult
 from transom.hosts.removal import Removed
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.objects import Metadata
@@ -35,7 +36,6 @@ from transom.kube.versions import served
 from transom.proxy.settings import Egress
 from transom.windows import instance as instances
 from transom.windows.inventory import ignored
-from transom.windows.state import HostState
 
 LEAVE_HOST: Final = "transom.dev/leave-host"
 """The annotation of an instance whose host is to stay as it is when the instance is deleted."""
@@ -187,18 +187,11 @@ class Removal:
         if case.missing_key is not None:
             return case.missing_key
         target = case.target or self._target(case.instance)
-        instance, pace = target.instance, self._on.pace
-        message = f"{instance.spec.address}: what Transom made goes, and what it replaced comes back"
+        message = f"{target.instance.spec.address}: what Transom made goes, and what it replaced comes back"
         await self._on.write(case, {"Configured": Verdict("False", "Removing", message)}, {}, term)
-
-        def check(actual: HostState) -> None:
-            term.permit()
-            if (node := self._on.node(instance, actual.computer_name)) is not None and node.managed_by_other:
-                raise ManagedByOther(managed_message(node))
-
-        host_keys = StatusKeys(case.held.metadata.name, case.held.live.get(FINGERPRINT))
-        made = Settings(term.owner, None, pace.timeouts, pace.patience, term.permit)
-        found = await hosts.remove(target.access, host_keys, made, check=check, payload=self._on.tokens is not None)
+        on = visit(case, target, term, self._on.pace, self._on.node)
+        payload = self._on.tokens is not None
+        found = await hosts.remove(target.access, on.host_keys, on.settings, check=on.check, payload=payload)
         term.permit()
         return found
 

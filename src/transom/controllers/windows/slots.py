@@ -42,7 +42,7 @@ class Slots:
 
     def refusal(self, held: HeldInstance) -> str | None:
         """Why the node of an instance may not go away now; None where it may. Who is refused is asked for again."""
-        key = _key(held)
+        key = held.key
         others = {one for one in self._gone() if one != key}
         why = _full(others, self._most, "--max-unavailable")
         if why is None and (group := self._group(held)) is not None:
@@ -58,8 +58,8 @@ class Slots:
 
     def take(self, held: HeldInstance) -> None:
         """The node of an instance goes away, or is away already."""
-        self._waiting.pop(_key(held), None)
-        self._taken.setdefault(_key(held), self._now())
+        self._waiting.pop(held.key, None)
+        self._taken.setdefault(held.key, self._now())
 
     def give_back(self, key: Name) -> None:
         """The node is back, or is not to go away any more, or is to go for good: that one is in nobody's way."""
@@ -83,7 +83,7 @@ class Slots:
             if (now - since).total_seconds() < self._hold:
                 for held in instances.by("node", name):
                     if held.fields.get("lifecycle") == "Node" and held.metadata.deletion_timestamp is None:
-                        yield _key(held)
+                        yield held.key
 
     def _group(self, held: HeldInstance) -> tuple[Name, set[Name]] | None:
         """The machine set of an instance where it has a limit, and the instances of its machines."""
@@ -91,7 +91,7 @@ class Slots:
         if owner is None or self._limit(owner) is None:
             return None
         listed = self._watched.windows_instances.snapshot()
-        return owner, {_key(one) for one in listed if self._machine_set(one) == owner}
+        return owner, {one.key for one in listed if self._machine_set(one) == owner}
 
     def _machine_set(self, held: HeldInstance) -> Name | None:
         if (held.metadata.labels or {}).get(SOURCE) != "Machine":
@@ -125,7 +125,3 @@ def _away_since(node: HostNode) -> datetime | None:
     if node.cordoned_for is not None:
         return node.draining_since
     return node.ready.last_transition_time if node.ready is not None and not node.is_ready else None
-
-
-def _key(held: HeldInstance) -> Name:
-    return held.metadata.namespace, held.metadata.name
