@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.operator.bundles import ROOT_1, ROOT_2
 from tests.operator.clusters import PASSWORD, PROXY, WHOLE_EVENTS, Cluster, environment
 
 from lab import openshift
+from transom.controllers import settings
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
 from transom.operations.metrics import Metrics
 from transom.proxy.injection import SYSTEM_CA_FILE
@@ -141,6 +143,26 @@ async def test_an_invalid_edit_is_told_once_and_what_held_goes_on_to_hold(cluste
         await until(cluster, Valid="Valid", TrustBundleValid="NotConfigured")
         await asyncio.sleep(0.2)
         assert [reason for reason, _ in await events(cluster)].count("Valid") == 1
+
+
+async def test_a_certificate_that_expires_is_warned_of_when_its_time_comes(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing changes in the cluster; the settings hold all the same."""
+    monkeypatch.setattr(settings, "REVIEW", 0.3)
+    (root,) = parse_bundle(ROOT_1).certificates
+    time = [root.not_after - timedelta(days=40)]
+    await cluster.bundle(ROOT_1)
+    await cluster.proxy(trustedCA={"name": "corp-ca"})
+    async with cluster.operator(controllers=("egress",), now=lambda: time[0]):
+        assert (await until(cluster, Valid="Valid"))["Valid"][2] == "the settings are valid"
+        for days, word in ((20, "expires on"), (-1, "expired on")):
+            time[0] = root.not_after - timedelta(days=days)
+            async with asyncio.timeout(20):
+                while word not in (told := (await conditions(cluster))["Valid"])[2]:
+                    await asyncio.sleep(0.05)
+            assert told[0] == "True"
+            assert "warning: data[ca-bundle.crt] of ConfigMap" in told[2]
 
 
 async def test_nothing_is_written_where_nothing_changed(cluster: Cluster, control_plane: ControlPlane) -> None:

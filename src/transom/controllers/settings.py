@@ -20,6 +20,8 @@ Cluster = tuple[str, str] | None
 Listener = Callable[[frozenset[Cluster]], None]
 SETTLE: Final = 0.2
 """Seconds that changes are collected for: what `kubectl apply` sends as several objects is one change."""
+REVIEW: Final = 3600.0
+"""Seconds until everything is examined anew where nothing changed: some warnings come with time."""
 _AGAIN: Final = 2.0
 _FIRST_TRY: Final = 5.0
 """Seconds that the beginning waits for the first try of the endpoints."""
@@ -63,8 +65,8 @@ class CurrentSettings:
         self._watched.on_settings(self._dirty.set)
         self.begun.set()
         while True:
-            # a definition that appears without objects changes no store
-            await set_within(self._dirty, _AGAIN if self.newest is None else None)
+            # a definition that appears without objects changes no store, and neither does a certificate that expires
+            await set_within(self._dirty, _AGAIN if self.newest is None else REVIEW)
             await asyncio.sleep(SETTLE)
             self._dirty.clear()
             try:
