@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -13,14 +13,12 @@ from transom.controllers.reports import Reports
 from transom.controllers.settings import CurrentSettings
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched
+from transom.controllers.windows.key_rotation import KeyRotation
+from transom.controllers.windows.members import Members
+from transom.controllers.windows.rollouts import Rollouts, rollouts_of
 from transom.hosts.passes import PassResult
 from transom.kube.queue import KeyQueue
 from transom.kube.store import Name
-
-if TYPE_CHECKING:
-    from transom.controllers.windows.key_rotation import KeyRotation
-    from transom.controllers.windows.members import Members
-    from transom.controllers.windows.rollouts import Rollouts
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -58,25 +56,18 @@ class Surroundings:
     """What each controller says of an EgressProxy."""
 
     @cached_property
-    def members(self) -> "Members":
+    def members(self) -> Members:
         """The hosts that Transom joins; several controllers know them."""
-        # its modules need the names above
-        from transom.controllers.windows.members import Members
-
         return Members(self.watched, self.now)
 
     @cached_property
-    def rollouts(self) -> "Rollouts":
+    def rollouts(self) -> Rollouts:
         """Whose turn it is to get other settings, of all Windows hosts."""
-        from transom.controllers.windows.rollouts import rollouts_of
-
         return rollouts_of(self.watched, self.reports)
 
     @cached_property
-    def keys(self) -> "KeyRotation":
+    def keys(self) -> KeyRotation:
         """Which SSH keys open which Windows host."""
-        from transom.controllers.windows.key_rotation import KeyRotation
-
         return KeyRotation(self.watched)
 
 

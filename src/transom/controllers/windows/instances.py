@@ -10,6 +10,7 @@ from transom.controllers.kept import INSTANCES, HeldInstance
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched
 from transom.controllers.windows.machines import cluster_machines, machines
+from transom.controllers.windows.marks import CONFIRM, HOST_NAME, ORIGIN, ORIGIN_UID, SOURCE
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.queue import KeyQueue
@@ -26,14 +27,6 @@ from transom.windows.inventory import (
 )
 
 _log: Final = structlog.get_logger("transom.instances")
-SOURCE: Final = "transom.dev/source"
-"""The label of the instances that Transom made: what kind of object each comes from."""
-ORIGIN: Final = "transom.dev/origin"
-ORIGIN_UID: Final = "transom.dev/origin-uid"
-HOST_NAME: Final = "transom.dev/host-name"
-CONFIRM: Final = "transom.dev/confirm-removal"
-JOINED: Final = "transom.dev/instance"
-"""The annotation of a Node that Transom joined: namespace and name of its WindowsInstance."""
 _CHECK: Final = 600.0
 
 

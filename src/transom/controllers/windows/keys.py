@@ -15,9 +15,9 @@ from transom.controllers.controller import Outcome, Surroundings
 from transom.controllers.kept import HeldInstance
 from transom.controllers.term import Term
 from transom.controllers.windows.case import regarding_of
-from transom.controllers.windows.instances import ORIGIN, ORIGIN_UID, SOURCE
 from transom.controllers.windows.key_rotation import KEY_HASH
 from transom.controllers.windows.machines import MACHINES, HeldMachine, machines
+from transom.controllers.windows.marks import ORIGIN, ORIGIN_UID, SOURCE
 from transom.controllers.windows.user_data import MACHINE_API, NAME, PRIVATE_KEY
 from transom.hosts.errors import KeyUnusable
 from transom.hosts.private_key import public_hash, public_line

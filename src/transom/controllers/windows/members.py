@@ -9,8 +9,8 @@ from typing import Any, Final
 from transom.controllers.kept import HeldInstance
 from transom.controllers.watched import Watched
 from transom.controllers.windows.bootstrap_tokens import BootstrapTokens
-from transom.controllers.windows.instances import ORIGIN, SOURCE
 from transom.controllers.windows.machines import machines
+from transom.controllers.windows.marks import ORIGIN, SOURCE
 from transom.kube.objects import Whole
 from transom.kube.resources import SECRETS
 from transom.kube.store import Name

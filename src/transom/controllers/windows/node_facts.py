@@ -8,7 +8,7 @@ from transom.controllers.kept import HeldInstance
 from transom.controllers.term import Term
 from transom.controllers.windows.case import Case, regarding_of
 from transom.controllers.windows.cluster_facts import ClusterFacts
-from transom.controllers.windows.instances import HOST_NAME
+from transom.controllers.windows.marks import HOST_NAME
 from transom.controllers.windows.members import Members
 from transom.kube.errors import NotFound
 from transom.kube.resources import NODES

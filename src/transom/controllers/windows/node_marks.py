@@ -5,7 +5,7 @@ from typing import Final
 
 from transom.controllers.kept import PAYLOAD_VERSION, HeldInstance, HostNode
 from transom.controllers.term import Term
-from transom.controllers.windows.instances import JOINED
+from transom.controllers.windows.marks import JOINED
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.resources import NODES
 

@@ -23,8 +23,8 @@ from transom.controllers.windows.case import Case, ManagedByOther, managed_messa
 from transom.controllers.windows.drain import Drain
 from transom.controllers.windows.finalizers import Finalizers, has_finalizer
 from transom.controllers.windows.hosts import Target
-from transom.controllers.windows.instances import JOINED, ORIGIN, ORIGIN_UID, SOURCE
 from transom.controllers.windows.machines import CLUSTER_MACHINES, MACHINES
+from transom.controllers.windows.marks import JOINED, ORIGIN, ORIGIN_UID, SOURCE
 from transom.controllers.windows.visit import visit
 from transom.hosts import removal as hosts
 from transom.hosts.passes import PassResult

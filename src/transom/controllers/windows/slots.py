@@ -6,8 +6,8 @@ from typing import Final
 
 from transom.controllers.kept import HeldInstance, HostNode
 from transom.controllers.watched import Watched
-from transom.controllers.windows.instances import ORIGIN, SOURCE
 from transom.controllers.windows.machines import machine_sets, machines
+from transom.controllers.windows.marks import ORIGIN, SOURCE
 from transom.kube.store import Name
 
 MAX_UNAVAILABLE: Final = "transom.dev/max-unavailable"
