@@ -1,7 +1,6 @@
 """Instances of lifecycle Node to nodes: a host that has nothing but SSH becomes a worker, and stays one."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -277,8 +276,10 @@ class NodesController(WindowsController):
                 await self._boot(on, found)
         finally:
             telling.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await telling
+            # waited for, not awaited: where this pass is cancelled meanwhile, that must not pass for the end of the telling
+            await asyncio.wait((telling,))
+            if not telling.cancelled():
+                telling.result()
         return found
 
     def _may_boot(self, case: Case, found: Configured) -> bool:
