@@ -10,7 +10,7 @@ from typing import Any
 
 from lab.control_plane import ControlPlane
 from tests.fleet import manifests
-from tests.operator.clusters import QUICK
+from tests.operator.clusters import QUICK, at_work
 
 from transom.controllers.fleet.app_kinds import APPS
 from transom.controllers.operator import Operator, Options
@@ -158,18 +158,12 @@ class Management:
         return sum(1 for _ in self.control_plane.audit())
 
     @contextlib.asynccontextmanager
-    async def operator(self, **options: Any) -> AsyncIterator[Operator]:
+    async def operator(self, client: Client | None = None, **options: Any) -> AsyncIterator[Operator]:
         """An operator in this process; a fault of its own fails the test."""
         options.setdefault("controllers", ("egress", "clusters"))
         made = Options(namespace=self.namespace, reflector=QUICK, workers=8, **options)
-        operator = Operator(self.client, made)
-        stop = asyncio.Event()
-        running = asyncio.create_task(operator.run(stop))
-        try:
+        async with at_work(Operator(client or self.client, made)) as operator:
             yield operator
-        finally:
-            stop.set()
-            await running
 
 
 _RESOURCES: dict[str, Resource[Whole]] = {

@@ -5,6 +5,7 @@ import base64
 import contextlib
 import signal
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import yaml
 from lab.control_plane import ControlPlane
 from tests.fleet.management import Management
 from tests.fleet.manifests import PASSWORD, PROXY, RFC_LINE, USER
-from tests.operator.clusters import admin
+from tests.operator.clusters import admin, at_work
 from tests.settings.bundles import certificate
 
 from transom.controllers.fleet.propagated import CA, CREDENTIALS
@@ -129,17 +130,9 @@ async def test_settings_arrive_after_what_they_name_and_the_transom_there_finds_
         await management.until(gone)
 
 
-@contextlib.asynccontextmanager
-async def transom_there(client: Client, namespace: str) -> AsyncIterator[None]:
+def transom_there(client: Client, namespace: str) -> AbstractAsyncContextManager[Operator]:
     """An operator in the workload cluster."""
-    operator = Operator(client, Options(namespace=namespace, workers=2, controllers=("egress",)))
-    stop = asyncio.Event()
-    running = asyncio.create_task(operator.run(stop))
-    try:
-        yield
-    finally:
-        stop.set()
-        await running
+    return at_work(Operator(client, Options(namespace=namespace, workers=2, controllers=("egress",))))
 
 
 async def test_stopped_server_and_garbage_cost_nobody_else_and_a_new_kubeconfig_is_followed(

@@ -123,14 +123,20 @@ class Cluster:
         """An operator in this process; a fault of its own fails the test."""
         pace, now = options.pop("pace", Pace()), options.pop("now", lambda: datetime.now(UTC))
         made = Options(namespace=self.namespace, pace=pace, reflector=QUICK, workers=8, **options)
-        operator = Operator(client or self.client, made, now=now)
-        stop = asyncio.Event()
-        running = asyncio.create_task(operator.run(stop))
-        try:
+        async with at_work(Operator(client or self.client, made, now=now)) as operator:
             yield operator
-        finally:
-            stop.set()
-            await running
+
+
+@contextlib.asynccontextmanager
+async def at_work(operator: Operator) -> AsyncIterator[Operator]:
+    """An operator in this process until the block ends; a fault of its own fails the test."""
+    stop = asyncio.Event()
+    working = asyncio.create_task(operator.run(stop))
+    try:
+        yield operator
+    finally:
+        stop.set()
+        await working
 
 
 def _fits(found: tuple[str, str] | None, wanted: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.operator.bundles import ROOT_1
-from tests.operator.clusters import QUICK
+from tests.operator.clusters import QUICK, at_work
 from tests.operator.test_roles import asked, granted
 from tests.pods.table import OWN, PASSWORD
 from tests.webhook.clusters import Admission, plain_pod, until
@@ -42,16 +42,11 @@ async def operator(admission: Admission, *names: str) -> AsyncIterator[Operator]
     await asyncio.to_thread(plane.apply, list(roles(OWN, names)))
     token = await asyncio.to_thread(plane.service_account_token, OWN, "transom")
     connection = connect(str(plane.user_kubeconfig("run", token)))
-    running = Operator(
-        Client(connection), Options(namespace=OWN, reflector=QUICK, workers=4, controllers=names, leader_elect=False)
-    )
-    stop = asyncio.Event()
-    task = asyncio.create_task(running.run(stop))
+    options = Options(namespace=OWN, reflector=QUICK, workers=4, controllers=names, leader_elect=False)
     try:
-        yield running
+        async with at_work(Operator(Client(connection), options)) as running:
+            yield running
     finally:
-        stop.set()
-        await task
         await connection.close()
 
 
