@@ -14,7 +14,7 @@ from transom.cli.fleet import machine_templates as templates_to_commit
 from transom.cli.output import ExitCode, Format, fail, print_data
 
 if TYPE_CHECKING:
-    from transom.proxy.settings import Effective
+    from transom.proxy.settings import Effective, Egress
     from transom.sources.objects import Objects
 
 SYSTEM_CA_FILE = "/etc/ssl/certs/ca-certificates.crt"
@@ -44,6 +44,7 @@ def render(
 ) -> None:
     """Print every object that Transom would produce.
 
+    That is for workload clusters, for ConfigMaps that ask for the bundle, and for pods of the Namespaces among the manifests.
     With --output-dir they are written as files, and the hosts' registry files beside them.
     """
     objects, examined = examine_or_fail(filename, namespace, context)
@@ -79,6 +80,8 @@ def _objects(objects: "Objects", settings: "Effective", system_ca_file: str) -> 
     for _, made in fleet_objects(objects, settings):
         yield from (item.manifest() for item in made)
     own = settings.own
+    if own is not None:
+        yield from _pod_objects(objects, own, system_ca_file)
     wanted: list[BundleTarget] = list(targets(objects.config_maps.values(), openshift=objects.proxy is not None))
     if own is None or not own.trust or not wanted:
         return
@@ -90,6 +93,23 @@ def _objects(objects: "Objects", settings: "Effective", system_ca_file: str) -> 
             "metadata": {"name": target.name, "namespace": target.namespace},
             "data": {"ca-bundle.crt": trust_text(own.trust, "" if target.bundle_only else system)},
         }
+
+
+def _pod_objects(objects: "Objects", own: "Egress", system_ca_file: str) -> Iterator[dict[str, Any]]:
+    """What pods of the Namespaces among the manifests refer to."""
+    from transom.pods.decision import INJECT_CA
+    from transom.pods.environment import of
+    from transom.pods.objects import config_map, secret
+    from transom.proxy.injection import trust_text
+
+    egress = of(own, objects.namespace, None, b"")
+    asking = {one.metadata.namespace for one in objects.workloads if one.pod.metadata.label(INJECT_CA) == "true"}
+    for one in objects.namespaces:
+        name, labels = one.metadata.name, one.metadata.labels
+        if egress.secret_in(name, labels):
+            yield secret(name, own)
+        if egress.config_map_in(name, labels, asked=labels.get(INJECT_CA) == "true" or name in asking):
+            yield config_map(name, trust_text(own.trust, _system_cas(system_ca_file)))
 
 
 def _system_cas(path: str) -> str:

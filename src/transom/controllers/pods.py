@@ -28,7 +28,8 @@ from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES, SECRETS, Resource
 from transom.kube.store import Name
 from transom.pods.decision import INJECT_CA
-from transom.pods.environment import BUNDLE_KEY, CONFIG_MAP, LEDGER, NOTED, SECRET, PodEgress, excluded, of, secret_data
+from transom.pods.environment import CONFIG_MAP, LEDGER, NOTED, SECRET, PodEgress, of
+from transom.pods.objects import MANAGED, config_map, secret
 from transom.proxy.injection import SYSTEM_CA_FILE
 from transom.proxy.layers import BASE
 from transom.proxy.settings import Egress
@@ -36,7 +37,6 @@ from transom.proxy.settings import Egress
 _log: Final = structlog.get_logger("transom.pods")
 CHECK: Final = 600.0
 """Seconds between two looks at a Secret that should be there."""
-_MANAGED: Final = {"app.kubernetes.io/managed-by": "transom"}
 _CONFLICTS_SHOWN: Final = 5
 _PODS: Final = "pods"
 
@@ -189,7 +189,8 @@ class PodsController:
                 await self._remove(SECRETS, (namespace, SECRET), held.metadata, term)
             self._forget((namespace, SECRET))
             return Outcome()
-        data = {name: base64.b64encode(url.reveal().encode()).decode() for name, url in secret_data(own).items()}
+        value = secret(namespace, own)
+        data = value["data"]
         digest = hashlib.sha256(msgspec.json.encode(data)).hexdigest().encode()
         noted = self._noted().get(namespace)
         if noted is None or namespace not in self._on_server():
@@ -204,7 +205,6 @@ class PodsController:
             self._taken((namespace, SECRET), "Secret", term)
             return Outcome(again=CHECK)
         if held is None or held.value.get("data") != data:
-            value = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": data}
             await self._apply(SECRETS, value, (namespace, SECRET), term)
         self._released((namespace, SECRET))
         self._checked[namespace] = now
@@ -229,16 +229,13 @@ class PodsController:
             _log.error("the system's CAs cannot be read", file=self._texts.system_ca_file, error=error.strerror)  # said in full
             return Outcome(failed=True)
         if held is None or held.sha256 != digest or not held.ours:
-            value = {"apiVersion": "v1", "kind": "ConfigMap", "data": {BUNDLE_KEY: text}}
-            await self._apply(BUNDLE_HOLDERS, value, key, term)
+            await self._apply(BUNDLE_HOLDERS, config_map(namespace, text), key, term)
         self._released(key)
         return Outcome()
 
     def _wants_ca(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        egress = self._egress
-        if not egress.trust or excluded(namespace, labels, egress.namespace) or not egress.selects(namespace, labels):
-            return False
-        return labels.get(INJECT_CA) == "true" or bool(self._labelled.snapshot().by("namespace", namespace))
+        asked = labels.get(INJECT_CA) == "true" or bool(self._labelled.snapshot().by("namespace", namespace))
+        return self._egress.config_map_in(namespace, labels, asked=asked)
 
     # --- writing
 
@@ -251,7 +248,7 @@ class PodsController:
         await self._apply(SECRETS, value, self._ledger, term)
 
     async def _apply(self, resource: Resource[Any], value: dict[str, Any], key: Name, term: Term) -> None:
-        metadata = {"name": key[1], "namespace": key[0], "labels": _MANAGED}
+        metadata = {"name": key[1], "namespace": key[0], "labels": MANAGED}
         try:
             await term.client.server_side_apply(resource, {**value, "metadata": metadata}, key[1], key[0])
         except StatusError as error:
@@ -324,7 +321,7 @@ def _told(key: Name, kind: str) -> str:
 
 
 def _ours(labels: Mapping[str, str] | None) -> bool:
-    return bool(labels) and all((labels or {}).get(name) == value for name, value in _MANAGED.items())
+    return bool(labels) and all((labels or {}).get(name) == value for name, value in MANAGED.items())
 
 
 def _entries(ledger: Whole | None) -> dict[str, bytes]:

@@ -88,6 +88,10 @@ class PodEgress(msgspec.Struct, frozen=True):
             self.in_secret and not self.withheld and not excluded(name, labels, self.namespace) and self.selects(name, labels)
         )
 
+    def config_map_in(self, name: str, labels: Mapping[str, str], *, asked: bool) -> bool:
+        """Whether a namespace has to have the ConfigMap; `asked`: one of its pods asks for the CAs, or it does itself."""
+        return asked and self.trust and not excluded(name, labels, self.namespace) and self.selects(name, labels)
+
 
 def excluded(name: str, labels: Mapping[str, str], own: str) -> str | None:
     """Why no pod of a namespace gets anything, whatever the settings say; None where pods do. `own` is Transom's."""

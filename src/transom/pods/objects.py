@@ -1,0 +1,25 @@
+"""The objects that injected pods refer to, as they stand in a namespace."""
+
+import base64
+from typing import Any, Final
+
+from transom.pods.environment import BUNDLE_KEY, CONFIG_MAP, SECRET, secret_data
+from transom.proxy.settings import Egress
+
+MANAGED: Final = {"app.kubernetes.io/managed-by": "transom"}
+"""The labels of all of them: an object without is somebody else's."""
+
+
+def secret(namespace: str, egress: Egress) -> dict[str, Any]:
+    """Secret `transom-egress` with the URLs, the credentials in them."""
+    data = {name: base64.b64encode(url.reveal().encode()).decode() for name, url in secret_data(egress).items()}
+    return {**_head("Secret", SECRET, namespace), "type": "Opaque", "data": data}
+
+
+def config_map(namespace: str, text: str) -> dict[str, Any]:
+    """ConfigMap `transom-egress-ca`; `text` is the system's CAs and the bundle, as PEM."""
+    return {**_head("ConfigMap", CONFIG_MAP, namespace), "data": {BUNDLE_KEY: text}}
+
+
+def _head(kind: str, name: str, namespace: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace, "labels": MANAGED}}

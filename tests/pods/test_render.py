@@ -1,0 +1,53 @@
+"""`transom render` prints what the controller would keep in the Namespaces among the manifests."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.operator.bundles import ROOT_1
+from tests.pods.table import NAMESPACES, OWN, PASSWORD, objects
+from tests.settings.command import run
+
+from transom.proxy.trust import parse_bundle, pem
+
+POD = {"name": "web", "namespace": "plain", "labels": {"transom.dev/inject-ca": "true"}}
+ALL = {"plain", "team-a", "team-c", "with-ca", "without-ca", "enabled", "kubernetes-like"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "secrets", "bundles"),
+    [
+        ("plain", set(), {"plain", "with-ca"}),
+        ("credentials", ALL, {"plain", "with-ca"}),
+        ("userinfo", {"team-a"}, set()),
+        ("withheld", set(), {"plain", "with-ca"}),
+        ("narrowed", set(), set()),
+        ("not-for-pods", set(), set()),
+    ],
+)
+def test_the_objects_of_pods(settings: str, secrets: set[str], bundles: set[str], tmp_path: Path) -> None:
+    named = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n, "labels": held}} for n, held in NAMESPACES.items()
+    ]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": POD, "spec": {"containers": [{"name": "app", "image": "x"}]}}
+    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN}}
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all([*objects(settings), *named, own, pod]))
+    (tmp_path / "system.pem").write_text("")
+    command = ("render", "-f", str(tmp_path), "--system-ca-file", str(tmp_path / "system.pem"))
+    done = run(*command)
+    assert done.code == 0, done.err
+    made = list(yaml.safe_load_all(done.out))
+    found = {(one["kind"], one["metadata"]["name"], one["metadata"]["namespace"]) for one in made}
+    wanted = {("Secret", "transom-egress", name) for name in secrets}
+    assert found == wanted | {("ConfigMap", "transom-egress-ca", name) for name in bundles}
+    for one in made:
+        assert one["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "transom"}
+        if one["kind"] == "Secret":
+            assert set(one["data"].values()) == {"***"}
+        else:
+            assert one["data"] == {"ca-bundle.crt": pem(parse_bundle(ROOT_1).certificates)}
+    assert PASSWORD not in done.out
+    if secrets:
+        shown = list(yaml.safe_load_all(run(*command, "--show-secrets").out))
+        assert all(one["data"].keys() == {"HTTP_PROXY", "HTTPS_PROXY"} for one in shown if one["kind"] == "Secret")
+        assert "***" not in str(shown)
