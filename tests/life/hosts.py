@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from lab.machine import Machine
+from lab.machine import Machine, Recorded
 from lab.sshd.fault import Fault as LabFault
 from lab.sshd.journal import traffic
 from tests.life.payloads import write
@@ -31,6 +31,7 @@ variables:
 files:
 - {path: 'C:\k\containerd.exe', source: bin/containerd.exe, services: [containerd]}
 - {path: 'C:\k\kubelet.exe', source: bin/kubelet.exe, services: [kubelet]}
+- {path: 'C:\k\hybrid-overlay-node.exe', source: bin/hybrid-overlay-node.exe, services: [hybrid-overlay-node]}
 - {path: 'C:\k\kube-proxy.exe', source: bin/kube-proxy.exe, services: [kube-proxy]}
 - {path: 'C:\k\tool.exe', source: bin/tool.exe}
 - {path: 'C:\k\bootstrap.kubeconfig', provided: bootstrap-kubeconfig, services: [kubelet]}
@@ -38,8 +39,12 @@ files:
 - {path: 'C:\k\cni.conf', content: 'subnet: ${SUBNET}', services: [kube-proxy]}
 services:
 - name: kube-proxy
-  order: 3
+  order: 4
   command: C:\k\kube-proxy.exe kube-proxy C:\k\logs\${SOURCE_VIP}.jsonl
+  dependsOn: [hybrid-overlay-node]
+- name: hybrid-overlay-node
+  order: 3
+  command: C:\k\hybrid-overlay-node.exe hybrid-overlay-node C:\k\logs\hybrid-overlay-node.jsonl
   dependsOn: [kubelet]
   hnsNetworks: [Overlay, External]
 - {name: kubelet, order: 2, command: 'C:\k\kubelet.exe kubelet C:\k\logs\kubelet.jsonl', dependsOn: [containerd], egress: true}
@@ -49,7 +54,9 @@ services:
   environment: {CONTAINERD_X: "VERSION"}
   egress: true
 """
-SERVICES = ("containerd", "kubelet", "kube-proxy")
+SERVICES = ("containerd", "kubelet", "hybrid-overlay-node", "kube-proxy")
+JOINING = frozenset(SERVICES[:3])
+"""What runs before the Node has its subnet."""
 VIP = "10.1.2.3"
 
 
@@ -206,9 +213,13 @@ class OnWine:
         return {name for name in SERVICES if self.machine.state(name) == "RUNNING"}
 
     def environments(self, service: str) -> Sequence[Mapping[str, str]]:
-        log = self.machine.path(rf"C:\k\logs\{VIP if service == 'kube-proxy' else service}.jsonl")
-        starts = [start for start in self.machine.recorded_in(log) if start.event == "start"]
+        starts = self.starts(service)
         return [dict(item.split("=", 1) for item in start.environment if "=" in item[1:]) for start in starts]
+
+    def starts(self, service: str) -> Sequence[Recorded]:
+        """What the recorder that stands for a service wrote at each of its starts."""
+        log = self.machine.path(rf"C:\k\logs\{VIP if service == 'kube-proxy' else service}.jsonl")
+        return [event for event in self.machine.recorded_in(log) if event.event == "start"]
 
     def fail(self, at: int, action: str) -> None:
         self.machine.ssh.arm(LabFault(at, "before" if action != "after" else "after", "hang" if action == "hang" else "cut"))

@@ -3,12 +3,13 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
 import pytest
 from lab.machine import Machine
-from tests.life.hosts import SERVICES, VIP, BareHost, OnWine, Simulated
+from tests.life.hosts import JOINING, SERVICES, VIP, BareHost, OnWine, Simulated
 
 from transom.controllers.windows.hosts import Target, one_pass
 from transom.hosts import configure as configuring
@@ -118,7 +119,7 @@ async def test_from_a_bare_host_to_services_that_run_and_to_the_next_version(hos
     assert (result.result, result.error, result.node_name, result.waits) == ("changed", None, "win-b", (WAITING,))
     connections, channels, _ = host.counted()
     assert connections == 1 and channels == result.channels <= 6
-    assert host.running() == {"containerd", "kubelet"}
+    assert host.running() == JOINING
     for name in ("containerd", "kubelet"):
         # the proxy is there at the very first start
         (first,) = host.environments(name)
@@ -170,6 +171,10 @@ async def test_from_a_bare_host_to_services_that_run_and_to_the_next_version(hos
     assert not [name for name in host.names(r"C:\k") if "transom-old" in name]
     if isinstance(host, OnWine):
         _called_rightly(host.machine.calls())
+        # each time one after the other: the network of hybrid-overlay-node is there before kube-proxy asks for its address
+        for number in (0, -1):
+            times = [datetime.fromisoformat(host.starts(name)[number].time) for name in SERVICES]
+            assert times == sorted(times)
     await _given_back(operator, bare)
     assert not [line for line in host.asked().splitlines() if "hunter2" in line]
     assert "hunter2" not in repr(result)
@@ -264,7 +269,7 @@ async def test_a_half_sent_or_damaged_file_is_never_used(simulated: Simulated, t
     assert isinstance(result.error, HashMismatch) and KUBELET in str(result.error)
     assert simulated.content(KUBELET) is None and simulated.running() == set()
     assert (await operator.configure()).error is None
-    assert simulated.running() == {"containerd", "kubelet"}
+    assert simulated.running() == JOINING
 
 
 @pytest.mark.server
@@ -330,7 +335,7 @@ async def _cut_and_converge(operator: Operator, at: int, action: str) -> None:
             break
         await asyncio.sleep(0.05)
     assert again.error is None, at
-    assert operator.host.running() == {"containerd", "kubelet"}, at
+    assert operator.host.running() == JOINING, at
     assert (await operator.configure()).result == "unchanged", at
     assert all(len(operator.host.environments(name)) == 1 for name in ("containerd", "kubelet")), at
     assert "HTTPS_PROXY" in operator.host.environments("containerd")[0], at
@@ -481,7 +486,7 @@ class TestFaults:
         assert simulated.running() == set()
         simulated.host.files.free = None
         again = await operator.reached()
-        assert simulated.running() == {"containerd", "kubelet"}
+        assert simulated.running() == JOINING
         assert again.sent < len(program), "what was there was not sent again"
 
     async def test_a_file_in_use_that_cannot_be_renamed(self, simulated: Simulated, tmp_path: Path) -> None:
@@ -492,7 +497,7 @@ class TestFaults:
         result = await operator.configure()
         assert isinstance(result.error, InstallFailed)
         assert f"{KUBELET} could not be put in its place" in str(result.error)
-        assert simulated.running() == {"containerd", "kubelet"}, "the old one goes on"
+        assert simulated.running() == JOINING, "the old one goes on"
         holder.close()
         await operator.reached()
         assert simulated.content(KUBELET) == b"MZnew"
@@ -611,7 +616,9 @@ class TestFaults:
     async def test_a_command_beside_the_operator_finds_nothing_to_do(self, simulated: Simulated, tmp_path: Path) -> None:
         """`transom apply` knows no payload: what that gives its services stays, or changes with all the others."""
         operator = Operator(simulated, tmp_path)
-        text = (operator.payload.path / "payload.yaml").read_text().replace("  dependsOn: [kubelet]", "  egress: true")
+        text = (
+            (operator.payload.path / "payload.yaml").read_text().replace("  dependsOn: [hybrid-overlay-node]", "  egress: true")
+        )
         (operator.payload.path / "payload.yaml").write_text(text)
         operator.payload = PayloadDirectory.open(operator.payload.path)
         operator.joined()
@@ -632,13 +639,14 @@ class TestFaults:
             assert (await operator.configure()).result == "unchanged"
         other = "http://other.x:3128"
         assert set((await applied(other)).restarted) == set(SERVICES)
-        assert [simulated.environments(name)[-1]["HTTPS_PROXY"] for name in SERVICES] == [other] * 3
+        proxied = ("containerd", "kubelet", "kube-proxy")
+        assert [simulated.environments(name)[-1]["HTTPS_PROXY"] for name in proxied] == [other] * 3
         assert (await applied(other)).result == "unchanged"
         await applied(None)
         assert not [name for name in SERVICES if "HTTPS_PROXY" in simulated.environments(name)[-1]]
         assert simulated.running() == set(SERVICES)
         await operator.reached()
-        assert [simulated.environments(name)[-1]["HTTPS_PROXY"] for name in SERVICES] == [URL] * 3
+        assert [simulated.environments(name)[-1]["HTTPS_PROXY"] for name in proxied] == [URL] * 3
 
     async def test_scripts_are_not_asked_again_in_one_boot(self, simulated: Simulated, tmp_path: Path) -> None:
         operator = Operator(simulated, tmp_path)
