@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.settings.bundles import (
     NOW,
     PASSWORD,
@@ -18,6 +20,9 @@ from tests.settings.bundles import (
     write,
 )
 
+from transom.proxy import no_proxy
+from transom.proxy.clients import lint
+from transom.proxy.finding import Place
 from transom.sources.directory import load
 from transom.sources.examination import examine
 
@@ -71,6 +76,23 @@ def test_row(settings: dict[str, Any], expected: list[dict[str, str]], tmp_path:
     assert sorted((f.severity, f.object, f.field) for f in given) == sorted(row[:3] for row in wanted), given
     for severity, object_, field, says in wanted:
         assert any((f.severity, f.object, f.field) == (severity, object_, field) and says in f.message for f in given), given
+
+
+LABEL = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,6}[a-z0-9])?", fullmatch=True)
+DOMAIN = st.tuples(
+    st.sampled_from(("", ".")), st.lists(LABEL, min_size=1, max_size=3).map(".".join), st.sampled_from(("", "."))
+)
+ADDRESS = st.ip_addresses().map(str)
+NETWORK = st.tuples(st.ip_addresses(v=4).map(str), st.integers(0, 32)) | st.tuples(
+    st.ip_addresses(v=6).map(str), st.integers(0, 128)
+)
+
+
+@given(DOMAIN.map("".join) | ADDRESS | NETWORK.map(lambda held: f"{held[0]}/{held[1]}"))
+def test_what_kubelet_and_containerd_do_not_heed_is_never_passed_over(item: str) -> None:
+    """They are Go: an item that its profile ignores has a finding."""
+    if lint(item, ("go",)):
+        assert list(no_proxy.examine(item, Place("f", "o"), ("spec", "noProxy")))
 
 
 def test_the_table_has_sixty_rows() -> None:

@@ -102,7 +102,19 @@ def _fault(item: str) -> tuple[str, str] | None:
     if fault == _NO_ITEM:
         instead = suggestion(item)
         return "error", _NO_ITEM[1] + (f": write `{instead}`" if instead else "")
-    return fault
+    # of the valid forms the one that Go does not heed as it is meant; what looks like an address is named already
+    return _read_otherwise(item) if fault is None and item.endswith(".") else fault
+
+
+def _read_otherwise(item: str) -> tuple[str, str] | None:
+    """What the profile of Go, which kubelet and containerd are written in, makes of a valid item."""
+    # most lists have no such item, and an operator need not hold the profiles of 40 clients
+    from transom.proxy.clients import lint
+
+    for found in lint(item, ("go",)):
+        instead = f"; write `{found.instead}`" if found.instead else ""
+        return "warning", f"is read otherwise by kubelet and containerd: {found.problem}{instead}"
+    return None
 
 
 def _fault_of(item: str) -> tuple[str, str] | None:
