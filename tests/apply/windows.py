@@ -150,6 +150,8 @@ class Desk:
         self.manifests.mkdir(parents=True)
         self.annotations: dict[str, str] = {}
         """Of every WindowsInstance."""
+        self.more_keys: dict[str, str] = {}
+        """In the Secret of every host's key."""
 
     def write(self, spec: Mapping[str, Any], *, bundle: str = "".join(PEM), services: Iterable[str] = SERVICES) -> None:
         networks = {"serviceNetwork": ["10.96.0.0/16"], "internalAPIHost": "api.corp.example"}
@@ -170,7 +172,8 @@ class Desk:
             made = _object("WindowsInstance", f"win-{number}", "transom.dev/v1alpha1", spec=spec)
             made["metadata"]["annotations"] = self.annotations
             yield made
-            yield _object("Secret", f"key-{number}", "v1", stringData={"private-key.pem": host.key})
+            keys = {"private-key.pem": host.key, **self.more_keys}
+            yield _object("Secret", f"key-{number}", "v1", stringData=keys)
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         environment = {**os.environ, "XDG_STATE_HOME": str(self.directory / "state"), "PYTHONASYNCIODEBUG": ""}

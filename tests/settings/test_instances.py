@@ -86,6 +86,11 @@ def test_instance(spec: dict[str, Any], wrong: list[str], tmp_path: Path) -> Non
         ({"stringData": {"id_rsa": private_key()}}, "Secret/transom-system/cloud-private-key", "data[private-key.pem]"),
         ({"stringData": {"private-key.pem": "hunter2"}}, "Secret/transom-system/cloud-private-key", "data[private-key.pem]"),
         ({"data": {"private-key.pem": "?"}}, "Secret/transom-system/cloud-private-key", "data[private-key.pem]"),
+        (
+            {"stringData": {"private-key.pem": private_key(), "private-key.previous.pem": "hunter2"}},
+            "Secret/transom-system/cloud-private-key",
+            "data[private-key.previous.pem]",
+        ),
     ],
 )
 def test_a_secret_without_a_usable_key(held: dict[str, Any], object_: str, field: str, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """The settings that hosts were well with, kept for `transom rollback` below the state directory.
 
 They hold credentials, so each host's are sealed with the SSH key that its `WindowsInstance` names: who has that key can read
-the host's registry, too. Where an agent has the key there is nothing to seal with, and nothing is kept.
+the host's registry, too. What an earlier key sealed is read with that one, as long as the Secret has it. Where an agent has the
+key there is nothing to seal with, and nothing is kept.
 """
 
 import base64
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from cryptography.fernet import Fernet, InvalidToken
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -45,11 +46,11 @@ class PassedSettings:
 
     def of(self, target: Target) -> list[Egress]:
         """Those of a host; none where it was never worked on from here, or with another key or version. Raises OSError."""
-        seal = _seal(target)
-        if seal is None:
+        seals = [_sealed_by(target, key) for key in (target.key, *target.previous) if key is not None]
+        if not seals:
             return []
         try:
-            data = seal.decrypt(self._file(target).read_bytes())
+            data = MultiFernet(seals).decrypt(self._file(target).read_bytes())
             held = msgspec.json.decode(data, type=list[_Kept], dec_hook=lambda type_, value: type_(value))
         except (FileNotFoundError, InvalidToken, msgspec.ValidationError):
             return []
@@ -57,11 +58,11 @@ class PassedSettings:
 
     def note(self, target: Target, found: PassResult) -> None:
         """Keep what a pass has proved: that the host is well with its settings, or that it had none before. Raises OSError."""
-        seal = _seal(target)
-        if seal is None:
+        if target.key is None:
             return
-        held = self.of(target)
-        known = list(held)
+        # what an earlier key sealed is sealed anew
+        held = self.of(msgspec.structs.replace(target, previous=()))
+        known = list(held or self.of(target))
         if not known and found.before is not None and found.before.registry.key(LEDGER) is None:
             known = [Egress(windows=target.egress.windows)]
         settled = found.plan is not None and not found.plan and found.error is None
@@ -69,7 +70,7 @@ class PassedSettings:
             same = change_of(target.egress)
             known = [target.egress, *(one for one in known if change_of(one) != same)][:_KEPT]
         if list(map(change_of, known)) != list(map(change_of, held)):
-            self._write(target, known, seal)
+            self._write(target, known, _sealed_by(target, target.key))
 
     def before(self, target: Target) -> Egress | None:
         """The newest that are not those which the host should have now."""
@@ -88,12 +89,10 @@ class PassedSettings:
         part.replace(file)
 
 
-def _seal(target: Target) -> Fernet | None:
-    """What a host's settings are sealed with: a key by HKDF (RFC 5869) of its SSH key; None without that."""
-    if target.key is None:
-        return None
+def _sealed_by(target: Target, key: Secret) -> Fernet:
+    """What a host's settings are sealed with: a key by HKDF (RFC 5869) of its SSH key."""
     derivation = HKDF(SHA256(), 32, salt=_place(target), info=b"transom: settings that passed")
-    return Fernet(base64.urlsafe_b64encode(derivation.derive(target.key.reveal().encode())))
+    return Fernet(base64.urlsafe_b64encode(derivation.derive(key.reveal().encode())))
 
 
 def _place(target: Target) -> bytes:

@@ -34,12 +34,17 @@ def rollback(
 
     from transom.controllers.windows.hosts import Target
     from transom.proxy.settings import Egress
-    from transom.windows.instance import private_key
+    from transom.windows.instance import earlier_keys, private_key
 
     made = timeouts(connect_timeout, channel_timeout, pass_timeout)
     objects, examined = examine_or_fail(filename, namespace, context)
     targets = [
-        Target(instance, examined.settings.of(instance) or Egress(), private_key(instance, objects))
+        Target(
+            instance,
+            examined.settings.of(instance) or Egress(),
+            private_key(instance, objects),
+            previous=earlier_keys(instance, objects),
+        )
         for instance in objects.windows_instances
     ]
     try:

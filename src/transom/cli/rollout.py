@@ -1,6 +1,6 @@
 """Hosts brought to their settings as `apply` does it: the readiness endpoints first, then a canary, a tenth, and all."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Final
 
 import msgspec
@@ -9,7 +9,8 @@ from transom.cli.passed import PassedSettings
 from transom.cli.progress import Progress
 from transom.cli.state import directory, host_keys, settings
 from transom.controllers.egress.status import readiness
-from transom.controllers.windows.hosts import Target, Work, converging, passing
+from transom.controllers.windows.earlier_keys import moving
+from transom.controllers.windows.hosts import Target, Work, passing, reporting
 from transom.controllers.windows.report import HostReport, Report
 from transom.controllers.windows.rollout import change_of, roll_out
 from transom.hosts.connection import Timeouts
@@ -27,7 +28,8 @@ _SAID: Final[dict[Stage, str]] = {
 
 async def carry_out(targets: list[Target], *, workers: int, timeouts: Timeouts, all_at_once: bool) -> Report:
     """Change the hosts that differ, each when it is its turn."""
-    made = settings(timeouts)
+    made, known = settings(timeouts), host_keys()
+    work = moving(passing(known, made), known, made)
     waits = await _held_back(targets)
     free = [target for target in targets if change_of(target.egress) not in waits]
     held = [target for target in targets if change_of(target.egress) in waits]
@@ -39,11 +41,11 @@ async def carry_out(targets: list[Target], *, workers: int, timeouts: Timeouts, 
                 progress.say(_SAID[stage])
 
         async for target, report in roll_out(
-            free, _remembering(passing(host_keys(), made), progress), at_once=workers, all_at_once=all_at_once, told=told
+            free, _remembering(work, progress), at_once=workers, all_at_once=all_at_once, told=told
         ):
             found[target.instance.place.object] = report
             progress.done(report)
-        async for target, compared in side_by_side(held, converging(host_keys(), made, dry_run=True), workers):
+        async for target, compared in side_by_side(held, _comparing(timeouts), workers):
             report = compared
             if report.result == "changed":
                 report = msgspec.structs.replace(report, result="failed", error=waits[change_of(target.egress)])
@@ -69,13 +71,17 @@ def _remembering(work: Work, progress: Progress) -> Work:
 
 async def compare(targets: list[Target], *, workers: int, timeouts: Timeouts) -> Report:
     """What would be changed."""
-    work = converging(host_keys(), settings(timeouts), dry_run=True)
     found: dict[str, HostReport] = {}
     with Progress(len(targets), "compared") as progress:
-        async for target, report in side_by_side(targets, work, workers):
+        async for target, report in side_by_side(targets, _comparing(timeouts), workers):
             found[target.instance.place.object] = report
             progress.done(report)
     return Report(tuple(found[target.instance.place.object] for target in targets))
+
+
+def _comparing(timeouts: Timeouts) -> Callable[[Target], Awaitable[HostReport]]:
+    made, known = settings(timeouts), host_keys()
+    return reporting(moving(passing(known, made, dry_run=True), known, made, dry_run=True), dry_run=True)
 
 
 async def _held_back(targets: list[Target]) -> dict[Hashable, str]:

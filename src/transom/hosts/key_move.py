@@ -41,6 +41,10 @@ class NewKeyRefused(HostError):
     """The line of the new key was written, and the host does not take it; the earlier key is still there."""
 
 
+AGAINST_THE_KEY: Final = (NewKeyRefused, ScriptFailed, FileRefused)
+"""What speaks against the key, or the way it is put in place. Other troubles are the host's own."""
+
+
 async def move(access: Access, former: Sequence[Secret], host_keys: HostKeys, settings: Settings) -> None:
     """Have the host opened by `access`'s one key, and by the `former` ones no longer.
 

@@ -24,6 +24,7 @@ from transom.windows.gathering import LEDGER, Questions
 from transom.windows.ledger import LedgerError
 from transom.windows.plan import Plan
 from transom.windows.state import HostState
+from transom.windows.steps import Step
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -45,6 +46,8 @@ class PassResult(msgspec.Struct, frozen=True):
     """What a pass found and did. `error` says why it failed, whatever it had done by then."""
 
     before: HostState | None = None
+    first: tuple[Step, ...] = ()
+    """What was changed before the plan was made."""
     plan: Plan | None = None
     after: HostState | None = None
     restarted: tuple[str, ...] = ()
@@ -63,7 +66,7 @@ class PassResult(msgspec.Struct, frozen=True):
         """In the word that a report has for it; for a dry run, what a real one would do."""
         if self.error is not None:
             return "failed"
-        return "changed" if self.plan else "unchanged"
+        return "changed" if self.plan or self.first else "unchanged"
 
 
 _R = TypeVar("_R", bound=PassResult)

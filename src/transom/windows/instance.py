@@ -13,6 +13,7 @@ from transom.proxy.secret import Secret
 
 Lifecycle = Literal["Egress", "Node"]
 KEY: Final = "private-key.pem"
+PREVIOUS: Final = "private-key.previous.pem"
 _LABEL = r"[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?"
 _DNS_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*\.?\Z")
 _KEY_TYPES: Final = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
@@ -64,6 +65,13 @@ def private_key(instance: WindowsInstance, objects: SettingsObjects) -> Secret |
     return secret.data.get(KEY) if secret else None
 
 
+def earlier_keys(instance: WindowsInstance, objects: SettingsObjects) -> tuple[Secret, ...]:
+    """The key before that one, where its Secret has it: hosts that it opens are moved."""
+    secret = objects.secret(objects.namespace, instance.spec.key_secret.name)
+    found = secret.data.get(PREVIOUS) if secret else None
+    return (found,) if found is not None else ()
+
+
 def examine(instances: Iterable[WindowsInstance], objects: SettingsObjects) -> Iterator[Finding]:
     """Everything that is wrong with the instances."""
     seen: dict[tuple[str, int], str] = {}
@@ -108,8 +116,11 @@ def _examine_key(instance: WindowsInstance, objects: SettingsObjects) -> Iterato
         yield instance.place.error(path, f"there is no Secret {namespace}/{name}; it holds the SSH key as `{KEY}`")
     elif KEY not in secret.data:
         yield secret.place.error(("data", KEY), f"the key is missing; {instance.place.object} is to be reached with it")
-    elif KEY not in secret.faulty and ((key := secret.data[KEY]) is None or "PRIVATE KEY-----" not in key.reveal()):
-        yield secret.place.error(("data", KEY), "this is not a private key in PEM or OpenSSH form")
+    for entry in (KEY, PREVIOUS):
+        if secret is not None and entry in secret.data and entry not in secret.faulty:
+            key = secret.data[entry]
+            if key is None or "PRIVATE KEY-----" not in key.reveal():
+                yield secret.place.error(("data", entry), "this is not a private key in PEM or OpenSSH form")
 
 
 def is_address(text: str) -> bool:

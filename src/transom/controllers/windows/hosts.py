@@ -63,7 +63,11 @@ def passing(host_keys: HostKeys, settings: Settings, *, dry_run: bool = False) -
 
 def converging(host_keys: HostKeys, settings: Settings, *, dry_run: bool) -> Callable[[Target], Awaitable[HostReport]]:
     """The work on one host, for `fleet.side_by_side`: every trouble of the host is in its report."""
-    work = passing(host_keys, settings, dry_run=dry_run)
+    return reporting(passing(host_keys, settings, dry_run=dry_run), dry_run=dry_run)
+
+
+def reporting(work: Work, *, dry_run: bool) -> Callable[[Target], Awaitable[HostReport]]:
+    """Passes that hold each other up in nothing, each with its report."""
 
     async def reported(target: Target) -> HostReport:
         return report_of(target, await work(target, lambda: True), dry_run=dry_run)
@@ -148,7 +152,7 @@ def report_of(target: Target, found: PassResult, *, dry_run: bool = False) -> Ho
         name=target.instance.name,
         address=target.instance.spec.address,
         result=result,
-        changes=found.plan.steps if found.plan else (),
+        changes=(*found.first, *(found.plan.steps if found.plan else ())),
         restarted=() if dry_run else found.restarted,
         channels=found.channels,
         seconds=round(found.seconds, 3),

@@ -21,10 +21,9 @@ from transom.kube.objects import Whole
 from transom.kube.resources import SECRETS
 from transom.proxy.secret import Secret
 from transom.sources.core_objects import decoded_text
-from transom.windows.instance import KEY
+from transom.windows.instance import KEY, PREVIOUS
 
 _log: Final = structlog.get_logger("transom.keys")
-PREVIOUS: Final = "private-key.previous.pem"
 OF: Final = "transom.dev/key-secret"
 """The annotation that says whose keys are kept: the name of the Secret that people write."""
 _PREFIX: Final = "transom-kept-keys."

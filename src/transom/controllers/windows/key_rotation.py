@@ -10,9 +10,9 @@ from transom.controllers.kept import HeldInstance
 from transom.controllers.term import Term
 from transom.controllers.watched import Watched
 from transom.controllers.windows.hosts import Target
-from transom.controllers.windows.kept_keys import PREVIOUS, KeptKeys
+from transom.controllers.windows.kept_keys import KeptKeys
 from transom.hosts import key_move
-from transom.hosts.errors import AuthenticationRefused, FileRefused, HostError, KeyUnusable, ScriptFailed
+from transom.hosts.errors import AuthenticationRefused, HostError, KeyUnusable
 from transom.hosts.known_hosts import HostKeys
 from transom.hosts.passes import PassResult, Settings
 from transom.hosts.private_key import public_hash
@@ -21,13 +21,12 @@ from transom.kube.events import Regarding
 from transom.kube.store import Name
 from transom.proxy.objects import SettingsObjects
 from transom.proxy.secret import Secret
+from transom.windows.instance import PREVIOUS
 from transom.windows.rollout import FAILURES, Rollout
 from transom.windows.rollout import Verdict as Result
 
 KEY_HASH: Final = "keyHash"
 """The field of a status that says which key opens the host: SHA-256 of its public line."""
-_FAILED: Final = (key_move.NewKeyRefused, ScriptFailed, FileRefused)
-"""What speaks against the key, or the way it is put in place. Other troubles are the host's own."""
 Ask = Callable[[Name], None]
 
 
@@ -115,8 +114,8 @@ class KeyRotation:
             await key_move.move(alone.access, target.previous, host_keys, settings)
             result = "passed"
             return Opened(alone, digest)
-        except (*_FAILED, key_move.KeyNotFound) as error:
-            result = "failed" if isinstance(error, _FAILED) else "left"
+        except (*key_move.AGAINST_THE_KEY, key_move.KeyNotFound) as error:
+            result = "failed" if isinstance(error, key_move.AGAINST_THE_KEY) else "left"
             return Opened(target, said=Verdict("False", type(error).__name__, str(error)))
         except HostError as error:
             return Opened(target, error=error)
