@@ -50,7 +50,7 @@ async def test_a_proxy_that_breaks_tls_reaches_one_host_and_an_edit_goes_on(clus
             if number in changed:
                 await cluster.until(f"win-{number}", EgressWorks="False/TLSFailed")
             else:
-                await cluster.until(f"win-{number}", Configured="False/RolloutHalted")
+                await cluster.until(f"win-{number}", Configured="False/RolloutHalted", ProxyApplied="False/RolloutHalted")
         assert all(f"win-{number}" in said for number in changed)
 
         for host in hosts:
