@@ -265,6 +265,12 @@ async def test_apps_that_ask_get_references_and_keep_their_values_objects(manage
 
         await management.until(injected)
         assert await config("silent") is None
+
+        async def told() -> bool:
+            message = (await management.conditions()).get("ClustersApplied", ("", "", ""))[2]
+            return f"App {management.org}/half (configMap): has values of its own" in message
+
+        await management.until(told)
         await management.settled(operator)
         # settings gone: who reads the values finds them without a proxy
         await management.client.delete(EGRESS_PROXIES, "cluster")
@@ -303,6 +309,18 @@ async def test_releases_that_ask_list_the_values_and_keep_their_objects(manageme
         await management.until(injected)
         await management.settled(operator)
         assert (await values("own"), await values("by-hand")) == (own, [listed[0]])
+        told = f"HelmRelease {management.org}/own (valuesFrom): has values of its own there, and gets no reference"
+
+        async def is_told() -> bool:
+            return told in (await management.conditions()).get("ClustersApplied", ("", "", ""))[2]
+
+        async def is_content() -> bool:
+            return not await is_told()
+
+        await management.until(is_told)
+        # its owner puts ours before what was there
+        await management.put(release("own", management.org, labels, valuesFrom=[*listed, *own]))
+        await management.until(is_content)
         # Flux finds what it is to read also without settings: a release whose values are not there fails
         await management.client.delete(EGRESS_PROXIES, "cluster")
         await management.until_objects(("ConfigMap", VALUES), ("Secret", VALUES))
@@ -325,7 +343,8 @@ async def test_releases_that_ask_list_the_values_and_keep_their_objects(manageme
         await management.until(taken_out)
         await management.client.delete(EGRESS_PROXIES, "cluster")
         await management.until_data("Secret", VALUES, "values", "{}")
-        await management.client.delete(RELEASES, "by-hand", management.org)
+        for name in ("by-hand", "own"):
+            await management.client.delete(RELEASES, name, management.org)
         await management.until_objects()
 
 

@@ -297,13 +297,18 @@ BINDING = {
 }
 
 
-async def test_rollout_that_the_server_refuses_is_told_and_keeps_nobody_waiting(management: Management) -> None:
-    for name in ("alpha", "beta"):
+async def with_one_worker(management: Management, *names: str) -> None:
+    """Clusters with a MachineDeployment of one Machine each, which is older than whatever comes."""
+    for name in names:
         await management.cluster(name)
         await put(management, machines.template(name, cluster=name), machines.deployment(name, name, 1))
         await status(management, "MachineDeployment", name, {"replicas": 1, "readyReplicas": 1})
         await put(management, machines.machine(f"{name}-old", name, name))
     await asyncio.sleep(1.1)
+
+
+async def test_rollout_that_the_server_refuses_is_told_and_keeps_nobody_waiting(management: Management) -> None:
+    await with_one_worker(management, "alpha", "beta")
     plane = management.control_plane
     await asyncio.to_thread(plane.apply, [POLICY, BINDING])
 
@@ -412,12 +417,7 @@ async def test_cluster_that_does_not_come_back_stops_the_rollout(
     management: Management, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine_rollout, "PATIENCE", 2.0)
-    for name in ("alpha", "beta"):
-        await management.cluster(name)
-        await put(management, machines.template(name, cluster=name), machines.deployment(name, name, 1))
-        await status(management, "MachineDeployment", name, {"replicas": 1, "readyReplicas": 1})
-        await put(management, machines.machine(f"{name}-old", name, name))
-    await asyncio.sleep(1.1)
+    await with_one_worker(management, "alpha", "beta")
     await management.settings(rollout="Automatic")
     async with management.operator(controllers=CONTROLLERS):
 

@@ -20,6 +20,7 @@ from transom.controllers.fleet.propagated import CA, CREDENTIALS
 from transom.controllers.fleet.propagation import way_to
 from transom.controllers.operator import Operator, Options
 from transom.kube.client import Client
+from transom.kube.connection import Connection
 from transom.kube.errors import ConfigurationError, ConnectionFailed, NotFound
 from transom.kube.remote import connect_remote
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, SECRETS
@@ -210,6 +211,18 @@ def test_kubeconfig_that_is_not_taken(workload_plane: ControlPlane, given: Any, 
     assert "hunter2" not in str(caught.value)
 
 
+async def reaches(connection: Connection, reached: bool) -> None:
+    """The server at the other end, or none whose certificate can be believed."""
+    try:
+        if reached:
+            assert (await Client(connection).get(NAMESPACES, "kube-system")).metadata.uid
+        else:
+            with pytest.raises(ConnectionFailed, match="certificate verify failed"):
+                await Client(connection).get(NAMESPACES, "kube-system")
+    finally:
+        await connection.close()
+
+
 @pytest.mark.parametrize(
     ("name", "reached"),
     [("kubernetes.default.svc", True), ("", False), ("other.example", False)],
@@ -219,15 +232,7 @@ async def test_certificate_has_to_name_what_tls_server_name_says(
     workload_plane: ControlPlane, name: str, reached: bool
 ) -> None:
     cluster = {"server": f"https://localhost:{workload_plane.port}", "tls-server-name": name}
-    connection = connect_remote(kubeconfig(workload_plane, cluster).encode(), "here")
-    try:
-        if reached:
-            assert (await Client(connection).get(NAMESPACES, "kube-system")).metadata.uid
-        else:
-            with pytest.raises(ConnectionFailed, match="certificate verify failed"):
-                await Client(connection).get(NAMESPACES, "kube-system")
-    finally:
-        await connection.close()
+    await reaches(connect_remote(kubeconfig(workload_plane, cluster).encode(), "here"), reached)
 
 
 async def test_client_certificate_in_a_kubeconfig_is_used(workload_plane: ControlPlane) -> None:
@@ -283,15 +288,7 @@ async def test_server_is_reached_through_the_proxy_with_its_credentials(workload
         # a name that the certificate does not have, as of a load balancer; the tunnel leads to the server all the same
         address = {"server": "https://balancer.example:6443"}
         for named, reached in (({}, False), ({"tls-server-name": "kubernetes.default.svc"}, True)):
-            connection = connect_remote(kubeconfig(workload_plane, address | named).encode(), "here", proxy)
-            try:
-                if reached:
-                    assert (await Client(connection).get(NAMESPACES, "kube-system")).metadata.uid
-                else:
-                    with pytest.raises(ConnectionFailed, match="certificate verify failed"):
-                        await Client(connection).get(NAMESPACES, "kube-system")
-            finally:
-                await connection.close()
+            await reaches(connect_remote(kubeconfig(workload_plane, address | named).encode(), "here", proxy), reached)
     head, *others = heads
     assert head.startswith(f"CONNECT 127.0.0.1:{workload_plane.port} ".encode())
     assert b"Basic " + base64.b64encode(b"me:hunter2%&") in head

@@ -6,6 +6,8 @@ An App that is asked of no cluster by its label belongs to the one whose id its 
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
+import msgspec
+
 from transom.capi.apps import fields_for, identity_for, in_spec
 from transom.capi.identity import ID_LABEL, values_name
 from transom.controllers.fleet.app_kinds import APPS, RELEASES, ValuesReader
@@ -45,6 +47,13 @@ def _by_values(app: ValuesReader) -> Iterator[str]:
 _INDEXES: Final[dict[str, IndexFunction[Any]]] = {"cluster": _by_cluster, "loose": _without_cluster, "values": _by_values}
 
 
+class Injected(msgspec.Struct, frozen=True):
+    """What came of a cluster's Apps: whether all is as it is to be; which ask, and have a field with values of their own."""
+
+    done: bool = True
+    own: tuple[str, ...] = ()
+
+
 class Apps:
     """Questions about the stores of both kinds, and the one edit that there is of them."""
 
@@ -80,14 +89,14 @@ class Apps:
             if name == values_name(identity := name.removesuffix(values_name(""))):
                 yield there, identity
 
-    async def inject(self, client: Client, place: Name, *, values: bool) -> bool:
-        """Bring the references of a cluster's Apps to what is wanted; whether all of them are. Raises ApiError.
+    async def inject(self, client: Client, place: Name, *, values: bool) -> Injected:
+        """Bring the references of a cluster's Apps to what is wanted. Raises ApiError.
 
         Only a field that is empty is written; one that Transom wrote is taken out when the App no longer asks. `values`: there
         are values objects to refer to.
         """
         namespace, identity = place[0] or "", place[1]
-        done = True
+        done, own = True, []
         for resource, store in self._stores:
             wanted = fields_for(resource.kind, identity, namespace)
             for app in self._of_cluster(store, namespace, identity):
@@ -99,7 +108,11 @@ class Apps:
                     continue
                 if names != app.applied or any(app.fields.get(name) != wanted[name] for name in names):
                     done &= await self._apply(client, resource, app, {name: wanted[name] for name in sorted(names)})
-        return done
+                kept = [
+                    name for name in wanted if app.asks and name not in names and not _holds(app.fields[name], wanted[name])
+                ]
+                own += [f"{resource.kind} {app.metadata.namespace}/{app.metadata.name} ({name})" for name in kept]
+        return Injected(done, tuple(own))
 
     def _of_cluster(self, store: Store[Any], namespace: str, identity: str) -> list[ValuesReader]:
         snapshot = store.snapshot()
@@ -129,3 +142,8 @@ class Apps:
             # another owner took the field in the meantime: it is theirs
             return False
         return True
+
+
+def _holds(field: Any, wanted: Any) -> bool:
+    """Whether a field that somebody else wrote has what is wanted: of a list, among other items."""
+    return all(one in field for one in wanted) if isinstance(wanted, list) else bool(field == wanted)

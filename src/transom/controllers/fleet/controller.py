@@ -16,7 +16,7 @@ from transom.capi.objects import FleetObject, wanted
 from transom.capi.windows_proxy import secret_name as windows_name
 from transom.controllers.controller import Outcome, Surroundings
 from transom.controllers.fleet import status
-from transom.controllers.fleet.apps import Apps, place_of
+from transom.controllers.fleet.apps import Apps, Injected, place_of
 from transom.controllers.fleet.kinds import CONFIG_MAPS, SELECTOR, OwnedConfigMap
 from transom.controllers.fleet.machine_templates import MachineTemplates
 from transom.controllers.fleet.objects import Keeper
@@ -153,14 +153,14 @@ class FleetController:
         if verify:
             self._verified[key] = time
             self._verify_at[key] = due = time + interval
-        done = await self._inject(key, desired, term)
+        injected = await self._inject(key, desired, term)
         if cluster is None:
             self._verify_at.pop(key, None)
             self._verified.pop(key, None)
             self._note(key, None)
             return Outcome()
-        self._note(key, ClusterReport(conflicts))
-        return Outcome(again=due - time if done and not conflicts else min(due - time, CONFLICT_CHECK))
+        self._note(key, ClusterReport(conflicts, own_values=injected.own))
+        return Outcome(again=due - time if injected.done and not conflicts else min(due - time, CONFLICT_CHECK))
 
     def _holder(self, key: Name) -> HeldCluster | None:
         """The oldest of the Clusters that have this id."""
@@ -189,7 +189,7 @@ class FleetController:
         windows = self._templates.windows(namespace, cluster.metadata.name)
         return wanted(reader.objects().clusters[0], egress, windows=windows, named=named)
 
-    async def _inject(self, key: Name, desired: tuple[FleetObject, ...], term: Term) -> bool:
+    async def _inject(self, key: Name, desired: tuple[FleetObject, ...], term: Term) -> Injected:
         values = any((made.kind, made.name) == ("Secret", values_name(key[1])) for made in desired)
         return await self._apps.inject(term.client, key, values=values)
 

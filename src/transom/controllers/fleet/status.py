@@ -16,10 +16,14 @@ _SHOWN: Final = 3
 
 
 class ClusterReport(msgspec.Struct, frozen=True):
-    """How the last pass on a cluster went: objects that are somebody else's, and why it failed where it did."""
+    """How the last pass on a cluster went: objects that are somebody else's, and why it failed where it did.
+
+    `own_values` are Apps that ask for references and name values of their own at their place.
+    """
 
     conflicts: tuple[str, ...] = ()
     failure: str = ""
+    own_values: tuple[str, ...] = ()
 
 
 def verdicts(
@@ -99,7 +103,9 @@ def _applied(
     if faults.keys() & set(selected) or any(reports[one].conflicts for one in selected if one in reports):
         return Verdict("False", "Conflict", "see the condition Conflict; all others have what the settings ask for")
     have = "has" if len(selected) == 1 else "have"
-    return Verdict("True", "Applied", f"{count} {have} what the settings ask for")
+    own = [app for one in selected if one in reports for app in reports[one].own_values]
+    apps = f"; {_list(own)}: has values of its own there, and gets no reference: put it in by hand" if own else ""
+    return Verdict("True", "Applied", f"{count} {have} what the settings ask for{apps}")
 
 
 def _counted(number: int) -> str:
