@@ -648,6 +648,27 @@ class TestFaults:
         await operator.reached()
         assert [simulated.environments(name)[-1]["HTTPS_PROXY"] for name in proxied] == [URL] * 3
 
+    async def test_a_node_that_is_not_ready_may_join_again_and_keeps_its_kubelet(
+        self, simulated: Simulated, tmp_path: Path
+    ) -> None:
+        """Its token is there for the case that its certificate has run out; another token each hour restarts nobody."""
+        operator = Operator(simulated, tmp_path)
+        await operator.reached()
+        # while there is no Node, the kubelet has to read another one
+        operator.facts = Facts(provided={"bootstrap-kubeconfig": Secret("token: abcdef.hunter2another")})
+        assert "kubelet" in (await operator.reached()).restarted
+        operator.joined()
+        await operator.reached()
+        starts = len(simulated.environments("kubelet"))
+        for token in ("one", "two"):
+            operator.facts = Facts(node=NODE, provided={"bootstrap-kubeconfig": Secret(f"token: abcdef.hunter2{token}")})
+            assert (await operator.reached()).restarted == ()
+            assert (simulated.content(r"C:\k\bootstrap.kubeconfig") or b"").endswith(token.encode())
+        operator.joined()
+        await operator.reached()
+        assert simulated.content(r"C:\k\bootstrap.kubeconfig") is None
+        assert len(simulated.environments("kubelet")) == starts
+
     async def test_scripts_are_not_asked_again_in_one_boot(self, simulated: Simulated, tmp_path: Path) -> None:
         operator = Operator(simulated, tmp_path)
         operator.joined()

@@ -33,6 +33,7 @@ HEAD = "apiVersion: transom.dev/v1alpha1\nkind: Payload\nversion: 1.0.0\nkuberne
         (HEAD + r"files: [{path: 'C:\k\a', source: ../a}]", "files[0].source", "below the payload's directory"),
         (HEAD + r"files: [{path: 'C:\k\a', url: 'http://x/a', sha256: " + "a" * 64 + "}]", "files[0].url", "https"),
         (HEAD + r"files: [{path: 'C:\k\a', url: 'https://x/a'}]", "files[0].sha256", "must be there"),
+        (HEAD + r"files: [{path: 'C:\k\a', provided: kubeconfig}]", "files[0].provided", "kubelet-ca and bootstrap-kubeconfig"),
         (HEAD + r"files: [{path: 'C:\k\a', content: '${NO_SUCH}'}]", "files[0].content", "${NO_SUCH}"),
         (HEAD + r"files: [{path: 'C:\k\a', content: a, services: [x]}]", "files[0].services[0]", "no service 'x'"),
         (HEAD + r"files: [{path: 'C:\k\a', content: a}, {path: 'C:\K\A', content: b}]", "files[1].path", "stands twice"),

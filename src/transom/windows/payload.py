@@ -32,6 +32,8 @@ FACTS = (
     "PAUSE_IMAGE",
 )
 """Variables that need no entry: facts of the host and of the cluster."""
+KUBELET_CA, BOOTSTRAP_KUBECONFIG = PROVIDED = ("kubelet-ca", "bootstrap-kubeconfig")
+"""What Transom makes for each host: the CAs of those that may ask its kubelet, and how it joins."""
 
 _VERSION = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+.][A-Za-z0-9.+-]+)?")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,78}[A-Za-z0-9])?")
@@ -209,6 +211,8 @@ def _files(payload: Payload, place: Place) -> Iterator[Finding]:
         given = [bool(file.source), bool(file.url), file.content is not None, bool(file.provided)]
         if sum(given) != 1:
             yield place.error(at, "must have exactly one of `source`, `url`, `content` and `provided`")
+        if file.provided and file.provided not in PROVIDED:
+            yield place.error((*at, "provided"), f"{file.provided!r} is not provided: {' and '.join(PROVIDED)} are")
         if file.source and (not _SOURCE.fullmatch(file.source) or ".." in file.source.split("/")):
             yield place.error((*at, "source"), "must be a path below the payload's directory, with / between its parts")
         if file.url and not file.url.startswith("https://"):

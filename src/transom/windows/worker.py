@@ -13,7 +13,7 @@ from transom.windows.gathering import SERVICES
 from transom.windows.installed import Installed
 from transom.windows.ledger import read as read_ledger
 from transom.windows.mirrors import Mirror
-from transom.windows.payload import Payload, PayloadFile, PayloadService
+from transom.windows.payload import BOOTSTRAP_KUBECONFIG, Payload, PayloadFile, PayloadService
 from transom.windows.registry import SetValue, multi_sz
 from transom.windows.restarts import start_order
 from transom.windows.service import ENVIRONMENT, Configuration
@@ -181,8 +181,11 @@ class _Worker:
             self._leave(file, file.provided)
             return
         content = self.facts.provided[file.provided]
-        if content is not None:
-            self._content(file.path, file.services, content)
+        if content is None:
+            return
+        # a kubelet whose certificate still holds reads it not at all; one that may need it ends by itself, and starts again
+        joined = file.provided == BOOTSTRAP_KUBECONFIG and self.facts.node is not None
+        self._content(file.path, () if joined else file.services, content)
 
     def _leave(self, file: PayloadFile, needs: str) -> None:
         """A file that cannot be made now stays as it is on the host; where there is none, who reads it waits."""

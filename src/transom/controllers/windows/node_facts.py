@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-from typing import Final
 
 from transom.controllers.kept import HeldInstance
 from transom.controllers.term import Term
@@ -13,10 +12,8 @@ from transom.controllers.windows.members import Members
 from transom.kube.errors import NotFound
 from transom.kube.resources import NODES
 from transom.proxy.secret import Secret
+from transom.windows.payload import BOOTSTRAP_KUBECONFIG, KUBELET_CA
 from transom.windows.worker import Facts
-
-_BOOTSTRAP: Final = "bootstrap-kubeconfig"
-_CLIENT_CA: Final = "kubelet-ca"
 
 
 class NodeFacts:
@@ -31,12 +28,12 @@ class NodeFacts:
         node = case.node
         provided: dict[str, Secret | None] = {}
         if (authority := self._cluster.client_ca()) is not None:
-            provided[_CLIENT_CA] = authority
+            provided[KUBELET_CA] = authority
         if node is not None and node.is_ready:
             await self._members.tokens.forget(case.held, term)
-            provided[_BOOTSTRAP] = None
+            provided[BOOTSTRAP_KUBECONFIG] = None
         else:
-            provided[_BOOTSTRAP] = self._cluster.kubeconfig(await self._token(case.held, term))
+            provided[BOOTSTRAP_KUBECONFIG] = self._cluster.kubeconfig(await self._token(case.held, term))
         mirrored = await self._cluster.mirrors(term.client)
         for problem in mirrored.problems:
             term.recorder.warning(regarding_of(case.held), "MirrorNotSet", problem)
