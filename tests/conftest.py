@@ -1,9 +1,14 @@
-"""Marks: what needs a server of ours (the simulated host) is not among the fast tests."""
+"""Marks: what needs a server of ours (the simulated host) is not among the fast tests. And simulated hosts for all."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from transom.simulator import Simulator
 
 _WITH_SERVERS = ("apply", "hosts", "simulator", "operator", "webhook")
 
@@ -17,3 +22,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.relative_to(here).parts[0] in _WITH_SERVERS and item.get_closest_marker("lab") is None:
             item.add_marker("server")
+
+
+@pytest.fixture
+async def simulator() -> "AsyncIterator[Simulator]":
+    # not for tests without hosts: it brings asyncssh
+    from transom.simulator import Simulator
+
+    async with Simulator() as running:
+        yield running

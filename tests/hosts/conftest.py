@@ -17,12 +17,6 @@ def machine() -> Iterator[Machine]:
         yield machine
 
 
-@pytest.fixture
-async def simulator() -> AsyncIterator[Simulator]:
-    async with Simulator() as simulator:
-        yield simulator
-
-
 @pytest.fixture(params=["simulated", pytest.param("wine", marks=pytest.mark.lab)])
 async def host(request: pytest.FixtureRequest) -> AsyncIterator[Host]:
     if request.param == "wine":

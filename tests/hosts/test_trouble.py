@@ -1,7 +1,6 @@
 """What a host can do to a pass: it is said for that host, in a sentence. The simulated host alone can do these."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,6 @@ from transom.hosts.passes import PassResult
 from transom.simulator import Simulator
 from transom.windows.gathering import LEDGER, Questions
 from transom.windows.registry import multi_sz
-
-
-@pytest.fixture
-async def simulator() -> AsyncIterator[Simulator]:
-    async with Simulator() as simulator:
-        yield simulator
 
 
 @pytest.fixture

@@ -17,12 +17,6 @@ def control_plane() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture
-async def simulator() -> AsyncIterator[Simulator]:
-    async with Simulator() as running:
-        yield running
-
-
-@pytest.fixture
 async def cluster(control_plane: ControlPlane, simulator: Simulator) -> AsyncIterator[Cluster]:
     async with admin(control_plane) as client:
         made = Cluster(control_plane, client, simulator)

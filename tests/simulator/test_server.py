@@ -13,12 +13,6 @@ FILE = "C:/ProgramData/f"
 
 
 @pytest.fixture
-async def simulator() -> AsyncIterator[Simulator]:
-    async with Simulator() as simulator:
-        yield simulator
-
-
-@pytest.fixture
 async def host(simulator: Simulator) -> Host:
     return await simulator.add_host()
 
