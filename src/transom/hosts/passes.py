@@ -46,8 +46,6 @@ class PassResult(msgspec.Struct, frozen=True):
     """What a pass found and did. `error` says why it failed, whatever it had done by then."""
 
     before: HostState | None = None
-    first: tuple[Step, ...] = ()
-    """What was changed before the plan was made."""
     plan: Plan | None = None
     after: HostState | None = None
     restarted: tuple[str, ...] = ()
@@ -60,6 +58,8 @@ class PassResult(msgspec.Struct, frozen=True):
     """Whether there was something to do, and it was not the host's turn."""
     fetched: tuple[Fetched, ...] | None = ()
     """What the host fetched, where it was asked to; None where it has no curl.exe."""
+    first: tuple[Step, ...] = ()
+    """What was changed before the plan was made."""
 
     @property
     def result(self) -> Literal["unchanged", "changed", "failed"]:
