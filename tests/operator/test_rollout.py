@@ -3,8 +3,9 @@
 import asyncio
 
 import pytest
-from tests.operator.clusters import PROXY, Cluster
+from tests.operator.clusters import PROXY, Cluster, until
 
+from transom.controllers.options import Pace
 from transom.controllers.windows import heartbeats
 from transom.kube.resources import EGRESS_PROXIES, NODES, WINDOWS_INSTANCES
 from transom.simulator.processes import Invocation
@@ -41,8 +42,9 @@ async def test_a_proxy_that_breaks_tls_reaches_one_host_and_an_edit_goes_on(clus
         await cluster.instance(f"win-{number}", host)
     async with cluster.operator():
         await halted(cluster, "True")
+    connections = [host.traffic.connections for host in hosts]
     # another process knows it by the host that did not get out
-    async with cluster.operator():
+    async with cluster.operator(pace=Pace(check_interval=1.0)):
         said = await halted(cluster, "True")
         changed = [number for number, host in enumerate(hosts) if host.starts("kubelet")[1:]]
         assert len(changed) == 1
@@ -52,6 +54,14 @@ async def test_a_proxy_that_breaks_tls_reaches_one_host_and_an_edit_goes_on(clus
             else:
                 await cluster.until(f"win-{number}", Configured="False/RolloutHalted", ProxyApplied="False/RolloutHalted")
         assert all(f"win-{number}" in said for number in changed)
+        # those that it leaves out are read, again and again; people see without an edit how they are
+        left = [number for number in range(5) if number not in changed]
+        await until(lambda: all(hosts[number].traffic.connections > connections[number] + 1 for number in left))
+        hosts[left[0]].faults.refuses = True
+        await cluster.until(f"win-{left[0]}", Reachable="False/Unreachable", Configured="False/Unreachable")
+        hosts[left[0]].faults.refuses = False
+        await cluster.until(f"win-{left[0]}", Reachable="True/Connected", Configured="False/RolloutHalted")
+        assert [number for number, host in enumerate(hosts) if host.starts("kubelet")[1:]] == changed
 
         for host in hosts:
             host.fetch = works
@@ -76,6 +86,18 @@ async def test_a_kubelet_that_is_not_heard_of_again_counts_as_a_failure(
         await cluster.instance(f"win-{number}", host, nodeName=name)
     async with cluster.operator():
         assert "2 hosts failed" in await halted(cluster, "True")
+        assert sorted(len(host.starts("kubelet")) for host in hosts) == [1, 2, 2]
+        (left,) = [number for number, host in enumerate(hosts) if len(host.starts("kubelet")) == 1]
+        async with asyncio.timeout(20):
+            while [bool((await cluster.status(f"win-{number}")).get("failedChanges")) for number in range(3)].count(True) < 2:
+                await asyncio.sleep(0.05)
+    connections = hosts[left].traffic.connections
+    # another process knows both; the third host is read, and stays as it is
+    async with cluster.operator():
+        await until(lambda: hosts[left].traffic.connections > connections)
+        await cluster.until(f"win-{left}", Configured="False/RolloutHalted", Reachable="True/Connected")
+        assert "2 hosts failed" in await halted(cluster, "True")
+        await asyncio.sleep(0.5)
         assert sorted(len(host.starts("kubelet")) for host in hosts) == [1, 2, 2]
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 import structlog
 
-from transom.controllers.conditions import Verdict, Verdicts, timestamp
+from transom.controllers.conditions import Verdicts, timestamp
 from transom.controllers.controller import Outcome
 from transom.controllers.hash_key import HashKey
 from transom.controllers.kept import INSTANCES, HeldInstance, HostNode
@@ -20,12 +20,7 @@ from transom.controllers.term import Term
 from transom.controllers.watched import Watched, cluster_index, place_of
 from transom.controllers.windows import status
 from transom.controllers.windows.bootstrap_tokens import BootstrapTokens
-from transom.controllers.windows.case import (
-    FINGERPRINT,
-    Case,
-    refusal,
-    regarding_of,
-)
+from transom.controllers.windows.case import FINGERPRINT, Case, refusal, regarding_of
 from transom.controllers.windows.cases import Cases
 from transom.controllers.windows.finalizers import Finalizers, has_finalizer
 from transom.controllers.windows.heartbeats import Heartbeats
@@ -50,6 +45,8 @@ from transom.windows.taken import Taken
 _log: Final = structlog.get_logger("transom.windows")
 _EXPECTED: Final = ("Waiting", "RebootRequired", "UpgradePending", "Draining", "WaitingForNode")
 """Reasons why a host is not configured yet, and nothing is wrong."""
+_EARLIEST: Final = 0.9
+"""Of the time between two checks, that the next one may be early."""
 Observe = Callable[[PassResult], None]
 
 
@@ -233,7 +230,8 @@ class WindowsController:
         await self._rollouts.meet(target, lambda text: self._hash_key.digest(text, term))
         done = self._done.get(key)
         alone = self._stands_alone(case)
-        if not alone and done != target.egress and not self._rollouts.may_connect(key, target, done):
+        due = not self._is_fresh(case.held)
+        if not alone and done != target.egress and not self._rollouts.may_connect(key, target, done, due=due):
             return PassResult(waiting=True)
         self._done.pop(key, None)
         begun, found, admitted = self._now(), PassResult(), False
@@ -293,11 +291,29 @@ class WindowsController:
         return self._heartbeats.heard_of(case.node.metadata.name, begun, term.client)
 
     async def _wait(self, case: Case, target: Target, found: PassResult, term: Term) -> Outcome:
-        """It is not the host's turn: it is asked for when it is. What a rollout that was stopped leaves out is told so."""
-        if why := self._rollouts.stopped(target):
-            before = self._done.get(case.held.key)
-            await self._write(case, status.left_out(why, found, before, target.egress), {}, term)
-        return Outcome()
+        """It is not the host's turn: it is asked for when it is. What a rollout that was stopped leaves out is told so.
+
+        Such a host is looked at from time to time as any other is.
+        """
+        why = self._rollouts.stopped(target)
+        if why is None:
+            return Outcome()
+        before = self._done.get(case.held.key)
+        fields = {"lastChecked": timestamp(self._now())} if found.before is not None else {}
+        await self._write(self._cases.current(case), status.left_out(why, found, before, target.egress), {**fields}, term)
+        return self._next_check()
+
+    def _next_check(self) -> Outcome:
+        # many hosts that were begun at once do not stay together
+        return Outcome(again=self._pace.check_interval * (_EARLIEST + 0.2 * self._draw()))
+
+    def _is_fresh(self, held: HeldInstance) -> bool:
+        """Whether the host was looked at since the last periodic check was due."""
+        try:
+            checked = datetime.fromisoformat(str(held.live.get("lastChecked")))
+        except ValueError:
+            return False
+        return (self._now() - checked).total_seconds() < _EARLIEST * self._pace.check_interval
 
     async def _conclude(
         self,
@@ -309,8 +325,7 @@ class WindowsController:
         term: Term,
     ) -> Outcome:
         """When a host that was done is looked at again. What else is to be said of it goes into `verdicts` and `fields`."""
-        # many hosts that were begun at once do not stay together
-        return Outcome(again=self._pace.check_interval * (0.9 + 0.2 * self._draw()))
+        return self._next_check()
 
     async def _state_hash(self, state: HostState | None, term: Term) -> str | None:
         """The host's own hash lies beside its salt: what stands in the API has a key that the host does not know."""

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
 from typing import ClassVar, Final
 
 import msgspec
@@ -210,14 +209,6 @@ class NodesController(WindowsController):
 
     def _digest(self, term: Term) -> Digest:
         return lambda text: self._hash_key.digest(text, term)
-
-    def _is_fresh(self, held: HeldInstance) -> bool:
-        """Whether the host was looked at since the last periodic check was due."""
-        try:
-            checked = datetime.fromisoformat(str(held.live.get("lastChecked")))
-        except ValueError:
-            return False
-        return (self._now() - checked).total_seconds() < self._pace.check_interval
 
     def _stands_alone(self, case: Case) -> bool:
         return not _is_ready(case.node) or case.drained or (case.node is not None and case.node.cordoned_for is not None)

@@ -111,16 +111,17 @@ class Rollouts:
             if self._changes.get(cluster) is held:
                 self._begin(cluster, _Change(what, self._hosts(cluster), name, self._recall(cluster, name) if name else ()))
 
-    def may_connect(self, key: Name, target: Target, done: Egress | None = None) -> bool:
+    def may_connect(self, key: Name, target: Target, done: Egress | None = None, *, due: bool = False) -> bool:
         """Whether a host that is not known to be right may be read now; if not, it waits, and is asked for again.
 
-        `done` is what the host was brought to before: where that is something else, hosts have to be changed.
+        `done` is what the host was brought to before: where that is something else, hosts have to be changed. `due`: it is time
+        to look at it again, also where a rollout was stopped before it came to it.
         """
         change = self._change(target)
         known_to_differ = done is not None and change_of(done) != change_of(target.egress)
         change.differs |= known_to_differ
         # to read a host harms nobody
-        read_alone = change.recalled and change.rollout.stage == "halted" and not known_to_differ
+        read_alone = change.rollout.stage == "halted" and (due or (change.recalled and not known_to_differ))
         full = len(change.reading) >= change.rollout.slots
         if change.differs and not read_alone and (full or not change.rollout.admits(target.instance.name)):
             self._put_off(change, key)

@@ -62,7 +62,7 @@ def after_pass(egress: Egress, found: PassResult) -> Verdicts:
 def left_out(why: str, found: PassResult, before: Egress | None, egress: Egress) -> Verdicts:
     """What is said of a host that a stopped rollout leaves as it was: with `before`, or as it was read."""
     verdict, steps = Verdict("False", "RolloutHalted", why), found.plan.steps if found.plan is not None else ()
-    verdicts = {"Configured": verdict}
+    verdicts = {"Configured": verdict} | ({"Reachable": _reachable(found)} if found.before is not None else {})
     if any(step.kind in _PROXY_KINDS for step in steps) or (before is not None and before.variables != egress.variables):
         verdicts["ProxyApplied"] = verdict
     if any(step.kind == "certificate" for step in steps) or (before is not None and before.trust != egress.trust):
