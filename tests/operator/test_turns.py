@@ -116,6 +116,7 @@ async def test_after_a_halt_and_a_restart_hosts_are_read_and_none_is_changed() -
     assert asked == []
     before = target(5, "http://before").egress
     assert not rollouts.may_connect(key(5), target(5), before)
+    assert rollouts.may_connect(key(5), target(5), before, due=True)
 
 
 def test_two_failures_are_told_and_an_edit_begins_anew() -> None:
