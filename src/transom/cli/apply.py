@@ -1,7 +1,7 @@
 """`transom apply` and `transom diff`: every host of the manifests brought to its settings, or only compared with them."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,8 @@ from transom.cli.output import ExitCode, Format, print_data
 from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from transom.controllers.windows.report import Report
     from transom.hosts.connection import Timeouts
 
@@ -52,7 +54,7 @@ def apply(
         return
     made = timeouts(connect_timeout, channel_timeout, pass_timeout)
     report = _run(filename, namespace, context, workers, made, dry_run=False, all_at_once=all_at_once)
-    _print(report, output, planned=False)
+    print_hosts(report, output, planned=False)
     if any(host.result == "failed" for host in report.hosts):
         raise SystemExit(ExitCode.NOT_DONE)
 
@@ -79,12 +81,13 @@ def diff(
         return
     made = timeouts(connect_timeout, channel_timeout, pass_timeout)
     report = _run(filename, namespace, context, workers, made, dry_run=True)
-    _print(report, output, planned=True)
+    print_hosts(report, output, planned=True)
     if any(host.result != "unchanged" for host in report.hosts):
         raise SystemExit(ExitCode.NOT_DONE)
 
 
-def _print(report: "Report", output: Format, *, planned: bool) -> None:
+def print_hosts(report: "Report", output: Format, *, planned: bool) -> None:
+    """A report on hosts; `planned`: what would be done."""
     if output is not Format.TEXT:
         print_data(report, output)
         return
@@ -103,27 +106,28 @@ def _run(
     dry_run: bool,
     all_at_once: bool = False,
 ) -> "Report":
-    import asyncio
-
+    from transom.cli.foreign_nodes import worked_on
     from transom.cli.rollout import carry_out, compare
-    from transom.controllers.windows.hosts import Target
-    from transom.proxy.settings import Egress
-    from transom.windows.instance import earlier_keys, private_key
+    from transom.controllers.windows.hosts import Target, targets_of
+    from transom.controllers.windows.report import Report
 
     objects, examined = examine_or_fail(paths, namespace, context)
-    targets = [
-        Target(
-            instance,
-            examined.settings.of(instance) or Egress(),
-            private_key(instance, objects),
-            previous=earlier_keys(instance, objects),
-        )
-        for instance in objects.windows_instances
-    ]
-    try:
+    targets = targets_of(objects, examined.settings, ssh_config=True)
+
+    def work(free: list[Target]) -> Report:
         if dry_run:
-            return asyncio.run(compare(targets, workers=workers, timeouts=made))
-        return asyncio.run(carry_out(targets, workers=workers, timeouts=made, all_at_once=all_at_once))
+            return finished(compare(free, workers=workers, timeouts=made))
+        return finished(carry_out(free, workers=workers, timeouts=made, all_at_once=all_at_once))
+
+    return worked_on(targets, paths, context, work)
+
+
+def finished(work: "Coroutine[Any, Any, Report]") -> "Report":
+    """The report of work on hosts, which Ctrl+C ends in order."""
+    import asyncio
+
+    try:
+        return asyncio.run(work)
     except KeyboardInterrupt:
         sys.stderr.write("transom: stopped; what was begun on a host was finished, or nothing was changed there\n")
         raise SystemExit(130) from None

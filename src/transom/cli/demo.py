@@ -94,20 +94,17 @@ class _Story:
         from datetime import UTC
 
         from transom.cli.tables import print_report
-        from transom.controllers.windows.hosts import Target, converging
+        from transom.controllers.windows.hosts import converging, targets_of
         from transom.controllers.windows.report import Report
         from transom.hosts.known_hosts import NoHostKeys
         from transom.hosts.owner import Owner
         from transom.hosts.passes import Settings
-        from transom.proxy.settings import Egress
         from transom.sources.directory import load
         from transom.sources.examination import examine
-        from transom.windows.instance import private_key
 
         objects = load([str(self._directory)])
         examined = examine(objects, datetime.datetime.now(UTC))
-        (instance,) = objects.windows_instances
-        target = Target(instance, examined.settings.of(instance) or Egress(), private_key(instance, objects))
+        (target,) = targets_of(objects, examined.settings, ssh_config=False)
         work = converging(NoHostKeys(), Settings(Owner("demo", "in this process")), dry_run=False)
         report = await work(target)
         print_report(Report((report,)), planned=False)

@@ -1,11 +1,10 @@
 """`transom rollback`: hosts put back to the settings that they were last well with."""
 
-import sys
 from typing import TYPE_CHECKING
 
-from transom.cli.apply import Output, Workers
+from transom.cli.apply import Output, Workers, finished, print_hosts
 from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, examine_or_fail
-from transom.cli.output import ExitCode, Format, print_data
+from transom.cli.output import ExitCode, Format
 from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
 
 if TYPE_CHECKING:
@@ -30,34 +29,14 @@ def rollback(
     machine has seen it well with, and that are not those of the manifests: none, where it had none. Mend the manifests before
     the next `apply`. Where an operator works, edit the EgressProxy instead.
     """
-    import asyncio
-
-    from transom.controllers.windows.hosts import Target
-    from transom.proxy.settings import Egress
-    from transom.windows.instance import earlier_keys, private_key
+    from transom.cli.foreign_nodes import worked_on
+    from transom.controllers.windows.hosts import targets_of
 
     made = timeouts(connect_timeout, channel_timeout, pass_timeout)
     objects, examined = examine_or_fail(filename, namespace, context)
-    targets = [
-        Target(
-            instance,
-            examined.settings.of(instance) or Egress(),
-            private_key(instance, objects),
-            previous=earlier_keys(instance, objects),
-        )
-        for instance in objects.windows_instances
-    ]
-    try:
-        report = asyncio.run(_roll_back(targets, workers, made))
-    except KeyboardInterrupt:
-        sys.stderr.write("transom: stopped; what was begun on a host was finished, or nothing was changed there\n")
-        raise SystemExit(130) from None
-    if output is Format.TEXT:
-        from transom.cli.tables import print_report
-
-        print_report(report, planned=False)
-    else:
-        print_data(report, output)
+    targets = targets_of(objects, examined.settings, ssh_config=True)
+    report = worked_on(targets, filename, context, lambda free: finished(_roll_back(free, workers, made)))
+    print_hosts(report, output, planned=False)
     if any(host.result == "failed" for host in report.hosts):
         raise SystemExit(ExitCode.NOT_DONE)
 

@@ -13,11 +13,12 @@ from transom.hosts.errors import HostError
 from transom.hosts.known_hosts import HostKeys
 from transom.hosts.passes import PassResult, Settings
 from transom.proxy.secret import Secret
-from transom.proxy.settings import Egress
+from transom.proxy.settings import Effective, Egress
+from transom.sources.objects import Objects
 from transom.windows import fetch, node, questions
 from transom.windows.downtime import When
 from transom.windows.gathering import Questions
-from transom.windows.instance import WindowsInstance
+from transom.windows.instance import WindowsInstance, earlier_keys, private_key
 from transom.windows.plan import Plan, plan
 from transom.windows.state import HostState
 from transom.windows.taken import Taken
@@ -44,6 +45,20 @@ class Target(msgspec.Struct, frozen=True):
         spec = self.instance.spec
         keys = (self.key, *self.previous) if self.key else ()
         return Access(spec.address, spec.port, spec.username, keys, spec.host_key, self.ssh_config)
+
+
+def targets_of(objects: Objects, settings: Effective, *, ssh_config: bool) -> list[Target]:
+    """The hosts that the objects name, each with its settings and its keys; `ssh_config` as in Access."""
+    return [
+        Target(
+            instance,
+            settings.of(instance) or Egress(),
+            private_key(instance, objects),
+            ssh_config=ssh_config,
+            previous=earlier_keys(instance, objects),
+        )
+        for instance in objects.windows_instances
+    ]
 
 
 Work = Callable[[Target, Callable[[], bool]], Awaitable[PassResult]]
