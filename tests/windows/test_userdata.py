@@ -78,6 +78,29 @@ def test_the_key_has_transoms_comment() -> None:
     assert f"'{KEY} transom'" in user_data(KEY + " me@laptop", Egress()).text
 
 
+def test_ports_are_opened_and_the_key_is_closed_to_others() -> None:
+    text = user_data(KEY, Egress()).text
+    assert "foreach ($port in 22, 9182, 10250)" in text
+    keys = r'$keys = "$env:ProgramData\ssh\administrators_authorized_keys"'
+    assert keys in text
+    assert "$keys '/inheritance:r' '/grant:r' '*S-1-5-32-544:F' '/grant:r' '*S-1-5-18:F'" in text
+    assert "'PasswordAuthentication no', 'PubkeyAuthentication yes'" in text
+
+
+def test_what_the_ledger_holds_is_done_once() -> None:
+    """`persist` runs it at every boot: where there is a ledger, proxy and CAs are left to it."""
+    script = powershell(user_data(KEY, PROXIED).text)
+    (once,) = (
+        node.text.decode()
+        for node in parsed(script).children[0].children
+        if node.text and node.text.startswith(rb"if (-not (Test-Path -LiteralPath 'HKLM:\SOFTWARE\Transom'))")
+    )
+    rest = script.replace(once, "")
+    for word in ("SOFTWARE\\Transom", "WinHttpSettings", "SystemCertificates"):
+        assert word in once
+        assert word not in rest
+
+
 def test_nothing_of_a_proxy_without_one() -> None:
     text = user_data(KEY, Egress()).text
     assert "SOFTWARE\\Transom" not in text
