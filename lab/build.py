@@ -57,6 +57,7 @@ _CONTAINERD_VERSION = f"-X github.com/containerd/containerd/v2/version.Version=v
 CRI_PULL = Program("cri-pull", "cri-pull", ".", "", system="linux")
 # once in some hundred restarts a recorder took no stop any more; preemption by SuspendThread is suspected (golang/go#36492)
 RECORDER = Program("recorder", "recorder", ".", "", "-X runtime.godebugDefault=asyncpreemptoff=1")
+RUNTIME = Program("runtime", "runtime", ".", "", "-X runtime.godebugDefault=asyncpreemptoff=1")
 CURL = Program("curl", "curl", ".", "")
 CONTAINERD_PROGRAMS = (
     Program("containerd", "containerd", "github.com/containerd/containerd/v2/cmd/containerd", CONTAINERD, _CONTAINERD_VERSION),

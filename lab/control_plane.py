@@ -38,6 +38,7 @@ CONTROLLERS = (
     "disruption-controller",
     "deployment-controller",
     "replicaset-controller",
+    "daemonset-controller",
 )
 SERVICE_NETWORK = "10.96.0.0/16"
 _START_SECONDS = 90

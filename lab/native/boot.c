@@ -1,8 +1,13 @@
 // boot.exe: what makes a Wine prefix a machine that is switched on. Started once for each boot; it
 //  - counts the boot: BootId goes up by one, as Windows' prefetcher does;
 //  - waits until the service control manager answers, and says "ready" on its standard output;
-//  - stays: Wine ends all services when no other process is left (seen: 2 s after the last command).
+//  - stays: Wine ends all services when no other process is left (seen: 2 s after the last command);
+//  - says of a service that was stopping, and whose process is gone, that it has stopped. Windows sees that by itself. Wine leaves it
+//    STOP_PENDING for ever where the process ended before it said so (seen: kubelet.exe, whose main thread may be the quicker one).
 #include <windows.h>
+
+// The access that a service itself has to say how it is; no header names it.
+#define SERVICE_SET_STATUS 0x8000
 
 #define PREFETCHER L"SYSTEM\\CurrentControlSet\\Control\\Session Manager\\Memory Management\\PrefetchParameters"
 
@@ -14,20 +19,47 @@ static void count_boot(void)
     RegSetKeyValueW(HKEY_LOCAL_MACHINE, PREFETCHER, L"BootId", REG_DWORD, &boots, sizeof boots);
 }
 
+static BOOL ended(DWORD id)
+{
+    HANDLE process = id ? OpenProcess(SYNCHRONIZE, FALSE, id) : NULL;
+    BOOL over = !process || WaitForSingleObject(process, 0) == WAIT_OBJECT_0;
+    if (process) CloseHandle(process);
+    return over;
+}
+
+static void stop_ended(SC_HANDLE manager)
+{
+    static union { ENUM_SERVICE_STATUS_PROCESSW list[1]; BYTE bytes[65536]; } found;
+    SERVICE_STATUS stopped = {SERVICE_WIN32_OWN_PROCESS, SERVICE_STOPPED};
+    DWORD needed, count = 0;
+    if (!EnumServicesStatusExW(manager, SC_ENUM_PROCESS_INFO, SERVICE_WIN32, SERVICE_ACTIVE, found.bytes, sizeof found, &needed,
+                               &count, NULL, NULL))
+        return;
+    for (DWORD i = 0; i < count; i++) {
+        SERVICE_STATUS_PROCESS *now = &found.list[i].ServiceStatusProcess;
+        if (now->dwCurrentState != SERVICE_STOP_PENDING || !ended(now->dwProcessId)) continue;
+        SC_HANDLE service = OpenServiceW(manager, found.list[i].lpServiceName, SERVICE_SET_STATUS);
+        if (!service) continue;
+        SetServiceStatus((SERVICE_STATUS_HANDLE)service, &stopped);
+        CloseServiceHandle(service);
+    }
+}
+
 int wmain(void)
 {
     SC_HANDLE manager;
     DWORD written;
     count_boot();
     for (int attempt = 0; attempt < 600; attempt++) {
-        manager = OpenSCManagerW(NULL, NULL, SC_MANAGER_CONNECT);
+        manager = OpenSCManagerW(NULL, NULL, SC_MANAGER_CONNECT | SC_MANAGER_ENUMERATE_SERVICE);
         if (manager) break;
         Sleep(50);
     }
     if (!manager) return 1;
-    CloseServiceHandle(manager);
     WriteFile(GetStdHandle(STD_OUTPUT_HANDLE), "ready\n", 6, &written, NULL);
     CloseHandle(GetStdHandle(STD_OUTPUT_HANDLE));
-    Sleep(INFINITE);
-    return 0;
+    for (;;) {
+        Sleep(500);
+        stop_ended(manager);
+    }
 }

@@ -1,15 +1,41 @@
 """The machine behaves as Windows does: what a service sees, and when."""
 
 import hashlib
+import subprocess
+from pathlib import Path
 
 import pytest
 from lab.machine import Machine, MachineError
 from lab.network import Network
 from lab.template import template
 
-from lab import wine
+from lab import build, wine
 
 pytestmark = pytest.mark.lab
+ENDS_WHILE_IT_STOPS = """
+#include <windows.h>
+static SERVICE_STATUS_HANDLE self;
+static HANDLE told;
+static void say(DWORD state)
+{
+    SERVICE_STATUS now = {SERVICE_WIN32_OWN_PROCESS, state, SERVICE_ACCEPT_STOP};
+    SetServiceStatus(self, &now);
+}
+static DWORD WINAPI answer(DWORD control, DWORD type, void *data, void *context)
+{
+    if (control == SERVICE_CONTROL_STOP) { say(SERVICE_STOP_PENDING); SetEvent(told); }
+    return NO_ERROR;
+}
+static void WINAPI run(DWORD count, wchar_t **arguments)
+{
+    told = CreateEventW(NULL, TRUE, FALSE, NULL);
+    self = RegisterServiceCtrlHandlerExW(L"ender", answer, NULL);
+    say(SERVICE_RUNNING);
+    WaitForSingleObject(told, INFINITE);
+    ExitProcess(0);
+}
+int wmain(void) { SERVICE_TABLE_ENTRYW table[] = {{L"ender", run}, {NULL, NULL}}; return !StartServiceCtrlDispatcherW(table); }
+"""
 
 
 def seen(machine: Machine, service: str, name: str) -> str | None:
@@ -99,6 +125,15 @@ def test_a_stopped_service_has_said_so(machine: Machine) -> None:
     machine.stop("recorder-b")
     assert [event.event for event in machine.recorded("recorder-b")] == ["start", "stop"]
     assert machine.state("no-such-service") == ""
+
+
+def test_a_service_whose_process_ends_while_it_stops_has_stopped(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "ender.c").write_text(ENDS_WHILE_IT_STOPS)
+    program = machine.drive / "lab" / "ender.exe"
+    subprocess.run([build.COMPILER, "-municode", "-o", program, tmp_path / "ender.c"], check=True)
+    machine.run("sc", "create", "ender", "binPath=", r"C:\lab\ender.exe")
+    machine.start("ender")
+    machine.stop("ender")
 
 
 def test_a_machine_that_does_not_boot_says_what_was_seen_and_keeps_no_other_from_booting() -> None:
