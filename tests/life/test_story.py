@@ -17,6 +17,8 @@ from lab.kubernetes import ControlPlaneError
 from lab.machine import Machine
 from tests.life.conftest import API_NAME, PASSWORD
 from tests.life.hosts import everything
+from tests.life.workloads import RECORDED, RECORDER, RUNNER, VERSIONS, Workloads, raised, with_pods
+from tests.life.workloads import SERVICES as WITH_PODS
 from tests.operator.installation import Installation, environment, followed, roots
 
 from lab import openshift, payload
@@ -27,12 +29,14 @@ from transom.proxy.trust import parse_bundle
 pytestmark = pytest.mark.lab
 NAMES = ("WORKER-A", "WORKER-B", "WORKER-C")
 SUBNET = "k8s.ovn.org/hybrid-overlay-node-subnet"
-RUNNER = "kube-log-runner.exe"
-"""The program of the kubelet's service, which starts kubelet.exe."""
+FOURTH = "WORKER-D"
+OTHER = "http://other.corp.example:3128"
 SERVICES = ("containerd", "kubelet", "kube-proxy")
 NETWORKS = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
 PROXY_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 MakeMachine = Callable[[str], Machine]
+Starts = tuple[int, int]
+"""Of a machine's kubelet, and of its recorder."""
 
 
 @pytest.fixture
@@ -108,57 +112,103 @@ async def until(installed: Installation, name: str, what: str) -> None:
         raise AssertionError(f"{error}\n{await installed.describe('windowsinstance', name)}") from None
 
 
-def without_kube_proxy(path: Path) -> Path:
-    """The lab's payload without a third of its bytes."""
-    whole = payload.directory()
-    path.mkdir()
-    for file in whole.iterdir():
-        if file.name not in ("kube-proxy.exe", "payload.yaml", "source-vip.ps1"):
-            (path / file.name).symlink_to(file)
-    made = yaml.safe_load((whole / "payload.yaml").read_text())
-    made["files"] = [one for one in made["files"] if one.get("services") != ["kube-proxy"]]
-    made["services"] = [one for one in made["services"] if one["name"] != "kube-proxy"]
-    del made["variables"]
-    (path / "payload.yaml").write_text(yaml.safe_dump(made))
-    return path
+async def fourth(installed: Installation, make: MakeMachine, like: Machine) -> Machine:
+    """One more machine, made an instance by hand."""
+    machine = await asyncio.to_thread(make, FOURTH)
+    machine.ssh.share_key(like.ssh.key)
+    await asyncio.to_thread(machine.ssh.restart)
+    await installed.instance(machine, "also-by-hand", lifecycle="Node")
+    return machine
 
 
-def raised(path: Path, light: Path) -> Path:
-    """The same with another version and another program of the kubelet's service: it takes bytes after its end."""
-    path.mkdir()
-    for file in light.iterdir():
-        if file.name not in ("payload.yaml", RUNNER):
-            (path / file.name).symlink_to(file.resolve())
-    (path / RUNNER).write_bytes((light / RUNNER).read_bytes() + b"1.36.3-2")
-    (path / "payload.yaml").write_text((light / "payload.yaml").read_text().replace("1.36.3-1", "1.36.3-2"))
-    return path
+async def draining(installed: Installation, instances: dict[str, Machine], count: int) -> list[str]:
+    """The instances that wait for a pod to go, as soon as there are so many; the others wait for them."""
+    async with asyncio.timeout(120):
+        while True:
+            listed = json.loads(await installed.kubectl("get", "windowsinstances", "-n", installed.namespace, "-o", "json"))[
+                "items"
+            ]
+            configured = {
+                one["metadata"]["name"]: condition
+                for one in listed
+                for condition in one["status"]["conditions"]
+                if condition["type"] == "Configured"
+            }
+            found = [name for name in instances if "disruption budget" in configured[name]["message"]]
+            if len(found) == count:
+                return found
+            await asyncio.sleep(0.3)
 
 
-async def cordoned_at_once(installed: Installation, seen: set[tuple[str, ...]]) -> None:
-    """Note which nodes take no pods at the same time, until cancelled."""
-    while True:
-        listed = json.loads(await asyncio.to_thread(installed.control_plane.request, "GET", "/api/v1/nodes"))["items"]
-        seen.add(tuple(one["metadata"]["name"] for one in listed if one["spec"].get("unschedulable")))
-        await asyncio.sleep(0.2)
+async def upgraded(
+    installed: Installation, instances: dict[str, Machine], workloads: Workloads, started: dict[str, Starts]
+) -> None:
+    """Four nodes with pods have the other programs: one first, then two at a time, and never three.
 
+    Budgets are respected, what a drain leaves stays, and the proxy that is changed meanwhile costs no second restart.
+    """
+    nodes = dict(zip(instances, workloads.nodes, strict=True))
 
-async def upgraded(installed: Installation, instances: dict[str, Machine], started: list[int]) -> None:
-    """Three nodes with a pod each have the other program, and were away one after the other."""
-    seen: set[tuple[str, ...]] = set()
-    following = asyncio.create_task(cordoned_at_once(installed, seen))
+    def gained() -> dict[str, Starts]:
+        """How often the kubelet and the recorder of each were started since."""
+        found = {name: starts(machine) for name, machine in instances.items()}
+        return {name: (found[name][0] - before[0], found[name][1] - before[1]) for name, before in started.items()}
+
+    (first,) = await draining(installed, instances, 1)
+    told = await installed.describe("windowsinstance", first)
+    held = f"default/held-{nodes[first]}: Cannot evict pod as it would violate the pod's disruption budget."
+    assert told.count(held) == 2, told
+    assert re.search(rf"Draining .* {held} The disruption budget held needs 4 healthy pods and has 4 currently", told)
+    assert gained()[first] == (0, 0)
+    await workloads.hold(3)
+    pair = await draining(installed, instances, 2)
+    (last,) = instances.keys() - {first, *pair}
+    await has(installed, first, VERSIONS[1])
+    await until(installed, last, "jsonpath={.status.conditions[?(@.type=='Configured')].reason}=UpgradePending")
+    assert gained() == {first: (1, 1), **dict.fromkeys((*pair, last), (0, 0))}
+    # who is not being drained does not wait for the proxy
+    await installed.proxy(httpProxy=OTHER, httpsProxy=OTHER, networks=inside(installed))
+    for name in (first, last):
+        await followed(lambda name=name: proxies(instances[name])[-1] == OTHER)
+    assert gained() == {first: (2, 2), last: (1, 1), **dict.fromkeys(pair, (0, 0))}
+    await workloads.hold(0)
     for name in instances:
-        await until(installed, name, "jsonpath={.status.payloadVersion}=1.36.3-2")
-        for condition in ("Configured", "NodeReady"):
-            await until(installed, name, f"condition={condition}")
-    following.cancel()
-    assert seen == {(), *((name.lower(),) for name in NAMES)}
-    assert json.loads(await installed.kubectl("get", "pods", "-n", "default", "-o", "json"))["items"] == []
-    for name, host, machine, starts in zip(instances, NAMES, instances.values(), started, strict=True):
-        right(await node(installed, host.lower()), name, "1.36.3-2")
-        assert (machine.drive / "k" / RUNNER).read_bytes().endswith(b"1.36.3-2")
-        assert kubelet_starts(machine) == starts + 1
+        await has(installed, name, VERSIONS[1])
+    assert gained() == {first: (2, 2), last: (2, 2), **dict.fromkeys(pair, (1, 1))}
+    cordoned, unready = workloads.away()
+    assert {nodes[name] for name in pair} in cordoned
+    assert max(map(len, cordoned)) == 2
+    assert max(map(len, unready)) <= 2
+    for name, machine in instances.items():
+        right(await node(installed, nodes[name]), name, VERSIONS[1])
+        assert proxies(machine)[-1] == OTHER
+        assert f"HTTPS_PROXY={OTHER}" in environment(machine, "kubelet")
+        for program in (RUNNER, RECORDER):
+            assert (machine.drive / "k" / program).read_bytes().endswith(VERSIONS[1].encode())
         told = await installed.describe("windowsinstance", name)
         assert all(reason in told for reason in ("Cordoned", "Drained", "Uncordoned"))
+
+
+def inside(installed: Installation) -> dict[str, Any]:
+    """Networks of the cluster, so that nodes reach the API server without a proxy."""
+    return NETWORKS | {"internalAPIHost": installed.control_plane.address}
+
+
+async def has(installed: Installation, name: str, version: str) -> None:
+    """Wait until a host has a payload, and its Node takes pods."""
+    await until(installed, name, "create")
+    await until(installed, name, f"jsonpath={{.status.payloadVersion}}={version}")
+    for condition in ("Configured", "NodeReady"):
+        await until(installed, name, f"condition={condition}")
+
+
+def starts(machine: Machine) -> Starts:
+    return kubelet_starts(machine), len(proxies(machine))
+
+
+def proxies(machine: Machine) -> list[str | None]:
+    """The proxy for HTTPS that the recorder of a machine had, at each of its starts."""
+    return [one.variable("HTTPS_PROXY") for one in machine.recorded_in(machine.path(RECORDED)) if one.event == "start"]
 
 
 def kubelet_starts(machine: Machine) -> int:
@@ -329,9 +379,9 @@ async def test_the_same_without_a_proxy_and_what_somebody_else_joined(
     control_plane: ControlPlane, egress: Egress, bare_machine: MakeMachine, installed: Installation, tmp_path: Path
 ) -> None:
     """Not one variable, not one certificate; an upgrade; then a node as somebody else's: proxy and trust, and nothing else."""
-    await publish(installed, control_plane.url, PAUSE_IMAGE=egress.image("none"))
-    await installed.proxy(networks=NETWORKS)
-    light = without_kube_proxy(tmp_path / "payload")
+    await publish(installed, control_plane.url)
+    await installed.proxy(networks=inside(installed))
+    before = with_pods(tmp_path / "payload")
     trusted: dict[str, str] = {}
 
     def make(name: str) -> Machine:
@@ -339,39 +389,41 @@ async def test_the_same_without_a_proxy_and_what_somebody_else_joined(
         trusted[name] = roots(machine)
         return machine
 
-    async with installed.program(payload=str(light)):
+    async with installed.program(payload=str(before)):
         instances = await three(installed, make)
-        await joined(installed, instances)
-        for name, host in zip(instances, NAMES, strict=True):
+        instances["also-by-hand"] = await fourth(installed, make, instances["worker-a"])
+        hosts = dict(zip(instances, (*NAMES, FOURTH), strict=True))
+        for name in instances:
+            await has(installed, name, VERSIONS[0])
+        for name, host in hosts.items():
             right(await node(installed, host.lower()), name)
-    for number, host in enumerate(NAMES):
-        await installed.apply(waiting_pod(f"app-{number}", host.lower()))
-    started = [kubelet_starts(machine) for machine in instances.values()]
-    newer = raised(tmp_path / "newer", light)
-    async with installed.program(payload=str(newer)):
-        await upgraded(installed, instances, started)
+    for host, machine in zip(hosts.values(), instances.values(), strict=True):
+        everything = machine.export("HKLM").upper()
+        assert not [name for name in PROXY_NAMES if name in everything]
+        assert roots(machine) == trusted[host]
+    newer = raised(tmp_path / "newer", before)
+    workloads = Workloads(installed, tuple(host.lower() for host in hosts.values()), tmp_path)
+    started = {name: starts(machine) for name, machine in instances.items()}
+    async with workloads.there(), installed.program(payload=str(newer), **{"max-unavailable": "2"}):
+        await upgraded(installed, instances, workloads, started)
         # nobody looks after them any more, and they stay nodes
         await installed.kubectl(
             "annotate", "windowsinstances", "--all", "-n", installed.namespace, "transom.dev/leave-host=true"
         )
         await installed.kubectl("delete", "configmap", "windows-instances", "-n", installed.namespace)
         await installed.kubectl("delete", "machines.machine.openshift.io", "--all", "-A")
-        await installed.kubectl("delete", "windowsinstances", "by-hand", "-n", installed.namespace)
+        await installed.kubectl("delete", "windowsinstances", "by-hand", "also-by-hand", "-n", installed.namespace)
         for name in instances:
             await gone(installed, "windowsinstance", name)
-    for host, machine in zip(NAMES, instances.values(), strict=True):
-        everything = machine.export("HKLM").upper()
-        assert not [name for name in PROXY_NAMES if name in everything]
-        assert roots(machine) == trusted[host]
 
     theirs = instances["by-hand"]
     marks = [f"transom.dev/{name}-" for name in ("payload-version", "instance", "state-hash")]
     await installed.kubectl("annotate", "node", "worker-c", *marks)
     theirs.run("reg", "delete", r"HKLM\SOFTWARE\Transom", "/f")
-    before, commands = await node(installed, "worker-c"), {name: image_path(theirs, name) for name in SERVICES[:2]}
+    before, commands = await node(installed, "worker-c"), {name: image_path(theirs, name) for name in WITH_PODS}
     await installed.bundle(egress.certificate)
     await installed.proxy(
-        httpProxy=egress.url, trustedCA={"name": "corp-ca"}, networks=NETWORKS, windows={"services": ["containerd", "kubelet"]}
+        httpProxy=egress.url, trustedCA={"name": "corp-ca"}, networks=NETWORKS, windows={"services": ["runtime", "kubelet"]}
     )
     async with installed.program(payload=str(newer)):
         await installed.instance(theirs, "theirs")
@@ -383,7 +435,7 @@ async def test_the_same_without_a_proxy_and_what_somebody_else_joined(
     for field in ("labels", "annotations"):
         assert after["metadata"][field] == before["metadata"][field]
     assert after["spec"] == before["spec"]
-    assert {name: image_path(theirs, name) for name in SERVICES[:2]} == commands
+    assert {name: image_path(theirs, name) for name in WITH_PODS} == commands
 
 
 def image_path(machine: Machine, service: str) -> str:
