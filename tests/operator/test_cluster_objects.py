@@ -9,7 +9,7 @@ from tests.operator.foreign import definition
 from tests.settings.command import Ran, run
 
 from transom.kube.objects import Whole
-from transom.kube.resources import EGRESS_PROXIES, Resource
+from transom.kube.resources import EGRESS_PROXIES, NODES, Resource
 
 pytestmark = pytest.mark.lab
 OTHER, THIRD = "http://other.corp.example:3128", "http://third.corp.example:3128"
@@ -40,6 +40,20 @@ async def test_without_manifests_commands_take_the_objects_of_the_cluster(
     assert (back.code, back.json["hosts"][0]["result"]) == (0, "changed")
     assert f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet")
     assert await cluster.status("win-1") == {}, "hosts alone are changed"
+    # a Node of another operator: its host is not connected to, until somebody says that it may be
+    metadata = {"name": f"theirs-{cluster.namespace}", "labels": {"kubernetes.io/os": "windows"}}
+    managed = metadata | {"annotations": {"windowsmachineconfig.openshift.io/version": "10.21"}}
+    await cluster.put(NODES, managed["name"], metadata=managed)
+    await cluster.instance("win-1", host, nodeName=managed["name"])
+    connections = host.traffic.connections
+    for command in ("diff", "apply", "rollback"):
+        refused = await transom(command)
+        assert (refused.code, host.traffic.connections) == (1, connections)
+        assert f"not connected to: Node {managed['name']} is managed by another" in refused.json["hosts"][0]["error"]
+    await cluster.merge(NODES, managed["name"], {"metadata": {"annotations": {"transom.dev/adopt": "true"}}})
+    assert (await transom("apply")).code == 0
+    assert f"HTTPS_PROXY={OTHER}" in environment(host, "kubelet")
+    await cluster.delete(NODES, managed["name"])
 
 
 async def test_a_host_of_a_workload_cluster_has_the_settings_of_that_cluster(cluster: Cluster) -> None:
