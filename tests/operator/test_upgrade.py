@@ -126,22 +126,50 @@ async def test_one_node_after_the_other_and_a_proxy_change_in_between(
 
 
 async def test_two_at_a_time(cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path) -> None:
-    """One first, for it could go wrong; then two, and one that a person cordoned stays cordoned."""
+    """One first, for it could go wrong; then two, which have a new proxy by the same restart.
+
+    One that a person cordoned stays cordoned. `tests.life.test_story` tells the same of kubelet.exe.
+    """
     hosts = await nodes(cluster, kubelets, payload, 4)
-    theirs = hosts[3].name.lower()
+    numbers = {host.name.lower(): number for number, host in enumerate(hosts)}
+    for name, number in numbers.items():
+        await kubelets.pod(f"held-{number}", name, app="web")
+    await kubelets.budget(0)
+    before = [len(host.starts("kubelet")) for host in hosts]
+
+    def gained() -> list[int]:
+        return [len(host.starts("kubelet")) - starts for host, starts in zip(hosts, before, strict=True)]
+
     async with cluster.operator(payload=newer, pace=QUICK, max_unavailable=2):
         await until(lambda: len(kubelets.order) == 1)
+        first = numbers[kubelets.order[0]]
+        await cluster.until(f"win-{first}", Configured="False/Draining")
         assert kubelets.most_away == 1
-        await cluster.merge(NODES, theirs, {"spec": {"unschedulable": True}})
-        for number in range(3):
+        await kubelets.budget(1)
+        await upgraded(cluster, f"win-{first}")
+        await until(lambda: len(kubelets.order) == 3)
+        pair = [numbers[name] for name in kubelets.order[1:]]
+        (last,) = set(range(4)) - {first, *pair}
+        for number in pair:
+            await cluster.until(f"win-{number}", Configured="False/Draining")
+        await cluster.until(f"win-{last}", Configured="False/UpgradePending")
+        await cluster.merge(NODES, hosts[last].name.lower(), {"spec": {"unschedulable": True}})
+        await cluster.proxy(httpProxy=OTHER, httpsProxy=OTHER, networks=NETWORKS)
+        for number in (first, last):
+            await until(lambda number=number: f"HTTP_PROXY={OTHER}" in environment(hosts[number], "kubelet"))
+        assert [gained()[number] for number in pair] == [0, 0]
+        await kubelets.budget(9)
+        for number in (first, *pair):
             await upgraded(cluster, f"win-{number}")
-        await cluster.until("win-3", Configured="True/UpToDate")
+        await cluster.until(f"win-{last}", Configured="True/UpToDate")
         async with asyncio.timeout(20):
-            while (node := await kubelets.node(theirs))["metadata"]["annotations"].keys() & set(MARKS):
+            while (node := await kubelets.node(hosts[last].name.lower()))["metadata"]["annotations"].keys() & set(MARKS):
                 await asyncio.sleep(0.05)
     assert node["spec"]["unschedulable"]
     assert node["metadata"]["annotations"]["transom.dev/payload-version"] == "1.36.3-2"
-    assert "Uncordoned" not in await reasons(cluster, "win-3")
+    assert "Uncordoned" not in await reasons(cluster, f"win-{last}")
+    assert [gained()[number] for number in (first, *pair, last)] == [2, 1, 1, 2]
+    assert all(f"HTTP_PROXY={OTHER}" in environment(host, "kubelet") for host in hosts)
 
 
 async def test_a_machine_set_lets_fewer_go(cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path) -> None:
