@@ -1,6 +1,8 @@
 """The objects of workload clusters on a real API server: written once, kept, and gone when they are to be gone."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 import yaml
@@ -9,6 +11,7 @@ from tests.fleet.management import CLUSTERS, RELEASES, TEMPLATES, Management
 from tests.fleet.manifests import ENCODED, NO_PROXY, PROXY, RFC_LINE, egress_proxy
 from tests.settings.bundles import certificate
 
+from transom.controllers.operator import Operator
 from transom.kube.resources import EGRESS_PROXIES, SECRETS
 
 pytestmark = pytest.mark.lab
@@ -16,12 +19,19 @@ VALUES, SYSTEMD, CA = "mycluster-cluster-values", "mycluster-systemd-proxy", "my
 ALL = (("ConfigMap", VALUES), ("Secret", VALUES), ("Secret", SYSTEMD))
 
 
-async def test_the_objects_of_a_cluster_are_written_once_and_a_restart_writes_nothing(management: Management) -> None:
+@contextlib.asynccontextmanager
+async def with_all_objects(management: Management) -> AsyncIterator[Operator]:
+    """A cluster whose objects are all there, and an operator that has nothing to do."""
     await management.cluster()
     await management.settings()
     async with management.operator() as operator:
         await management.until_objects(*ALL)
         await management.settled(operator)
+        yield operator
+
+
+async def test_the_objects_of_a_cluster_are_written_once_and_a_restart_writes_nothing(management: Management) -> None:
+    async with with_all_objects(management):
         held = await management.get("Secret", SYSTEMD)
         assert held is not None
         (owner,) = held["metadata"]["ownerReferences"]
@@ -141,11 +151,7 @@ async def test_what_is_somebody_elses_is_named_and_left_until_it_is_handed_over(
 
 
 async def test_a_field_of_ours_is_put_back_and_one_of_theirs_is_kept(management: Management) -> None:
-    await management.cluster()
-    await management.settings()
-    async with management.operator() as operator:
-        await management.until_objects(*ALL)
-        await management.settled(operator)
+    async with with_all_objects(management) as operator:
         await management.merge("ConfigMap", VALUES, {"data": {"values": "mine", "extra": "kept"}}, management.org)
         await management.until_data("ConfigMap", VALUES, "values", RFC_LINE)
         assert (await management.data("ConfigMap", VALUES) or {})["extra"] == "kept"
@@ -159,22 +165,14 @@ async def test_a_field_of_ours_is_put_back_and_one_of_theirs_is_kept(management:
 
 
 async def test_a_secret_that_somebody_deleted_comes_back_with_the_next_change(management: Management) -> None:
-    await management.cluster()
-    await management.settings()
-    async with management.operator() as operator:
-        await management.until_objects(*ALL)
-        await management.settled(operator)
+    async with with_all_objects(management):
         await management.client.delete(SECRETS, SYSTEMD, management.org)
         await management.settings("hunter2 new")
         await management.until_data("Secret", SYSTEMD, "containerdProxy", "hunter2%%20new")
 
 
 async def test_a_machine_that_is_made_has_a_deleted_secret_put_back(management: Management) -> None:
-    await management.cluster()
-    await management.settings()
-    async with management.operator() as operator:
-        await management.until_objects(*ALL)
-        await management.settled(operator)
+    async with with_all_objects(management):
         await management.client.delete(SECRETS, SYSTEMD, management.org)
         metadata = {"name": "made", "namespace": management.org, "labels": {"cluster.x-k8s.io/cluster-name": "mycluster"}}
         await management.put(
@@ -184,11 +182,7 @@ async def test_a_machine_that_is_made_has_a_deleted_secret_put_back(management: 
 
 
 async def test_invalid_settings_leave_every_cluster_what_it_has(management: Management) -> None:
-    await management.cluster()
-    await management.settings()
-    async with management.operator() as operator:
-        await management.until_objects(*ALL)
-        await management.settled(operator)
+    async with with_all_objects(management) as operator:
         since = management.audited()
         await management.settings(noProxy="*.example.com")
         await management.until_condition("Valid", "Invalid")
