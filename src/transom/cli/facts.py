@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def facts(
     addresses: Annotated[list[str], typer.Argument(metavar="ADDRESS...", help="DNS names or IP addresses.")],
     username: Annotated[str, typer.Option("--username", "-u", help="The user; else what ~/.ssh/config says.")] = "",
-    port: Annotated[int, typer.Option("--port", "-p", min=1, max=65535, help="The port of the SSH server.")] = 22,
+    port: Annotated[
+        int | None, typer.Option("--port", "-p", min=1, max=65535, help="The port; else what ~/.ssh/config says, or 22.")
+    ] = None,
     key: Annotated[Path | None, typer.Option("--key", "-i", help="A private key; else the agent and ~/.ssh.")] = None,
     services: Annotated[
         list[str] | None, typer.Option("--service", help="A service to look at; else the default list.")
@@ -36,7 +38,7 @@ def facts(
     """
     import asyncio
 
-    from transom.hosts.connection import Access
+    from transom.hosts.connection import Access, configured_port
     from transom.hosts.errors import HostError
     from transom.proxy.secret import Secret
     from transom.proxy.settings import WindowsSettings
@@ -46,7 +48,10 @@ def facts(
     except (OSError, UnicodeDecodeError) as error:
         fail(f"{key}: cannot be read: {error.strerror if isinstance(error, OSError) else 'not text'}")
     names = tuple(services or WindowsSettings().services)
-    hosts = [Access(address, port, username, keys, ssh_config=True) for address in addresses]
+    try:
+        hosts = [Access(one, port or configured_port(one), username, keys, ssh_config=True) for one in addresses]
+    except HostError as error:
+        fail(str(error), ExitCode.NOT_DONE)
     try:
         found = asyncio.run(_look(hosts, names, timeouts(connect_timeout, channel_timeout, pass_timeout)))
     except KeyboardInterrupt:
@@ -57,8 +62,10 @@ def facts(
         from transom.cli.tables import print_facts
 
         print_facts(shown)
-    else:
-        print_data(shown[0] if len(addresses) == 1 and shown else shown, output)
+    elif len(addresses) > 1:
+        print_data(shown, output)
+    elif shown:
+        print_data(shown[0], output)
     for host, state in found:
         if isinstance(state, HostError):
             sys.stderr.write(f"transom: {host.address}: {state}\n")

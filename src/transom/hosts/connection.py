@@ -40,9 +40,9 @@ _GOODBYE = 2
 class Access(msgspec.Struct, frozen=True):
     """How a host is reached.
 
-    `keys` are private keys in PEM or OpenSSH format. With `ssh_config` the person's `~/.ssh/config`, jump hosts, agent and
-    default keys count as well, and an empty `username` is left to them. `host_key` is a pinned line as in
-    `ssh_host_ed25519_key.pub`; without it the key is trusted on first use.
+    `keys` are private keys in PEM or OpenSSH format. With `ssh_config` the person's `~/.ssh/config` and jump hosts count as
+    well; without `keys` their agent and default keys; and an empty `username` is left to them. `host_key` is a pinned line as
+    in `ssh_host_ed25519_key.pub`; without it the key is trusted on first use.
     """
 
     address: str
@@ -59,6 +59,16 @@ class Timeouts(msgspec.Struct, frozen=True):
     connect: float = 10
     progress: float = 60
     whole: float = 900
+
+
+def configured_port(address: str) -> int:
+    """The port that the person's `~/.ssh/config` names for a host, else 22. Raises Unreachable."""
+    try:
+        # `()` is the person's own file; keys are for whoever connects
+        given = {"config": (), "client_keys": None, "agent_path": None, "known_hosts": None}
+        return asyncssh.SSHClientConnectionOptions(host=address, **given).port
+    except asyncssh.ConfigParseError as error:
+        raise Unreachable(f"~/.ssh/config cannot be used: {error}") from None
 
 
 @asynccontextmanager
@@ -104,8 +114,10 @@ def _options(access: Access, client: "_Client", timeouts: Timeouts) -> dict[str,
         options["username"] = access.username
     if not access.ssh_config:
         return options | {"config": None, "agent_path": None}
-    if not access.keys:
-        del options["client_keys"]
+    if access.keys:
+        # the agent's keys would be tried before, and a server takes no more than six (sshd_config(5), MaxAuthTries)
+        return options | {"agent_path": None}
+    del options["client_keys"]
     return options
 
 
