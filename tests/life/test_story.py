@@ -217,7 +217,7 @@ def kubelet_starts(machine: Machine) -> int:
 
 
 def right(found: dict[str, Any], instance: str, version: str = "1.36.3-1") -> None:
-    """A node as the contract says."""
+    """A Windows worker as selectors and charts look for one, marked as Transom's."""
     labels, marks = found["metadata"]["labels"], found["metadata"]["annotations"]
     assert labels["node.openshift.io/os_id"] == "Windows"
     assert labels["kubernetes.io/os"] == "windows"
