@@ -1,9 +1,13 @@
 """Bad input is refused with a clear error, within a second and 200 MB; nothing raises."""
 
+import contextlib
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +117,36 @@ def test_an_empty_directory(tmp_path: Path) -> None:
     ran = run("validate", "-f", str(tmp_path), "-o", "json")
     assert ran.code == 2
     assert "holds no" in ran.json[0]["message"]
+
+
+@contextlib.contextmanager
+def as_nobody() -> Iterator[None]:
+    """Root reads every directory."""
+    own = os.geteuid()
+    if own == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(own)
+
+
+def test_a_directory_below_that_cannot_be_read() -> None:
+    """What is in it may be what keeps a proxy on hosts."""
+    # pytest's own directories are closed to others
+    with tempfile.TemporaryDirectory() as place:
+        top, below = Path(place), Path(place, "settings")
+        top.chmod(0o755)
+        write(top, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}})
+        below.mkdir(mode=0o700)
+        write(below, egress_proxy({"httpProxy": "http://p.x:1"}))
+        assert run("validate", "-f", str(top), "-o", "json").code == 0
+        below.chmod(0 if os.geteuid() else 0o700)
+        with as_nobody():
+            ran = run("validate", "-f", str(top), "-o", "json")
+        below.chmod(0o700)
+    assert ran.code == 2
+    assert [(one["file"], one["message"]) for one in ran.json] == [(str(below), "cannot be read: Permission denied")]
 
 
 def test_documents_before_the_fault_are_read(tmp_path: Path) -> None:

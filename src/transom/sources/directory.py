@@ -58,11 +58,15 @@ def _files(paths: Iterable[str], reader: ObjectReader) -> Iterator[str]:
             yield path
             continue
         found = False
-        for directory, below, names in os.walk(path):
+        unread: list[OSError] = []
+        for directory, below, names in os.walk(path, onerror=unread.append):
             below.sort()
             for name in sorted(names):
                 if name.endswith(_SUFFIXES):
                     found = True
                     yield os.path.join(directory, name)  # noqa: PTH118  # the path as given, not normalised
-        if not found:
+        for error in unread:
+            # what is in there may be what keeps a proxy on hosts
+            reader.fault(Finding("error", str(error.filename), "", "", f"cannot be read: {error.strerror}"))
+        if not found and not unread:
             reader.fault(Finding("error", path, "", "", "the directory holds no *.yaml, *.yml or *.json file"))
