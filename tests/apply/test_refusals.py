@@ -67,6 +67,20 @@ async def test_invalid_input_is_named_and_no_host_is_touched(
     assert simulated.host.traffic.connections == 0
 
 
+async def test_hosts_without_settings_are_warned_of(simulated: Simulated, tmp_path: Path) -> None:
+    """Whoever leaves the file with the settings out of `-f` would take the proxy from every host."""
+    desk = Desk(tmp_path / "desk", simulated)
+    warning = "warning: there is no EgressProxy here: hosts lose what Transom has set on them"
+    desk.write({})
+    assert warning not in (await desk.transom("diff", "-f", str(desk.manifests))).err
+    file = desk.manifests / "all.yaml"
+    without = [one for one in yaml.safe_load_all(file.read_text()) if one["kind"] != "EgressProxy"]
+    file.write_text(yaml.safe_dump_all(without))
+    answer = await desk.transom("diff", "-f", str(desk.manifests), "-o", "json")
+    assert warning in answer.err
+    assert (answer.code, [host["result"] for host in answer.hosts]) == (0, ["unchanged"])
+
+
 async def test_a_manifest_that_does_not_parse(simulated: Simulated, tmp_path: Path) -> None:
     desk = Desk(tmp_path / "desk", simulated)
     desk.write(SETTINGS)

@@ -113,6 +113,9 @@ def _run(
 
     objects, examined = examine_or_fail(paths, namespace, context)
     targets = targets_of(objects, examined.settings, ssh_config=True)
+    if targets and not objects.egress_proxies and objects.proxy is None:
+        # a file that was left out of -f looks like a wish for no proxy
+        sys.stderr.write("transom: warning: there is no EgressProxy here: hosts lose what Transom has set on them\n")
 
     def work(free: list[Target]) -> Report:
         if dry_run:
