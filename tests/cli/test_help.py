@@ -59,7 +59,7 @@ sys.stderr.write(" ".join(sys.modules))
 HEAVY = {"aiohttp", "asyncio", "asyncssh", "cryptography", "lightkube", "prometheus_client", "rich", "ssl", "structlog"}
 
 
-@pytest.mark.parametrize("command", [("--help",), ("validate", "-f", "{}"), ("no-proxy", "merge", "-f", "{}")])
+@pytest.mark.parametrize("command", [("--help",), ("validate", "-f", "{}"), ("no-proxy", "merge", "-f", "{}"), ("manifests",)])
 def test_a_command_imports_what_it_uses(command: tuple[str, ...], tmp_path: Path) -> None:
     directory = write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1", "noProxy": "*"}))
     arguments = [part.format(directory) for part in command]

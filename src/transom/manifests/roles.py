@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.windows.node_certificates import BOOTSTRAPPERS, CLIENT, SERVING
+from transom.windows.signers import BOOTSTRAPPERS, CLIENT, SERVING
 
 NAME: Final = "transom"
 LABELS: Final = {"app.kubernetes.io/name": "transom"}

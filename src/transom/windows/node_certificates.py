@@ -12,9 +12,8 @@ import msgspec
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"
-SERVING: Final = "kubernetes.io/kubelet-serving"
-BOOTSTRAPPERS: Final = "system:bootstrappers:transom"
+from transom.windows.signers import BOOTSTRAPPERS, CLIENT, SERVING
+
 NODES: Final = "system:nodes"
 _NODE: Final = "system:node:"
 _USAGES: Final = {

@@ -16,7 +16,8 @@ from transom.kube.objects import Metadata, ObjectMeta, Projected
 from transom.kube.queue import KeyQueue
 from transom.kube.resources import Resource
 from transom.kube.store import Name
-from transom.windows.node_certificates import CLIENT, SERVING, Judgement, KnownNode, Request, judge, requested_node
+from transom.windows.node_certificates import Judgement, KnownNode, Request, judge, requested_node
+from transom.windows.signers import CLIENT, SERVING
 
 _log: Final = structlog.get_logger("transom.certificates")
 
