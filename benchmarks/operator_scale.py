@@ -204,8 +204,7 @@ async def hosts(count: int) -> AsyncIterator[tuple[str, list[int]]]:
 
 
 async def prepare(plane: ControlPlane, client: Client, key: str, ports: list[int], nodes: int) -> None:
-    await asyncio.to_thread(plane.apply, definitions())
-    await asyncio.to_thread(plane.kubectl, "wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
+    await asyncio.to_thread(plane.define, definitions())
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     account = {"name": "transom", "namespace": NAMESPACE}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}

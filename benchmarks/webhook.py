@@ -145,8 +145,7 @@ def prepare(plane: ControlPlane, namespaces: int) -> None:
         labels = {f"example.com/label-{index}": "x" * 20 for index in range(5)}
         return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
-    plane.apply([*definitions(), named(OWN), *admission_roles(OWN)])
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+    plane.define([*definitions(), named(OWN), *admission_roles(OWN)])
     for number in range(namespaces):
         plane.request("POST", "/api/v1/namespaces", named(f"namespace-{number:04}"))
     meta = {"name": "egress-credentials", "namespace": OWN}

@@ -208,6 +208,16 @@ class ControlPlane:
         """Apply objects as the administrator."""
         self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
+    def define(self, objects: Sequence[dict[str, Any]] = ()) -> None:
+        """Apply objects, and wait until the server serves the kinds that they define; without objects, until it serves all."""
+        if objects:
+            self.apply(objects)
+        self.kubectl("wait", "--for=condition=Established", "--timeout=60s", *(_definitions(objects) or ("crd", "--all")))
+
+    def forget(self, objects: Sequence[dict[str, Any]]) -> None:
+        """Take the definitions among objects away, with every object of theirs, and wait until they are gone."""
+        self.kubectl("delete", "--ignore-not-found", *_definitions(objects))
+
     def user_kubeconfig(self, name: str, token: str, *, server: str | None = None, namespace: str = "default") -> Path:
         """Write a kubeconfig with that token; `server` where the way there goes through a relay."""
         path = self.directory / f"{name}.kubeconfig"
@@ -287,6 +297,10 @@ class ControlPlane:
 
     def _environment(self) -> dict[str, str]:
         return {"PATH": os.defpath, "HOME": str(self.directory)}
+
+
+def _definitions(objects: Sequence[dict[str, Any]]) -> list[str]:
+    return [f"crd/{one['metadata']['name']}" for one in objects if one["kind"] == "CustomResourceDefinition"]
 
 
 def free_ports(count: int, address: str) -> list[int]:

@@ -33,16 +33,12 @@ def definitions(files: tuple[str, ...] = CONFIG) -> list[dict[str, Any]]:
 
 def define(control_plane: ControlPlane, files: tuple[str, ...] = CONFIG) -> None:
     """Bring definitions to the server and wait until it serves them."""
-    wanted = definitions(files)
-    control_plane.apply(wanted)
-    names = [f"crd/{definition['metadata']['name']}" for definition in wanted]
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+    control_plane.define(definitions(files))
 
 
 def forget(control_plane: ControlPlane, files: tuple[str, ...] = CONFIG) -> None:
     """Take definitions from the server, with every object of them, and wait until they are gone."""
-    names = [f"crd/{definition['metadata']['name']}" for definition in definitions(files)]
-    control_plane.kubectl("delete", "--ignore-not-found", *names)
+    control_plane.forget(definitions(files))
 
 
 @functools.cache

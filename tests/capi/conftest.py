@@ -16,7 +16,7 @@ def management() -> Iterator[ControlPlane]:
     with ControlPlane() as running:
         cluster_api.define(running)
         running.kubectl("apply", "--server-side", "-f", "-", input=_listed([*infrastructure.definitions(), *definitions()]))
-        running.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
+        running.define()
         running.apply([CLUSTER, *PROXY])
         yield running
 

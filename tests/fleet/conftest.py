@@ -14,9 +14,8 @@ from transom.manifests.definitions import definitions
 def management_plane() -> Iterator[ControlPlane]:
     """An API server with Cluster API's kinds, Transom's, the App and the HelmRelease."""
     with ControlPlane() as running:
-        running.apply([*definitions(), DEFINITION])
         cluster_api.define(running, more=flux.definitions())
-        running.kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
+        running.define([*definitions(), DEFINITION])
         yield running
 
 

@@ -36,8 +36,7 @@ CONTROLLERS = ("egress", "clusters", "propagation")
 def workload_plane() -> Iterator[ControlPlane]:
     """The API server of a workload cluster in which Transom is installed."""
     with ControlPlane() as running:
-        running.apply(definitions())
-        running.kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
+        running.define(definitions())
         yield running
 
 

@@ -112,11 +112,9 @@ def windows_instance(spec: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def defined(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    control_plane.apply(definitions())
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
+    control_plane.define(definitions())
     yield control_plane
-    names = [one["metadata"]["name"] for one in definitions()]
-    control_plane.kubectl("delete", "crd", *names)
+    control_plane.forget(definitions())
 
 
 class Refused(Exception):

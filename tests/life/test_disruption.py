@@ -19,8 +19,7 @@ pytestmark = pytest.mark.lab
 
 async def test_a_budget_allows_when_another_pod_is_ready(control_plane: ControlPlane, tmp_path: Path) -> None:
     """Two pods, of which two must be there: the drain waits and says for what. A third one elsewhere: it goes on."""
-    await asyncio.to_thread(control_plane.apply, definitions())
-    await asyncio.to_thread(control_plane.kubectl, "wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
+    await asyncio.to_thread(control_plane.define, definitions())
     newer = write(tmp_path / "newer", TEXT.replace("1.36.3-1", "1.36.3-2"), sizes=4000)
     async with Simulator() as simulator, admin(control_plane) as client:
         cluster = Cluster(control_plane, client, simulator)

@@ -3,6 +3,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from lab.control_plane import ControlPlane
 from tests.operator.clusters import Cluster, admin
+from tests.operator.foreign import definition
 
 from transom.manifests.definitions import definitions
 from transom.simulator import Simulator
@@ -11,9 +12,14 @@ from transom.simulator import Simulator
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
     with ControlPlane() as running:
-        running.apply(definitions())
-        running.kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
+        running.define(definitions())
         yield running
+
+
+@pytest.fixture(scope="module")
+def machine_api(control_plane: ControlPlane) -> None:
+    """OpenShift's Machines are a kind of the server."""
+    control_plane.define([definition("machine.openshift.io", "v1beta1", "Machine", "machines", "Namespaced")])
 
 
 @pytest.fixture

@@ -18,12 +18,6 @@ MACHINES_WHOLE = Resource(MACHINES.group, MACHINES.version, MACHINES.kind, MACHI
 ONLY = ("instances",)
 
 
-@pytest.fixture(scope="module")
-def machine_api(control_plane: Any) -> None:
-    control_plane.apply([definition("machine.openshift.io", "v1beta1", "Machine", "machines", "Namespaced")])
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd", "machines.machine.openshift.io")
-
-
 async def names(cluster: Cluster) -> set[str]:
     found = await cluster.client.list_objects(WINDOWS_INSTANCES, cluster.namespace)
     return {one.metadata.name for one in found.items}
@@ -131,9 +125,7 @@ async def test_machines_of_cluster_api(cluster: Cluster, control_plane: ControlP
     kinds = [
         definition("cluster.x-k8s.io", "v1beta1", kind, f"{kind.lower()}s", "Namespaced") for kind in ("Machine", "Cluster")
     ]
-    await asyncio.to_thread(control_plane.apply, kinds)
-    crds = [f"crd/{one['metadata']['name']}" for one in kinds]
-    await asyncio.to_thread(control_plane.kubectl, "wait", "--for=condition=Established", "--timeout=20s", *crds)
+    await asyncio.to_thread(control_plane.define, kinds)
     resource = Resource("cluster.x-k8s.io", "v1beta1", "Machine", "machines", True, Whole)
     value = {
         "metadata": {"name": "md-0", "namespace": cluster.namespace, "labels": {"transom.dev/ssh": "true"}},
@@ -152,7 +144,7 @@ async def test_machines_of_cluster_api(cluster: Cluster, control_plane: ControlP
         assert held.value["spec"]["clusterRef"] == {"name": "prod", "namespace": cluster.namespace}
         await cluster.put(resource, "md-0", **value | {"metadata": {"name": "md-0", "namespace": cluster.namespace}})
         await until_names(cluster, set())
-    await asyncio.to_thread(control_plane.kubectl, "delete", *crds)
+    await asyncio.to_thread(control_plane.forget, kinds)
 
 
 async def test_machines_and_their_replacement(cluster: Cluster, machine_api: None) -> None:

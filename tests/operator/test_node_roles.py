@@ -41,9 +41,7 @@ async def test_a_nodes_life_uses_each_verb(cluster: Cluster, tmp_path: Path, mon
     )
     plane, namespace = cluster.control_plane, cluster.namespace
     place = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-config"}}
-    await asyncio.to_thread(plane.apply, [place, *KINDS])
-    crds = [f"crd/{one['metadata']['name']}" for one in KINDS]
-    await asyncio.to_thread(plane.kubectl, "wait", "--for=condition=Established", *crds)
+    await asyncio.to_thread(plane.define, [place, *KINDS])
     await published(cluster)
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, networks=NETWORKS)
     mirrors = [{"source": "quay.io", "mirrors": ["mirror.corp.example/quay"]}]
@@ -85,4 +83,4 @@ async def test_a_nodes_life_uses_each_verb(cluster: Cluster, tmp_path: Path, mon
                 break
             await asyncio.sleep(0.5)
     assert left_over() == {}
-    await asyncio.to_thread(plane.kubectl, "delete", *crds)
+    await asyncio.to_thread(plane.forget, KINDS)

@@ -45,9 +45,7 @@ async def openshift(cluster: Cluster) -> AsyncIterator[Cluster]:
     """A cluster with OVN-Kubernetes and no hybrid overlay; nothing of kubeadm."""
     plane = cluster.control_plane
     await asyncio.to_thread(plane.kubectl, "delete", "configmap", "-n", "kube-public", "cluster-info", "--ignore-not-found")
-    await asyncio.to_thread(plane.apply, KINDS)
-    crds = [f"crd/{one['metadata']['name']}" for one in KINDS]
-    await asyncio.to_thread(plane.kubectl, "wait", "--for=condition=Established", *crds)
+    await asyncio.to_thread(plane.define, KINDS)
     await cluster.put(
         OPENSHIFT_NETWORKS, "cluster", status={"networkType": "OVNKubernetes", "serviceNetwork": ["172.30.0.0/16"]}
     )
@@ -58,7 +56,7 @@ async def openshift(cluster: Cluster) -> AsyncIterator[Cluster]:
     await cluster.put(MIRROR_SETS[0], "corp", spec={"imageDigestMirrors": mirrors})
     await cluster.put(CONFIG_MAPS, "kube-root-ca.crt", data={"ca.crt": plane.authority_file.read_text()})
     yield cluster
-    await asyncio.to_thread(plane.kubectl, "delete", *crds)
+    await asyncio.to_thread(plane.forget, KINDS)
 
 
 def token_secret(token: str) -> dict[str, Any]:

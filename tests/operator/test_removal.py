@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab.control_plane import ControlPlane
 from tests.life.hosts import everything_of
 from tests.life.payloads import TEXT, write
 from tests.operator.clusters import PROXY, Cluster, until
-from tests.operator.foreign import definition
 from tests.operator.limited import limited
 from tests.operator.programs import Program
 from tests.operator.test_made_instances import until_names
@@ -192,12 +190,6 @@ async def test_a_host_that_is_gone_for_good(cluster: Cluster, payload: Path) -> 
     assert "services and files are still on it" in told["RemovalIncomplete"]
     assert told["Removed"] == "the cluster's side is done"
     assert host.registry.key(LEDGER) is not None
-
-
-@pytest.fixture(scope="module")
-def machine_api(control_plane: ControlPlane) -> None:
-    control_plane.apply([definition("machine.openshift.io", "v1beta1", "Machine", "machines", "Namespaced")])
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd", "machines.machine.openshift.io")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from typing import Any
 import asyncssh
 import pytest
 from tests.operator.clusters import PROXY, Cluster
-from tests.operator.foreign import definition
 
 from transom.kube.client import Client
 from transom.kube.connection import connect
@@ -49,11 +48,9 @@ async def until_told(cluster: Cluster, reason: str) -> str:
             await asyncio.sleep(0.05)
 
 
-async def test_it_follows_the_key_and_the_settings(cluster: Cluster) -> None:
+async def test_it_follows_the_key_and_the_settings(cluster: Cluster, machine_api: None) -> None:
     plane = cluster.control_plane
-    machines = definition("machine.openshift.io", "v1beta1", "Machine", "machines", "Namespaced")
-    await asyncio.to_thread(plane.apply, [machines, namespace("openshift-machine-api"), namespace("openshift-cluster-api")])
-    await asyncio.to_thread(plane.kubectl, "wait", "--for=condition=Established", "crd", "machines.machine.openshift.io")
+    await asyncio.to_thread(plane.apply, [namespace("openshift-machine-api"), namespace("openshift-cluster-api")])
     granted = [*roles(cluster.namespace, ONLY, openshift=True)]
     await asyncio.to_thread(plane.apply, granted)
     token = await asyncio.to_thread(plane.service_account_token, cluster.namespace, "transom")

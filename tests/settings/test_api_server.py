@@ -19,8 +19,7 @@ pytestmark = pytest.mark.lab
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
     with ControlPlane() as running:
-        running.apply(definitions())
-        running.kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
+        running.define(definitions())
         yield running
 
 

@@ -18,8 +18,7 @@ def control_plane() -> Iterator[ControlPlane]:
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
             for name, labels in {OWN: {}, **NAMESPACES}.items()
         ]
-        running.apply([*definitions(), *namespaces, *admission_roles(OWN), *roles(OWN, ("egress",))])
-        running.kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
+        running.define([*definitions(), *namespaces, *admission_roles(OWN), *roles(OWN, ("egress",))])
         yield running
 
 
