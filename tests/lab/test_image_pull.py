@@ -2,13 +2,15 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from lab.egress import Egress
 from lab.machine import Machine
 from lab.trust import trusted, untrusted
 from tests.capi.first_boot import boot
 
-from transom.controllers.windows.hosts import Target, converging
+from transom.controllers.windows.hosts import Target, converging, one_pass
+from transom.hosts import peer
 from transom.hosts.known_hosts import NoHostKeys
 from transom.hosts.owner import Owner
 from transom.hosts.passes import Settings
@@ -17,6 +19,7 @@ from transom.proxy.finding import Place
 from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.trust import parse_bundle
+from transom.windows.gathering import ENVIRONMENT, STORES
 from transom.windows.instance import WindowsInstance, WindowsInstanceSpec
 
 pytestmark = pytest.mark.lab
@@ -74,7 +77,10 @@ def test_a_proxy_with_a_password_of_special_characters(containerd_machine: Machi
 
 
 async def test_what_it_has_booted_with_is_not_used_once_it_is_removed(containerd_machine: Machine, egress: Egress) -> None:
-    """environmentScope: Both. Empty items hide the machine's variables until the next boot, and then go."""
+    """environmentScope: Both. Empty items hide the machine's variables until the next boot, and then go.
+
+    The same machine is then taken over from another operator that has set them.
+    """
     machine, image = containerd_machine, egress.image("none")
     ssh, place, url = machine.ssh, machine.place, Secret(egress.url)
     spec = WindowsInstanceSpec(place.address, place.port, ssh.user, host_key=ssh.host_key)
@@ -106,6 +112,27 @@ async def test_what_it_has_booted_with_is_not_used_once_it_is_removed(containerd
     assert await applied(settings.Egress(windows=windows)) == "changed"
     assert not own_items()
     assert machine.export(r"HKLM\SOFTWARE\Transom") == ""
+
+    # another operator sets the same for the machine, imports the CA, and boots: taken over, containerd runs on
+    services = msgspec.structs.replace(proxied, windows=WindowsSettings(services=("containerd",)))
+    values = "\n".join(f'"{name}"="{value}"' for name, value in services.variables.items())
+    machine.import_text(f"[{ENVIRONMENT}]\n{values}\n\n{trusted(egress.certificate)}")
+    machine.path(r"C:\k").mkdir()
+    (machine.path(r"C:\k") / "imported-certs.pem").write_text(egress.certificate)
+    await booted()
+    assert pull(machine, image) == ""
+    target, made = Target(instance, services, Secret(ssh.key.read_text())), Settings(Owner("tests", "takes over"))
+    left = await peer.taken(target.access, NoHostKeys(), made)
+    found = await one_pass(target, NoHostKeys(), made, taken=left)
+    assert (found.error, found.result, found.restarted) == (None, "changed", ())
+    assert own_items()
+    assert pull(machine, image) == ""
+    assert await applied(services) == "unchanged"
+    # and from now on it is Transom's
+    assert await applied(settings.Egress(windows=services.windows)) == "changed"
+    assert NO_NAME in pull(machine, image)
+    assert not [name for name in services.variables if f'"{name}"' in machine.export(ENVIRONMENT)]
+    assert trust[0].sha1 not in machine.export(rf"{STORES}\ROOT")
 
 
 def test_a_worker_of_cluster_api_pulls_its_first_image(containerd_machine: Machine, closed_egress: Egress) -> None:
