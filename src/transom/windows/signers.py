@@ -1,6 +1,6 @@
 """Who signs the certificates of kubelets, and the group of those who may ask for their first one.
 
-Names of Kubernetes (kubernetes.io, "Certificates and Certificate Signing Requests"). Roles are made of them, too, which reads no
+Names of Kubernetes (kubernetes.io, "Certificates and Certificate Signing Requests"). Roles are made of them, too, and read no
 certificate.
 """
 
