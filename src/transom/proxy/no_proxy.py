@@ -154,7 +154,8 @@ def suggestion(item: str) -> str | None:
     if text.startswith("*."):
         text = text[1:]
     text = re.sub(r"^\.\.+", ".", text)
-    text = re.sub(r"\.\.+$", ".", text)
+    # one dot at the end would be valid, and Go does not heed the item then
+    text = text.rstrip(".")
     return text if text not in (item, ALL) and _fault_of(text) is None else None
 
 
