@@ -4,6 +4,8 @@ import asyncio
 import base64
 import hashlib
 import hmac
+from types import SimpleNamespace
+from typing import cast
 from urllib.parse import quote
 
 import pytest
@@ -11,7 +13,11 @@ from tests.operator.bundles import ISSUING, ROOT_1, ROOT_2, SHA1_1, SHA1_2, root
 from tests.operator.clusters import PASSWORD, PROXY, Cluster, environment, fingerprint, until
 from tests.operator.stories import changes
 
+from transom.controllers.hash_key import HashKey
+from transom.controllers.term import Term
+from transom.controllers.watched import Watched
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NODES, SECRETS, WINDOWS_INSTANCES
+from transom.kube.store import Store
 from transom.windows.gathering import LEDGER
 
 pytestmark = pytest.mark.lab
@@ -302,6 +308,16 @@ async def test_the_hash_in_a_status_has_a_key_that_no_host_knows(cluster: Cluste
         async with asyncio.timeout(20):
             while await hashes() == first:
                 await asyncio.sleep(0.05)
+
+
+async def test_who_asks_at_once_gets_one_key(cluster: Cluster) -> None:
+    """By a key of none a change would have no name, and would be begun anew by the next process, whatever became of it."""
+    watched = cast("Watched", SimpleNamespace(secrets=Store(), namespace=cluster.namespace))
+    term = cast("Term", SimpleNamespace(client=cluster.client))
+    keys = [HashKey(watched) for _ in range(3)]
+    found = await asyncio.gather(*(key.digest("text", term) for key in keys for _ in range(3)))
+    assert None not in found
+    assert len(set(found)) == 1
 
 
 async def test_a_status_does_not_go_to_another_instance_of_the_same_name(cluster: Cluster) -> None:

@@ -3,6 +3,7 @@
 Each is a Secret in Transom's namespace, made where it is missing and kept as long as it is there.
 """
 
+import asyncio
 import base64
 import binascii
 import hashlib
@@ -36,6 +37,7 @@ class HashKey:
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
         self._known: bytes | None = None
+        self._making = asyncio.Lock()
 
     async def digest(self, text: str, term: Term) -> str | None:
         """HMAC-SHA-256 of a text in 32 hex digits; None where the Secret holds no key. Raises ApiError."""
@@ -50,8 +52,14 @@ class HashKey:
         return self._known
 
     async def _made(self, term: Term) -> bytes | None:
-        """The key that was made a moment ago, or now; None where somebody else has: the next pass reads it."""
-        self._known = self._known or await _make(term.client, HOSTS, self._watched.namespace)
+        """The key that was made a moment ago, or now, by whomever: the store does not have it yet."""
+        async with self._making:
+            if self._known is None:
+                namespace = self._watched.namespace
+                self._known = await _make(term.client, HOSTS, namespace)
+                if self._known is None:
+                    found = (await term.client.list_objects(SECRETS, namespace, fields=f"metadata.name={HOSTS}")).items
+                    self._known = next((_key(one.value) for one in found), None)
         return self._known
 
 
