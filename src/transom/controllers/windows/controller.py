@@ -366,9 +366,11 @@ class WindowsController:
 
     @staticmethod
     def _tell_trouble(case: Case, verdicts: Verdicts, term: Term) -> None:
-        """An event on what is newly wrong."""
+        """An event on what is newly wrong. What holds a drain up was told by the drain."""
         configured = verdicts.get("Configured")
-        if configured is not None and configured.status == "False" and case.held.reason("Configured") != configured.reason:
+        if configured is None or configured.status != "False" or configured.reason == "DrainBlocked":
+            return
+        if case.held.reason("Configured") != configured.reason:
             tell = term.recorder.normal if configured.reason in _EXPECTED else term.recorder.warning
             tell(regarding_of(case.held), configured.reason, configured.message)
 

@@ -177,8 +177,7 @@ class NodesController(WindowsController):
             return await super()._pass(replace(case, drained=True), target, term)
         if pending.draining or (self._done.get(key) == target.egress and self._is_fresh(case.held)):
             verdicts = _said(pending.verdict, case.held)
-            if pending.verdict.reason != "DrainBlocked":
-                self._tell_trouble(case, verdicts, term)
+            self._tell_trouble(case, verdicts, term)
             await self._write(case, verdicts, {}, term)
             return Outcome(again=pending.again)
         return await super()._pass(replace(case, later=pending.verdict), target, term)
