@@ -11,6 +11,7 @@ from typing import Any
 from lab.control_plane import ControlPlane
 from tests.fleet import manifests
 from tests.operator.clusters import QUICK, at_work
+from tests.waiting import until
 
 from transom.controllers.fleet.app_kinds import APPS
 from transom.controllers.operator import Operator, Options
@@ -104,14 +105,10 @@ class Management:
 
     async def until(self, check: Callable[[], Any], seconds: float = 30) -> Any:
         """Wait until an async question is answered by something true; the answer."""
-        found = None
         try:
-            async with asyncio.timeout(seconds):
-                while not (found := await check()):
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            raise AssertionError(f"waited in vain; last answer {found!r}; there are {sorted(await self.objects())}") from None
-        return found
+            return await until(check, seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; there are {sorted(await self.objects())}") from None
 
     async def until_objects(self, *wanted: tuple[str, str]) -> None:
         async def as_wanted() -> bool:

@@ -8,6 +8,7 @@ from typing import Literal
 import pytest
 from tests.hosts.egress import ALICE, BOB, QUESTIONS, VALUE, apply, settings, wants
 from tests.hosts.machines import FIRST, SECOND, Host
+from tests.waiting import until
 
 from transom.hosts.converge import converge
 from transom.hosts.errors import ConnectionLost, Held, NotConverged
@@ -29,12 +30,6 @@ async def requests_of(host: Host, work: Callable[[], Awaitable[object]]) -> list
     host.mark()
     await work()
     return host.requests()
-
-
-async def until(true: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(60):
-        while not await true():
-            await asyncio.sleep(0.005)
 
 
 async def both_run(host: Host) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 from lab.control_plane import ControlPlane
@@ -63,13 +63,6 @@ async def define_gadgets(control_plane: ControlPlane, direct: Client) -> None:
     await asyncio.to_thread(
         control_plane.kubectl, "wait", "--for=condition=Established", "--timeout=20s", "crd/gadgets.test.transom.dev"
     )
-
-
-async def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    """Wait for something to become true; how long it took is never judged."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 @contextlib.asynccontextmanager

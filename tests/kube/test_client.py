@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from lab.control_plane import ControlPlane
-from tests.kube.gadgets import until
+from tests.waiting import until
 
 from transom.kube.client import Client
 from transom.kube.connection import connect

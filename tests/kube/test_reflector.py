@@ -5,8 +5,9 @@ import signal
 
 import pytest
 from lab.control_plane import ControlPlane
-from tests.kube.gadgets import GADGETS, QUICK, WHOLE_GADGETS, Gadget, define_gadgets, following, gadget, sizes, until
+from tests.kube.gadgets import GADGETS, QUICK, WHOLE_GADGETS, Gadget, define_gadgets, following, gadget, sizes
 from tests.kube.relay import Relay
+from tests.waiting import until
 
 from transom.kube.client import Client
 from transom.kube.errors import Unreadable

@@ -4,7 +4,6 @@ import asyncio
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import asyncssh
@@ -13,18 +12,12 @@ from lab.machine import Machine
 from lab.network import Network
 from lab.sshd.journal import traffic
 from tests.lab.client import connect
+from tests.waiting import until
 
 from lab import wine
 
 pytestmark = pytest.mark.lab
 ROOT = Path(__file__).parent.parent.parent
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait until a function says yes."""
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.05)
 
 
 async def test_a_command_is_run_by_cmd(machine: Machine) -> None:

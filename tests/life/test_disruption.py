@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from lab.control_plane import ControlPlane
 from tests.life.payloads import TEXT, write
-from tests.operator.clusters import Cluster, admin, until
+from tests.operator.clusters import Cluster, admin
 from tests.operator.kubelets import BUDGETS, Kubelets
 from tests.operator.test_nodes import bare, published
 from tests.operator.test_upgrade import MARKS, NETWORKS, QUICK, SUBNET, message, upgraded
+from tests.waiting import until
 
 from transom.manifests.definitions import definitions
 from transom.simulator import Simulator

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -153,13 +153,6 @@ def environment(host: Host, service: str) -> Sequence[str]:
     """The items of a service's own environment."""
     value = host.registry.value(rf"{SERVICES}\{service}", "Environment")
     return value.texts() if value else ()
-
-
-async def until(condition: Callable[[], object], seconds: float = 20) -> None:
-    """Wait for something to become true; how long it took is never judged."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 @contextlib.asynccontextmanager

@@ -5,8 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from tests.operator.clusters import PROXY, Cluster, environment, until
+from tests.operator.clusters import PROXY, Cluster, environment
 from tests.operator.gate import Gate, gate_to
+from tests.waiting import until
 
 from transom.controllers.operator import Operator
 from transom.kube.client import Client

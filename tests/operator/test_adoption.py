@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from tests.life.payloads import write
 from tests.operator.bundles import ROOT_1, ROOT_2
-from tests.operator.clusters import PROXY, Cluster, environment, until
+from tests.operator.clusters import PROXY, Cluster, environment
 from tests.operator.test_nodes import QUICK, published
 from tests.settings.command import Ran, run
+from tests.waiting import until
 
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from aiohttp import web
-from tests.operator.clusters import Cluster, environment, until
+from tests.operator.clusters import Cluster, environment
 from tests.operator.stories import OTHER, changes, story
+from tests.waiting import until
 
 from transom.kube.errors import NotFound
 from transom.kube.resources import DEFINITIONS, EGRESS_PROXIES, SECRETS, WINDOWS_INSTANCES

@@ -2,7 +2,8 @@
 
 import msgspec
 import pytest
-from tests.operator.clusters import PROXY, Cluster, environment, until
+from tests.operator.clusters import PROXY, Cluster, environment
+from tests.waiting import until
 
 from transom.controllers.windows.hosts import Target, converging
 from transom.controllers.windows.report import HostReport

@@ -4,9 +4,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.operator.clusters import PROXY, Cluster, environment, until
+from tests.operator.clusters import PROXY, Cluster, environment
 from tests.operator.foreign import definition
 from tests.settings.command import Ran, run
+from tests.waiting import until
 
 from transom.kube.objects import Whole
 from transom.kube.resources import EGRESS_PROXIES, NODES, Resource

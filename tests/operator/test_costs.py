@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 
 import pytest
-from tests.operator.clusters import PROXY, Cluster, environment, until
+from tests.operator.clusters import PROXY, Cluster, environment
 from tests.operator.stories import ABSENT, OTHER, changes, story
+from tests.waiting import until
 
 from transom.kube.resources import NODES
 from transom.simulator import Host

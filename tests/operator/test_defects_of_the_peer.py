@@ -9,8 +9,9 @@ from pathlib import Path
 from lab.powershell import commands
 from tests.life.payloads import opened
 from tests.operator.bundles import ROOT_1, ROOT_2
-from tests.operator.clusters import PROXY, Cluster, until
+from tests.operator.clusters import PROXY, Cluster
 from tests.operator.kubelets import PODS, Kubelets
+from tests.waiting import until
 
 from transom.controllers.term import Term
 from transom.controllers.windows.drain import Drain

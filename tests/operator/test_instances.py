@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 import pytest
 from tests.operator.bundles import ISSUING, ROOT_1, ROOT_2, SHA1_1, SHA1_2, roots
-from tests.operator.clusters import PASSWORD, PROXY, Cluster, environment, fingerprint, until
+from tests.operator.clusters import PASSWORD, PROXY, Cluster, environment, fingerprint
 from tests.operator.stories import changes
+from tests.waiting import until
 
 from transom.controllers.hash_key import HashKey
 from transom.controllers.term import Term

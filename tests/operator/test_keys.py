@@ -6,8 +6,9 @@ from typing import Any
 
 import asyncssh
 import pytest
-from tests.operator.clusters import PROXY, Cluster, until
+from tests.operator.clusters import PROXY, Cluster
 from tests.operator.limited import limited
+from tests.waiting import until
 
 from lab import openshift
 from transom.controllers.options import Pace

@@ -12,9 +12,10 @@ import asyncssh
 import pytest
 import yaml
 from tests.life.payloads import TEXT, write
-from tests.operator.clusters import PROXY, Cluster, environment, until
+from tests.operator.clusters import PROXY, Cluster, environment
 from tests.operator.limited import limited
 from tests.operator.programs import Program
+from tests.waiting import until
 
 from transom.controllers.options import Pace
 from transom.hosts.connection import Timeouts

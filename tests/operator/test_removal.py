@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from tests.life.hosts import everything_of
 from tests.life.payloads import TEXT, write
-from tests.operator.clusters import PROXY, Cluster, until
+from tests.operator.clusters import PROXY, Cluster
 from tests.operator.limited import limited
 from tests.operator.programs import Program
 from tests.operator.test_made_instances import until_names
 from tests.operator.test_nodes import SUBNET, WHOLE_NODES, bare, node_of, published, reasons, registered
+from tests.waiting import until
 
 from transom.controllers.options import Pace
 from transom.hosts.connection import Timeouts

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.operator.clusters import PROXY, Cluster, environment, until
+from tests.operator.clusters import PROXY, Cluster, environment
 from tests.operator.programs import Program
+from tests.waiting import until
 
 from transom.kube.resources import LEASES
 from transom.simulator import Host

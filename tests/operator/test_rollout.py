@@ -3,7 +3,8 @@
 import asyncio
 
 import pytest
-from tests.operator.clusters import PROXY, Cluster, until
+from tests.operator.clusters import PROXY, Cluster
+from tests.waiting import until
 
 from transom.controllers.options import Pace
 from transom.controllers.windows import heartbeats

@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 from tests.life.payloads import TEXT, write
-from tests.operator.clusters import PROXY, Cluster, environment, until
+from tests.operator.clusters import PROXY, Cluster, environment
 from tests.operator.kubelets import Kubelets
 from tests.operator.limited import limited
 from tests.operator.test_nodes import SUBNET, bare, published, reasons
 from tests.operator.test_roles import asked
 from tests.operator.test_rollout import breaks_tls, halted
+from tests.waiting import until
 
 from lab import openshift
 from transom.controllers.options import Pace

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from tests.operator.clusters import Cluster, until
+from tests.operator.clusters import Cluster
 from tests.operator.gate import gate_to
 from tests.operator.kubelets import Kubelets
 from tests.operator.programs import Program
 from tests.operator.test_replicas import changes, generation, on_host, replica, writes
 from tests.operator.test_upgrade import PROGRAM, QUICK, kubelets, newer, nodes, payload, upgraded
+from tests.waiting import until
 
 from transom.kube.resources import LEASES, WINDOWS_INSTANCES
 from transom.simulator import Host

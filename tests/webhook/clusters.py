@@ -149,10 +149,3 @@ def plain_pod(name: str, **metadata: Any) -> dict[str, Any]:
     }
     decoded(pod)
     return pod
-
-
-async def until(condition: Any, seconds: float = 60) -> None:
-    """Wait for something to become true; how long it took is never judged."""
-    async with asyncio.timeout(seconds):
-        while not (await found if asyncio.iscoroutine(found := condition()) else found):
-            await asyncio.sleep(0.05)

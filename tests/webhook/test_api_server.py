@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.pods.strategies import pods
 from tests.pods.table import CASES, KUBERNETES_IP, OWN, SETTINGS, Case, decoded, egress, own_namespace, wanted
-from tests.webhook.clusters import PODS, PROBED, Admission, plain_pod, until
+from tests.waiting import until
+from tests.webhook.clusters import PODS, PROBED, Admission, plain_pod
 
 from transom.pods.environment import PodEgress, of
 from transom.pods.patch import SETTINGS_HASH, patch

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from cryptography import x509
 from tests.pods.table import OWN, PASSWORD
-from tests.webhook.clusters import PROBED, Admission, free_port, plain_pod, until
+from tests.waiting import until
+from tests.webhook.clusters import PROBED, Admission, free_port, plain_pod
 
 from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata

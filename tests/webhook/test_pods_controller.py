@@ -12,7 +12,8 @@ from tests.operator.bundles import ROOT_1
 from tests.operator.clusters import QUICK, at_work
 from tests.operator.test_roles import asked, granted
 from tests.pods.table import OWN, PASSWORD
-from tests.webhook.clusters import Admission, plain_pod, until
+from tests.waiting import until
+from tests.webhook.clusters import Admission, plain_pod
 
 from transom.controllers import pods as controller
 from transom.controllers.operator import Operator, Options
