@@ -114,10 +114,7 @@ class Workloads:
             stay = {name: uid for name, uid in (await self.pods()).items() if name.startswith(_STAY)}
             yield
             await self._wait(f"jsonpath={{.status.readyReplicas}}={len(self.nodes)}", "deployment/web")
-            pods = await self.pods()
-            assert stay.items() <= pods.items()
-            count = len(self.nodes)
-            assert Counter(name.split("-")[0] for name in pods) == {"agent": count, "node": count, "web": count}
+            assert stay.items() <= (await self.pods()).items()
         finally:
             await self._installed.kubectl("delete", "deployments,daemonsets,pdb", "--all", "-n", "default")
             await self._installed.kubectl("delete", "pods", "--all", "-n", "default", "--force", "--grace-period=0")
