@@ -105,7 +105,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def as_json(finding: "Finding") -> dict[str, Any]:
-    """A finding as the contract writes it, with line and column where there is a text (0 where there is none)."""
+    """A finding as JSON has it, with line and column where there is a text (0 where there is none)."""
     fields = ("severity", "file", "object", "field", "message", "line", "column")
     return {field: getattr(finding, field) for field in fields}
 
