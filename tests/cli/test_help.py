@@ -38,7 +38,12 @@ def test_each_command_is_summed_up_in_a_sentence_that_fits(group: tuple[str, ...
 
 @pytest.mark.parametrize(
     ("words", "completed"),
-    [("transom no-", "no-proxy"), ("transom no-proxy l", "lint"), ("transom validate --outp", "--output")],
+    [
+        ("transom no-", "no-proxy"),
+        ("transom no-proxy l", "lint"),
+        ("transom validate --outp", "--output"),
+        ("transom no-proxy lint --client ur", "urllib"),
+    ],
 )
 def test_completion(words: str, completed: str) -> None:
     asked = {"_TRANSOM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}

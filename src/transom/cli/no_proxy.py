@@ -15,8 +15,20 @@ no_proxy = typer.Typer(name="no-proxy", help="What programs make of a NO_PROXY l
 no_proxy.command()(merge)
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="How to write it.")]
+
+
+def _beginning(incomplete: str) -> list[str]:
+    """The clients whose names begin so, for the shell."""
+    from transom.proxy.clients import CLIENTS
+
+    return [name for name in CLIENTS if name.startswith(incomplete)]
+
+
 Clients = Annotated[
-    list[str] | None, typer.Option("--client", metavar="NAME", help="Judge for this client; may be given several times.")
+    list[str] | None,
+    typer.Option(
+        "--client", metavar="NAME", help="Judge for this client; may be given several times.", autocompletion=_beginning
+    ),
 ]
 
 
