@@ -99,9 +99,10 @@ def test_ctrl_c_ends_a_command_that_waits(tmp_path: Path) -> None:
         }
         (tmp_path / "config").write_text(json.dumps(kubeconfig))
         environment = Terminal(tmp_path).environment | {"KUBECONFIG": str(tmp_path / "config")}
-        process = subprocess.Popen(
-            transom("validate"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-        )
+        # tests that run in the background of a shell ignore Ctrl-C, and so would what they start
+        command = ["env", "--default-signal=INT", *transom("validate")]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
         waiting, _ = listener.accept()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
