@@ -80,6 +80,17 @@ def test_the_roles_follow_the_controllers() -> None:
     assert not {verb for _, verb in both} & {"*", "delete", "deletecollection", "impersonate", "escalate", "bind"}
 
 
+def test_the_admission_server_comes_with_the_controller_that_keeps_what_its_pods_refer_to() -> None:
+    def there(*arguments: str) -> bool:
+        return "transom-webhook" in {one["metadata"]["name"] for one in objects(*arguments)}
+
+    assert there("--controllers", "egress,pods")
+    assert there("--part", "rbac")
+    assert not there("--controllers", "egress,windows")
+    assert not there("--controllers", "egress,windows", "--part", "rbac")
+    assert there("--controllers", "egress,windows", "--part", "webhook")
+
+
 def test_a_name_stands_for_all_that_belongs_together() -> None:
     def rbac(names: str) -> list[dict[str, Any]]:
         return objects("--part", "rbac", "--controllers", names)

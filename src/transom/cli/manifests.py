@@ -44,7 +44,7 @@ def manifests(
 
     transom manifests | kubectl apply -f -
     """
-    objects = _objects(frozenset(part or Part), controllers, namespace, image, openshift=openshift)
+    objects = _objects(frozenset(part or ()), controllers, namespace, image, openshift=openshift)
     if output is Format.JSON:
         print_data({"apiVersion": "v1", "kind": "List", "items": objects}, output)
     else:
@@ -62,6 +62,9 @@ def _objects(
         chosen = roles.controllers(controllers)
     except ValueError as error:
         fail(f"--controllers: {error}")
+    # pods would wait for a Secret that nobody keeps: without that controller the admission server is there for who asks
+    pods = "pods" in chosen or Part.WEBHOOK in parts
+    parts = parts or frozenset(one for one in Part if pods or one is not Part.WEBHOOK)
     objects: list[dict[str, Any]] = []
     if parts & {Part.RBAC, Part.OPERATOR, Part.WEBHOOK}:
         objects.append(workloads.namespace(namespace))
@@ -71,7 +74,7 @@ def _objects(
         objects += definitions()
     if Part.RBAC in parts:
         objects += roles.roles(namespace, chosen, openshift=openshift)
-    if parts & {Part.RBAC, Part.WEBHOOK}:
+    if pods and parts & {Part.RBAC, Part.WEBHOOK}:
         objects += admission.admission_roles(namespace)
     if Part.OPERATOR in parts:
         objects += workloads.operator(namespace, image or _default_image(), controllers)
