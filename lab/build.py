@@ -55,9 +55,8 @@ class Program:
 
 _CONTAINERD_VERSION = f"-X github.com/containerd/containerd/v2/version.Version=v{CONTAINERD}"
 CRI_PULL = Program("cri-pull", "cri-pull", ".", "", system="linux")
-# once in some hundred restarts a recorder took no stop any more; preemption by SuspendThread is suspected (golang/go#36492)
-RECORDER = Program("recorder", "recorder", ".", "", "-X runtime.godebugDefault=asyncpreemptoff=1")
-RUNTIME = Program("runtime", "runtime", ".", "", "-X runtime.godebugDefault=asyncpreemptoff=1")
+RECORDER = Program("recorder", "recorder", ".", "")
+RUNTIME = Program("runtime", "runtime", ".", "")
 CURL = Program("curl", "curl", ".", "")
 CONTAINERD_PROGRAMS = (
     Program("containerd", "containerd", "github.com/containerd/containerd/v2/cmd/containerd", CONTAINERD, _CONTAINERD_VERSION),
