@@ -48,9 +48,11 @@ class Process:
         """Whether the program has ended by itself."""
         try:
             pid = int(self._pid_file.read_text())
+        except (FileNotFoundError, ValueError):
+            # it has not begun yet
+            return False
+        try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         except FileNotFoundError:
-            return self._pid_file.exists()
-        except ValueError:
-            return False
+            return True
         return state == "Z"

@@ -2,8 +2,9 @@
 //  - counts the boot: BootId goes up by one, as Windows' prefetcher does;
 //  - waits until the service control manager answers, and says "ready" on its standard output;
 //  - stays: Wine ends all services when no other process is left (seen: 2 s after the last command);
-//  - says of a service that was stopping, and whose process is gone, that it has stopped. Windows sees that by itself. Wine leaves it
-//    STOP_PENDING for ever where the process ended before it said so (seen: kubelet.exe, whose main thread may be the quicker one).
+//  - says of a service whose process is gone that it has stopped. Windows sees that by itself. Wine leaves it STOP_PENDING for ever
+//    where the process ended before it said so (seen: kubelet.exe, whose main thread may be the quicker one), and RUNNING where it
+//    ended unasked (seen: a Go program, once in some hundred starts).
 #include <windows.h>
 
 // The access that a service itself has to say how it is; no header names it.
@@ -19,8 +20,10 @@ static void count_boot(void)
     RegSetKeyValueW(HKEY_LOCAL_MACHINE, PREFETCHER, L"BootId", REG_DWORD, &boots, sizeof boots);
 }
 
-static BOOL ended(DWORD id)
+static BOOL ended(const SERVICE_STATUS_PROCESS *service)
 {
+    DWORD id = service->dwProcessId;
+    if (service->dwCurrentState != SERVICE_STOP_PENDING && (service->dwCurrentState != SERVICE_RUNNING || !id)) return FALSE;
     HANDLE process = id ? OpenProcess(SYNCHRONIZE, FALSE, id) : NULL;
     BOOL over = !process || WaitForSingleObject(process, 0) == WAIT_OBJECT_0;
     if (process) CloseHandle(process);
@@ -30,14 +33,15 @@ static BOOL ended(DWORD id)
 static void stop_ended(SC_HANDLE manager)
 {
     static union { ENUM_SERVICE_STATUS_PROCESSW list[1]; BYTE bytes[65536]; } found;
-    SERVICE_STATUS stopped = {SERVICE_WIN32_OWN_PROCESS, SERVICE_STOPPED};
     DWORD needed, count = 0;
     if (!EnumServicesStatusExW(manager, SC_ENUM_PROCESS_INFO, SERVICE_WIN32, SERVICE_ACTIVE, found.bytes, sizeof found, &needed,
                                &count, NULL, NULL))
         return;
     for (DWORD i = 0; i < count; i++) {
         SERVICE_STATUS_PROCESS *now = &found.list[i].ServiceStatusProcess;
-        if (now->dwCurrentState != SERVICE_STOP_PENDING || !ended(now->dwProcessId)) continue;
+        SERVICE_STATUS stopped = {now->dwServiceType, SERVICE_STOPPED};
+        if (!ended(now)) continue;
+        if (now->dwCurrentState == SERVICE_RUNNING) stopped.dwWin32ExitCode = ERROR_PROCESS_ABORTED;
         SC_HANDLE service = OpenServiceW(manager, found.list[i].lpServiceName, SERVICE_SET_STATUS);
         if (!service) continue;
         SetServiceStatus((SERVICE_STATUS_HANDLE)service, &stopped);

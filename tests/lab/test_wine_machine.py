@@ -1,6 +1,8 @@
 """The machine behaves as Windows does: what a service sees, and when."""
 
 import hashlib
+import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -134,6 +136,14 @@ def test_a_service_whose_process_ends_while_it_stops_has_stopped(machine: Machin
     machine.run("sc", "create", "ender", "binPath=", r"C:\lab\ender.exe")
     machine.start("ender")
     machine.stop("ender")
+
+
+def test_a_service_whose_process_ends_unasked_has_stopped_and_starts_again(machine: Machine) -> None:
+    machine.start("recorder-a")
+    (process,) = [pid for pid in wine.processes(machine.prefix) if b"recorder-a" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    os.kill(process, signal.SIGKILL)
+    machine.wait_for("recorder-a", "STOPPED")
+    machine.start("recorder-a")
 
 
 def test_a_machine_that_does_not_boot_says_what_was_seen_and_keeps_no_other_from_booting() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.settings.bundles import (
     NOW,
@@ -89,6 +89,9 @@ NETWORK = st.tuples(st.ip_addresses(v=4).map(str), st.integers(0, 32)) | st.tupl
 
 
 @given(DOMAIN.map("".join) | ADDRESS | NETWORK.map(lambda held: f"{held[0]}/{held[1]}"))
+@example("::ffff:0:0/0")
+@example("::ffff:10.0.0.0/104")
+@example("::ffff:10.0.0.1")
 def test_what_kubelet_and_containerd_do_not_heed_is_never_passed_over(item: str) -> None:
     """They are Go: an item that its profile ignores has a finding."""
     if lint(item, ("go",)):

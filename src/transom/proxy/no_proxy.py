@@ -102,8 +102,13 @@ def _fault(item: str) -> tuple[str, str] | None:
     if fault == _NO_ITEM:
         instead = suggestion(item)
         return "error", _NO_ITEM[1] + (f": write `{instead}`" if instead else "")
-    # of the valid forms the one that Go does not heed as it is meant; what looks like an address is named already
-    return _read_otherwise(item) if fault is None and item.endswith(".") else fault
+    # of the valid forms those that Go does not heed as they are meant; what looks like an address is named already
+    return _read_otherwise(item) if fault is None and (item.endswith(".") or _is_mapped(item)) else fault
+
+
+def _is_mapped(item: str) -> bool:
+    """Whether it is an IPv4 address or network in the form of an IPv6 one."""
+    return ":" in item and ipaddress.IPv6Address(item.partition("/")[0]).ipv4_mapped is not None
 
 
 def _read_otherwise(item: str) -> tuple[str, str] | None:
