@@ -135,7 +135,7 @@ async def test_called_off_during_the_change_it_is_finished(host: Host) -> None:
     async def begun() -> bool:
         return "lock" in host.files()
 
-    await until(begun)
+    await until(begun, every=0.002)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

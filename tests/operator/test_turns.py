@@ -64,6 +64,14 @@ def test_hosts_that_are_known_to_differ_are_not_read_before_their_turn() -> None
     assert all(rollouts.may_connect(key(number), target(number), tried) for number in range(3))
 
 
+def test_nobody_waits_in_a_change_that_a_pass_from_before_an_edit_has_ended() -> None:
+    rollouts, asked, _ = made(30)
+    assert begin(rollouts, 0)
+    assert not begin(rollouts, 1)
+    rollouts.came_out(key(2), target(2, "http://before"), PassResult())
+    assert asked == [key(1)]
+
+
 def test_the_turn_of_a_host_that_is_gone_goes_to_the_next_one() -> None:
     rollouts, asked, _ = made(30)
     assert begin(rollouts, 0)

@@ -237,8 +237,12 @@ class Rollouts:
             change.waiting[key] = None
 
     def _begin(self, cluster: Cluster, change: _Change) -> None:
+        before = self._changes.get(cluster)
         self._changes[cluster] = change
         self._report(cluster, change)
+        # a pass with the settings from before an edit may end after the new change was begun: nobody waits in a change that is gone
+        for key in before.waiting if before is not None else ():
+            self._ask(key)
 
     def _next(self, change: _Change) -> None:
         stage = change.rollout.stage
