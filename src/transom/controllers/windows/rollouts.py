@@ -240,7 +240,7 @@ class Rollouts:
         before = self._changes.get(cluster)
         self._changes[cluster] = change
         self._report(cluster, change)
-        # a pass with the settings from before an edit may end after the new change was begun: nobody waits in a change that is gone
+        # a pass with the settings from before an edit may end after the new change was begun, and put it away
         for key in before.waiting if before is not None else ():
             self._ask(key)
 
