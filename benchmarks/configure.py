@@ -15,19 +15,19 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import asyncssh
-from benchmarks.hosts import served
+from benchmarks.hosts import raised, served
 
-from transom.hosts.configure import Configured, Worker, configure
-from transom.hosts.connection import Access
-from transom.hosts.fleet import side_by_side
-from transom.hosts.known_hosts import NoHostKeys
 from transom.hosts.owner import Owner
-from transom.hosts.passes import Settings
-from transom.hosts.payload_directory import PayloadDirectory
+from transom.hosts.passes.configure import Configured, Worker, configure
+from transom.hosts.passes.passes import PassSettings
+from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.hosts.ssh.side_by_side import side_by_side
+from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.simulator import Simulator
-from transom.windows.worker import Facts
+from transom.windows.payload.worker import Facts
 
 AT_ONCE = 32
 SERVICES = ("containerd", "kubelet", "kube-proxy")
@@ -65,7 +65,7 @@ def payload(path: Path, size: int) -> PayloadDirectory:
 
 
 async def ours(access: Access, worker: Worker) -> Configured:
-    result = await configure(access, NoHostKeys(), Settings(Owner("bench@bench", "pid 1")), worker)
+    result = await configure(access, NoHostKeys(), PassSettings(Owner("bench@bench", "pid 1")), worker)
     if result.error is not None:
         raise result.error
     return result
@@ -88,7 +88,7 @@ async def bare(access: Access, key: asyncssh.SSHKey, directory: Path) -> None:
 
 async def cpu_of(accesses: list[Access], work: Callable[[Access], Awaitable[object]]) -> float:
     begun = time.process_time()
-    async for _ in side_by_side(accesses, work, AT_ONCE):
+    async for _ in side_by_side(accesses, work, AT_ONCE, otherwise=raised):
         pass
     return time.process_time() - begun
 
@@ -135,7 +135,7 @@ def main() -> None:
     if arguments.serve:
         asyncio.run(serve(arguments.hosts + 1))
         return
-    with tempfile.TemporaryDirectory() as directory, served("configure", arguments.hosts) as (ports, key):
+    with tempfile.TemporaryDirectory() as directory, served("configure", "--hosts", str(arguments.hosts)) as (ports, key):
         asyncio.run(measure(ports, key, Path(directory), arguments.megabytes))
 
 

@@ -12,8 +12,8 @@ from functools import partial
 from aiohttp import web
 from lab.control_plane import ControlPlane
 from lab.machine import Machine
-from tests.operator.bundles import ROOT_1, ROOT_2, SHA1_1, SHA1_2
-from tests.operator.installation import Installation, environment, followed, roots
+from tests.support.operator.bundles import ROOT_1, ROOT_2, SHA1_1, SHA1_2
+from tests.support.operator.installation import Installation, environment, followed, roots
 
 ROUNDS = 3
 PROXY = "http://127.0.0.1:{}"

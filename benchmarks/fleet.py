@@ -56,6 +56,7 @@ def settings(port: int) -> dict[str, Any]:
         "httpsProxy": f"http://proxy.corp.example:{port}",
         "noProxy": "172.16.0.0/16,internal.corpdomain.net,example.com",
         "credentialsSecret": {"name": "egress-credentials"},
+        "clusterSelector": {},
     }
     metadata = {"name": "cluster"}
     return {"apiVersion": EGRESS_PROXIES.api_version, "kind": EGRESS_PROXIES.kind, "metadata": metadata, "spec": spec}

@@ -18,29 +18,32 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from transom.controllers.windows.hosts import Target, one_pass
-from transom.hosts import script
-from transom.hosts.connection import Access
-from transom.hosts.directory import remote
-from transom.hosts.fleet import side_by_side
-from transom.hosts.known_hosts import NoHostKeys
+from transom.apply.target import Target, one_pass
+from transom.hosts.faults import Fault
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassResult, Settings
-from transom.hosts.template import BASE
+from transom.hosts.passes.passes import PassResult, PassSettings
+from transom.hosts.scripts import script
+from transom.hosts.scripts.template import BASE
+from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh.directory import remote
+from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.hosts.ssh.side_by_side import side_by_side
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate, parse_bundle
 from transom.simulator import Simulator
-from transom.windows import node, questions
-from transom.windows.instance import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
+from transom.windows.planning import desired as node
+from transom.windows.planning import queries as questions
 
 OWNER = Owner("bench@bench", "pid 1")
 CERTIFICATES = 5
@@ -86,7 +89,7 @@ async def transom(access: Access, value: str, *, change: bool = False) -> PassRe
     spec = WindowsInstanceSpec(access.address, access.port, access.username)
     instance = WindowsInstance(metadata=Meta("host"), place=Place("bench", "WindowsInstance/host"), spec=spec)
     result = await one_pass(
-        Target(instance, egress(value), access.keys[0]), NoHostKeys(), Settings(OWNER), change_expected=change
+        Target(instance, egress(value), access.keys[0]), NoHostKeys(), PassSettings(OWNER), change_expected=change
     )
     if result.error is not None:
         raise result.error
@@ -122,9 +125,14 @@ async def bare_change(access: Access, key: asyncssh.SSHKey) -> None:
 
 async def cpu_of(accesses: list[Access], work: Callable[[Access], Awaitable[object]]) -> float:
     begun = time.process_time()
-    async for _ in side_by_side(accesses, work, AT_ONCE):
+    async for _ in side_by_side(accesses, work, AT_ONCE, otherwise=raised):
         pass
     return time.process_time() - begun
+
+
+def raised(_: Access, error: Fault) -> None:
+    """A figure of hosts that failed is none."""
+    raise error
 
 
 async def side_by_side_with_bare(
@@ -211,9 +219,9 @@ def diff(port: int, pem: str, own: float) -> None:
 
 
 @contextlib.contextmanager
-def served(module: str, hosts: int) -> Iterator[tuple[list[int], str]]:
+def served(module: str, *arguments: str) -> Iterator[tuple[Any, str]]:
     """The simulated hosts of a benchmark, in a process of their own: their ports, and the key that opens them."""
-    command = [sys.executable, "-m", f"benchmarks.{module}", "--serve", "--hosts", str(hosts)]
+    command = [sys.executable, "-m", f"benchmarks.{module}", "--serve", *arguments]
     server = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent.parent
     )
@@ -234,7 +242,7 @@ def main() -> None:
     if chosen.serve:
         asyncio.run(serve(chosen.hosts))
         return
-    with served("hosts", chosen.hosts) as (ports, key):
+    with served("hosts", "--hosts", str(chosen.hosts)) as (ports, key):
         asyncio.run(measure(ports, key))
 
 

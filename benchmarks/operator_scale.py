@@ -22,11 +22,11 @@ from typing import Any
 
 import aiohttp
 import asyncssh
-from benchmarks.hosts import AT_ONCE, bare_change, bare_connection
+from benchmarks.hosts import AT_ONCE, bare_change, bare_connection, raised
 from lab.control_plane import ControlPlane
 
-from transom.hosts.connection import Access
-from transom.hosts.fleet import side_by_side
+from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh.side_by_side import side_by_side
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.resources import EGRESS_PROXIES, EVENTS, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
@@ -322,7 +322,7 @@ async def bare_write(client: Client, count: int = 500) -> float:
 
 async def over_all(accesses: list[Access], work: Callable[[Access], Awaitable[object]]) -> Bare:
     wall, cpu = time.perf_counter(), time.process_time()
-    async for _ in side_by_side(accesses, work, AT_ONCE):
+    async for _ in side_by_side(accesses, work, AT_ONCE, otherwise=raised):
         pass
     return Bare(time.process_time() - cpu, time.perf_counter() - wall)
 
@@ -330,15 +330,15 @@ async def over_all(accesses: list[Access], work: Callable[[Access], Awaitable[ob
 async def gathering(access: Access, private: asyncssh.SSHKey) -> str:
     """The path of the script that the operator has put there."""
     async with bare_connection(access, private) as connection, connection.start_sftp_client() as sftp:
-        names = [str(name) for name in await sftp.listdir("C:/ProgramData/Transom")]
-    return "C:\\ProgramData\\Transom\\" + next(name for name in names if name.startswith("gather-"))
+        names = [str(name) for name in await sftp.listdir("C:/Windows/Transom")]
+    return "C:\\Windows\\Transom\\" + next(name for name in names if name.startswith("gather-"))
 
 
 async def bare_check(access: Access, private: asyncssh.SSHKey, path: str) -> None:
     """The same script, and the file that it makes."""
     async with bare_connection(access, private) as connection:
         ended = await connection.run(f"cmd.exe /d /c {path}", check=True)
-        directory = "C:/ProgramData/Transom/" + str(ended.stdout).split("transom-gather: ")[1].split()[0]
+        directory = "C:/Windows/Transom/" + str(ended.stdout).split("transom-gather: ")[1].split()[0]
         async with connection.start_sftp_client() as sftp:
             async with sftp.open(f"{directory}/gathered", "rb") as file:
                 await file.read()

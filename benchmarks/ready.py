@@ -21,15 +21,15 @@ from lab.machine import Machine
 from lab.network import Network
 
 from lab import payload
-from transom.hosts.configure import Configured, Worker, configure
-from transom.hosts.connection import Access
-from transom.hosts.delivery import Progress
-from transom.hosts.known_hosts import NoHostKeys
 from transom.hosts.owner import Owner
-from transom.hosts.passes import Settings
-from transom.hosts.payload_directory import PayloadDirectory
+from transom.hosts.passes.configure import Configured, Worker, configure
+from transom.hosts.passes.passes import PassSettings
+from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.hosts.steps.delivery import DeliveryProgress
+from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
-from transom.windows.worker import Facts
+from transom.windows.payload.worker import Facts
 
 NAME = "bench"
 GROUP = "system:bootstrappers:bench"
@@ -88,7 +88,7 @@ def by_transom(plane: ControlPlane, machine: Machine, config: str) -> tuple[Conf
     """What the pass did, the seconds of its transfer, and those from its first connection to Ready."""
     sending: list[float] = []
 
-    def report(progress: Progress) -> None:
+    def report(progress: DeliveryProgress) -> None:
         if progress.step == "send":
             sending.append(time.monotonic())
 
@@ -109,7 +109,7 @@ def by_transom(plane: ControlPlane, machine: Machine, config: str) -> tuple[Conf
     ssh, place = machine.ssh, machine.place
     access = Access(place.address, place.port, ssh.user, (Secret(ssh.key.read_text()),), ssh.host_key)
     begun = time.monotonic()
-    done = asyncio.run(configure(access, NoHostKeys(), Settings(Owner("bench@bench", "pid 1")), worker, report=report))
+    done = asyncio.run(configure(access, NoHostKeys(), PassSettings(Owner("bench@bench", "pid 1")), worker, report=report))
     if done.error is not None:
         raise done.error
     until_ready(plane)

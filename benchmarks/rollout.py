@@ -9,15 +9,15 @@ import time
 
 from benchmarks.hosts import AT_ONCE, OWNER, egress, served
 
-from transom.controllers.windows.hosts import Target, passing
-from transom.controllers.windows.rollout import roll_out
-from transom.hosts.connection import Timeouts
-from transom.hosts.known_hosts import NoHostKeys
-from transom.hosts.passes import Settings
+from transom.apply.roll_out import roll_out
+from transom.apply.target import Target, passing
+from transom.hosts.passes.passes import PassSettings
+from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
-from transom.windows.instance import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
 
 PATIENT = Timeouts(connect=120, progress=300)
 """The machine is shared: time is not what is measured."""
@@ -36,7 +36,7 @@ def targets(ports: list[int], key: str, proxy: str) -> list[Target]:
 async def change(ports: list[int], key: str, proxy: str, *, all_at_once: bool) -> float:
     """CPU seconds of one change of all hosts."""
     begun = time.process_time()
-    work = passing(NoHostKeys(), Settings(OWNER, timeouts=PATIENT))
+    work = passing(NoHostKeys(), PassSettings(OWNER, timeouts=PATIENT))
     async for _, report in roll_out(targets(ports, key, proxy), work, at_once=AT_ONCE, all_at_once=all_at_once):
         assert report.result == "changed", report.error
     return time.process_time() - begun
@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=1)
     chosen = parser.parse_args()
-    with served("hosts", chosen.hosts) as (ports, key):
+    with served("hosts", "--hosts", str(chosen.hosts)) as (ports, key):
         asyncio.run(measure(ports, key, chosen.rounds))
 
 

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
-from tests.settings.bundles import certificate, cluster, config_map, egress_proxy, secret, write
-from tests.settings.test_bad_input import BAD, LIMITED
+from tests.sources.bad_input import BAD, LIMITED
+from tests.support.bundles import certificate, cluster, config_map, egress_proxy, secret, write
 
 from transom.proxy.trust import parse_bundle
 from transom.sources.directory import load
@@ -42,6 +42,7 @@ def fleet(directory: Path) -> str:
         "httpProxy": "http://p.x:1",
         "httpsProxy": "http://p.x:1",
         "credentialsSecret": {"name": "creds"},
+        "clusterSelector": {},
         "trustedCA": {"name": "ca"},
         "noProxy": items,
     }

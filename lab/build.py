@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import cache, kubernetes
+from lab import cache, golang, kubernetes
+from lab.process import TIED
 from lab.progress import step
 
 SOURCES = Path(__file__).parent
@@ -100,10 +100,10 @@ def native() -> Path:
             for library in LIBRARIES:
                 links = [f"-l{name}" for name in library.links]
                 options = ["-O2", "-Wall", "-Wno-cast-function-type", "-s", "-shared"]
-                _run([COMPILER, *options, "-o", target / f"{library.name}.dll", sources / f"{library.name}.c", *links])
+                _compile([*options, "-o", target / f"{library.name}.dll", sources / f"{library.name}.c", *links])
             program = ["-O2", "-Wall", "-s", "-municode"]
             for name in ("boot", "shell", "tool"):
-                _run([COMPILER, *program, "-o", target / f"{name}.exe", sources / f"{name}.c", "-lbcrypt"])
+                _compile([*program, "-o", target / f"{name}.exe", sources / f"{name}.c", "-lbcrypt"])
 
     return cache.entry("native", cache.digest([sources]), make)
 
@@ -116,27 +116,14 @@ def program(wanted: Program) -> Path:
     def make(target: Path) -> None:
         title = " ".join(filter(None, (f"building {wanted.file}", wanted.version)))
         with step(title):
-            environment = os.environ | {
-                "GOOS": wanted.system,
-                "GOARCH": "amd64",
-                "CGO_ENABLED": "0",
-                "GOFLAGS": "-buildvcs=false",
-            }
             flags = f"-s -w {wanted.linker_flags}".strip()
-            command: list[str | Path] = [_go(), "build", "-ldflags", flags, "-o", target / wanted.file, wanted.package]
-            _run(["nice", "-n", "19", *command], cwd=module, env=environment)
+            command: list[str | Path] = ["build", "-ldflags", flags, "-o", target / wanted.file, wanted.package]
+            golang.run(module, command, GOOS=wanted.system, GOARCH="amd64", CGO_ENABLED="0", GOFLAGS="-buildvcs=false")
 
     return cache.entry(wanted.name if wanted.system == "windows" else f"{wanted.name}-{wanted.system}", key, make) / wanted.file
 
 
-def _go() -> str:
-    found = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
-    if not found:
-        raise BuildError("go is not installed: run scripts/install")
-    return found
-
-
-def _run(command: list[str | Path], cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
-    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+def _compile(command: Sequence[str | Path]) -> None:
+    done = subprocess.run([*TIED, COMPILER, *command], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise BuildError(f"{Path(command[0]).name} failed:\n{(done.stderr or done.stdout)[-2000:]}")
+        raise BuildError(f"{COMPILER} failed:\n{(done.stderr or done.stdout)[-2000:]}")

@@ -5,12 +5,16 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+
+from lab.progress import step
 
 KEY_LENGTH = 16
 
@@ -35,25 +39,34 @@ def digest(parts: Iterable[str | Path]) -> str:
 
 
 @contextmanager
-def locked(name: str) -> Iterator[None]:
-    """Keep other processes that ask for the same name waiting. The lock goes with the process that holds it."""
+def locked(name: str, waiting: str = "") -> Iterator[None]:
+    """Keep other processes that ask for the same name waiting. The lock goes with the process that holds it.
+
+    With ``waiting`` that is said where there is somebody to wait for.
+    """
     with (directory() / f"{name}.lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with step(waiting) if waiting else nullcontext():
+                fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
 def entry(name: str, key: str, make: Callable[[Path], None]) -> Path:
     """The directory ``<name>-<key>`` of the cache, made by ``make(directory)`` where it is missing.
 
-    It appears under its name only when it is complete, and is made once, however many processes ask for it.
+    It appears under its name only when it is complete, and is made once, however many processes ask for it. What a process
+    that was killed has left half made goes when the next one makes it.
     """
     path = directory() / f"{name}-{key}"
     if path.exists():
         os.utime(path)
         return path
-    with locked(name):
+    with locked(name, waiting=f"waiting for another process that makes {name}"):
         if path.exists():
             return path
+        _clear(name)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=directory()))
         try:
             make(unfinished)
@@ -63,6 +76,26 @@ def entry(name: str, key: str, make: Callable[[Path], None]) -> Path:
             raise
         _forget(name, path)
     return path
+
+
+def _clear(name: str) -> None:
+    """Remove what is half made under this name, with the processes that still work on it; its lock is ours."""
+    # as tempfile ends its names: what is made under `template` is not under `template-bare`
+    half_made = re.compile(rf"\.{re.escape(name)}-[a-z0-9_]{{8}}")
+    for path in directory().iterdir():
+        if half_made.fullmatch(path.name):
+            _end_processes(path)
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _end_processes(directory: Path) -> None:
+    """End the processes that stand in a directory or have its path in their environment, as those of a Wine prefix do."""
+    for process in Path("/proc").glob("[0-9]*"):
+        # OSError: it has ended, or is somebody else's
+        with suppress(OSError):
+            inside = (process / "cwd").readlink().is_relative_to(directory)
+            if inside or os.fsencode(directory) in (process / "environ").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def _forget(name: str, kept: Path) -> None:

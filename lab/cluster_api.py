@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import time
 import urllib.error
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from lab import cache, kubernetes
+from lab import cache, golang, kubernetes
 from lab.authority import Authority
 from lab.control_plane import ControlPlane, free_ports
 from lab.process import Process
@@ -35,7 +34,7 @@ _START_SECONDS = 60
 
 
 class ClusterApiError(Exception):
-    """Cluster API could not be built or started, or made no bootstrap data; the message says what it said."""
+    """Cluster API could not be started, or made no bootstrap data; the message says what it said."""
 
 
 def definitions(versions: Sequence[str] = BOTH, storage: str | None = None) -> list[dict[str, Any]]:
@@ -115,25 +114,6 @@ class BootstrapProvider:
         """The end of what it said."""
         return (self._directory / "cabpk.log").read_text(errors="replace")[-3000:]
 
-    def bootstrap_data(
-        self,
-        namespace: str,
-        cluster: str,
-        spec: Mapping[str, Any],
-        *,
-        control_plane: bool = False,
-        version: str | None = None,
-        seconds: float = 60,
-    ) -> bytes:
-        """What a new machine of a Cluster (which is there) boots with: `value` of the Secret that CABPK makes.
-
-        `spec` is a KubeadmConfigSpec, as in the `template.spec` of a KubeadmConfigTemplate or the `kubeadmConfigSpec` of a
-        KubeadmControlPlane. A control plane machine is the first of its cluster; a worker joins one that is there. Raises
-        ClusterApiError with CABPK's condition where there is no Secret after `seconds`.
-        """
-        name = self.start_machine(namespace, cluster, spec, control_plane=control_plane, version=version)
-        return self.wait_data(namespace, name, seconds)
-
     def start_machine(
         self,
         namespace: str,
@@ -143,7 +123,11 @@ class BootstrapProvider:
         control_plane: bool = False,
         version: str | None = None,
     ) -> str:
-        """Make a Machine and its KubeadmConfig, as the controllers of Cluster API do; its name, which is the Secret's too."""
+        """Make a Machine and its KubeadmConfig, as the controllers of Cluster API do; its name, which is the Secret's too.
+
+        `spec` is a KubeadmConfigSpec, as in the `template.spec` of a KubeadmConfigTemplate or the `kubeadmConfigSpec` of a
+        KubeadmControlPlane. A control plane machine is the first of its cluster; a worker joins one that is there.
+        """
         self._made += 1
         name = f"{cluster}-{'control-plane' if control_plane else 'worker'}-{self._made}"
         self._make_cluster_ready(namespace, cluster, initialized=not control_plane)
@@ -251,29 +235,15 @@ def version() -> str:
 
 
 def _build(target: Path) -> None:
-    command = ["nice", "-n", "19", _go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(target / "cabpk"), PROVIDER]
-    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
+    command: list[str | Path] = ["build", "-trimpath", "-ldflags", "-s -w", "-o", target / "cabpk", PROVIDER]
     with step(f"building Cluster API's bootstrap provider {version()}"):
-        done = subprocess.run(command, cwd=MODULE, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ClusterApiError(f"go build {PROVIDER} failed:\n{done.stderr[-2000:]}")
+        golang.run(MODULE, command, CGO_ENABLED="0", GOFLAGS="-mod=readonly")
 
 
 @functools.cache
 def _module_directory() -> Path:
     """Where Go keeps the module's source, which has the definitions as YAML; fetched where it is missing."""
-    command = [_go(), "mod", "download", "-json", "sigs.k8s.io/cluster-api"]
-    done = subprocess.run(command, cwd=MODULE, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ClusterApiError(f"go mod download failed:\n{(done.stderr or done.stdout)[-2000:]}")
-    return Path(json.loads(done.stdout)["Dir"])
-
-
-def _go() -> str:
-    found = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
-    if not found:
-        raise ClusterApiError("go is not installed: run scripts/install")
-    return found
+    return golang.module_source(MODULE, "sigs.k8s.io/cluster-api")
 
 
 def _joining(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -82,13 +82,17 @@ class Containerd:
 
 
 def _settings(directory: Path, socket: Path) -> str:
-    """Only what a pull needs; the native snapshotter works on any file system."""
+    """Only what a pull needs; the native snapshotter works on any file system.
+
+    No CNI directory has a file that changes: containerd reads its networks again at each change there, and writes into its
+    log that there are none. Beside the log, that took a whole core.
+    """
     return (
         f'version = 2\nroot = "{directory}/root"\nstate = "{directory}/state"\n'
         f'[grpc]\n  address = "{socket}"\n'
         f'[ttrpc]\n  address = "{directory}/ttrpc.sock"\n'
         '[plugins."io.containerd.grpc.v1.cri"]\n  disable_tcp_service = true\n'
         '  [plugins."io.containerd.grpc.v1.cri".containerd]\n    snapshotter = "native"\n'
-        f'  [plugins."io.containerd.grpc.v1.cri".cni]\n    bin_dir = "{directory}"\n    conf_dir = "{directory}"\n'
+        f'  [plugins."io.containerd.grpc.v1.cri".cni]\n    bin_dir = "{directory}/cni"\n    conf_dir = "{directory}/cni"\n'
         f'[plugins."io.containerd.internal.v1.opt"]\n  path = "{directory}/opt"\n'
     )

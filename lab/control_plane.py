@@ -18,13 +18,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
 from lab import kubernetes
 from lab.authority import Authority, write_key_pair
 from lab.kubernetes import ControlPlaneError
+from lab.process import TIED
 
 CONTROLLERS = (
     "certificatesigningrequest-signing-controller",
@@ -41,7 +42,7 @@ CONTROLLERS = (
     "daemonset-controller",
 )
 SERVICE_NETWORK = "10.96.0.0/16"
-_START_SECONDS = 90
+_START_SECONDS = 240
 # the death signal comes when the thread ends that made the child: this one lasts as long as the process
 _SPAWNER = ThreadPoolExecutor(1, "control-plane")
 _AUDIT_POLICY = {
@@ -59,12 +60,16 @@ _AUDIT_POLICY = {
 class ControlPlane:
     """A control plane and the directory that it lives in. A context manager: everything it started is stopped at the end."""
 
+    started: ClassVar[int] = 0
+    """How many this process has started."""
+
     def __init__(self, directory: Path | None = None, *, controllers: bool = False, address: str = "127.0.0.1") -> None:
         self._own_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="transom-control-plane-"))
         self.address = address
         self._controllers = controllers
-        self._bin = kubernetes.binaries()
+        self.programs = kubernetes.binaries()
+        """The directory that kubectl and the servers are in."""
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.port, self._etcd_port, self._peer_port = free_ports(3, address)
         self.admin_token = secrets.token_hex(16)
@@ -94,6 +99,7 @@ class ControlPlane:
 
     def start(self) -> None:
         """Start everything and wait until the API server is ready."""
+        ControlPlane.started += 1
         self._prepare()
         self.start_etcd()
         self.start_apiserver()
@@ -150,6 +156,8 @@ class ControlPlane:
             f"--audit-policy-file={here / 'audit-policy.yaml'}",
             f"--audit-log-path={self.audit_log}",
             "--audit-log-mode=blocking",
+            # a fifth of its CPU for twice the memory of its heap
+            GOGC="200",
         )
         self.wait_ready()
 
@@ -167,13 +175,16 @@ class ControlPlane:
                 return
             time.sleep(0.1)
 
-    def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
-        """One request as the administrator, quicker than kubectl. Raises urllib's errors; an HTTPError has the Status."""
+    def request(self, method: str, path: str, body: dict[str, Any] | bytes | None = None, seconds: float = 5) -> bytes:
+        """One request as the administrator, quicker than kubectl. Raises urllib's errors; an HTTPError has the Status.
+
+        A body of bytes is JSON already: of a value that is nested as deep as the server takes, Python's encoder makes none.
+        """
         context = ssl.create_default_context(cafile=str(self.authority_file))
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
         headers = {"Authorization": f"Bearer {self.admin_token}", "Content-Type": "application/json"}
-        data = json.dumps(body).encode() if body is not None else None
-        with opener.open(urllib.request.Request(self.url + path, data, headers, method=method), timeout=5) as answer:
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        with opener.open(urllib.request.Request(self.url + path, data, headers, method=method), timeout=seconds) as answer:
             found: bytes = answer.read()
             return found
 
@@ -198,7 +209,7 @@ class ControlPlane:
 
     def kubectl(self, *arguments: str, input: str | None = None, check: bool = True) -> str:
         """Run kubectl as the administrator and give its stdout. Raises ControlPlaneError with its stderr."""
-        command = [str(self._bin / "kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments]
+        command = [str(self.programs / "kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments]
         done = subprocess.run(command, input=input, env=self._environment(), capture_output=True, text=True, check=False)
         if check and done.returncode != 0:
             raise ControlPlaneError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
@@ -283,14 +294,18 @@ class ControlPlane:
             "--secure-port=0",
         )
 
-    def _run(self, name: str, *arguments: str) -> None:
-        # setpriv: the program ends with the process that started it, however that one ended
-        command = ["setpriv", "--pdeathsig", "KILL", str(self._bin / name), *arguments]
+    def _run(self, name: str, *arguments: str, **more: str) -> None:
+        command = [*TIED, str(self.programs / name), *arguments]
         with (self.directory / f"{name}.log").open("ab") as log:
 
             def start() -> subprocess.Popen[bytes]:
                 return subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment(), cwd=self.directory
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=self._environment() | more,
+                    cwd=self.directory,
                 )
 
             self._processes[name] = _SPAWNER.submit(start).result()

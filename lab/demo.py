@@ -160,7 +160,7 @@ class _Story:
 
     def _nothing_left(self) -> None:
         ledger = self._machine.export(r"HKLM\SOFTWARE\Transom")
-        files = [file.name for file in self._machine.path(r"C:\ProgramData").iterdir()]
+        files = [file.name for file in self._machine.path(r"C:\Windows").iterdir()]
         same = self._exports() == self._before
         _say(
             f"The keys of containerd and of the machine's environment are {'' if same else 'NOT '}byte for byte as before.",

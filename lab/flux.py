@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +21,6 @@ def definitions() -> list[dict[str, Any]]:
 
 
 def _generate(target: Path) -> None:
-    command = [
-        "nice",
-        "-n",
-        "19",
-        golang.program(),
-        "tool",
-        "controller-gen",
-        "crd",
-        f"paths={TYPES}",
-        f"output:crd:dir={target}",
-    ]
+    command = ["tool", "controller-gen", "crd", f"paths={TYPES}", f"output:crd:dir={target}"]
     with step("generating the definition of Flux's HelmRelease"):
-        environment = os.environ | {"GOFLAGS": "-mod=readonly"}
-        done = subprocess.run(command, cwd=MODULE, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise golang.GoError(f"controller-gen failed:\n{(done.stderr or done.stdout)[-2000:]}")
+        golang.run(MODULE, command, GOFLAGS="-mod=readonly")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import tree_sitter_powershell
 from tree_sitter import Language, Node, Parser
@@ -22,6 +24,53 @@ def faults(script: str) -> list[str]:
 def commands(script: str) -> set[str]:
     """The names of the commands that are called by name: cmdlets, functions, programs."""
     return {node.text.decode() for node in _walk(_tree(script)) if node.type == "command_name" and node.text}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A command that is called by name, with the parameters that are named, as they are written, and its line."""
+
+    name: str
+    parameters: tuple[str, ...]
+    line: int
+
+
+def calls(script: str) -> list[Call]:
+    """Every call of a command by name, in the order of the text; of a table that is splatted, its keys count."""
+    tree = _tree(script)
+    tables = _tables(tree)
+    found = []
+    for node in (node for node in _walk(tree) if node.type == "command"):
+        name = next((_text(child) for child in node.children if child.type == "command_name"), None)
+        elements = [element for child in node.children if child.type == "command_elements" for element in child.children]
+        if name is not None:
+            named = [_text(element).lstrip("-").rstrip(":") for element in elements if element.type == "command_parameter"]
+            splatted = [_text(element).lstrip("@") for element in elements if _text(element).startswith("@")]
+            keys = [key for table in splatted for key in tables.get(table.casefold(), ())]
+            found.append(Call(name, (*named, *keys), node.start_point[0] + 1))
+    return found
+
+
+def functions(script: str) -> set[str]:
+    """The names of the functions that the text defines."""
+    return {_text(node) for node in _walk(_tree(script)) if node.type == "function_name"}
+
+
+def _tables(tree: Node) -> dict[str, list[str]]:
+    """The keys of each table that is assigned to a variable, or added to one by `$table['key'] =`, by the variable's name."""
+    found: dict[str, list[str]] = {}
+    for node in (node for node in _walk(tree) if node.type == "assignment_expression"):
+        text = _text(node)
+        if table := re.match(r"\$(\w+)\s*=\s*@\{", text):
+            keys = [_text(key) for entry in _walk(node) if entry.type == "hash_entry" for key in entry.children[:1]]
+            found.setdefault(table[1].casefold(), []).extend(key.strip() for key in keys)
+        elif added := re.match(r"\$(\w+)\['(\w+)'\]\s*=", text):
+            found.setdefault(added[1].casefold(), []).append(added[2])
+    return found
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode()
 
 
 def _tree(script: str) -> Node:

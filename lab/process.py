@@ -6,6 +6,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+TIED = ("setpriv", "--pdeathsig", "KILL")
+"""Before a command: it ends with the thread that started it, however that ended."""
 # The shell waits for the end of its standard input, which comes with the end of whoever started it, however that ended.
 _GUARD = """
 file=$1 ending=$2

@@ -7,23 +7,42 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+
+_EVERY_SECONDS = 60
+"""How often something is said where nobody looks at a terminal, such as into the log of a CI."""
+_position: ContextVar[str] = ContextVar("position", default="")
+
+
+@contextmanager
+def position(number: int, count: int) -> Iterator[None]:
+    """Say of every step in this block that it belongs to the ``number``-th of ``count`` parts."""
+    token = _position.set(f"[{number}/{count}] ")
+    try:
+        yield
+    finally:
+        _position.reset(token)
 
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
-    """Say on stderr what is being done, and at the end how long it took. On a terminal the seconds count up."""
+    """Say on stderr what is being done, and at the end how long it took.
+
+    On a terminal the seconds count up; elsewhere they are said once a minute.
+    """
     began = time.monotonic()
     done = threading.Event()
+    title = f"{_position.get()}{what} …"
     terminal = sys.stderr.isatty()
 
     def count() -> None:
-        while not done.wait(1):
-            print(f"\r{what} … {time.monotonic() - began:.0f} s", end="", file=sys.stderr, flush=True)
+        while not done.wait(1 if terminal else _EVERY_SECONDS):
+            seconds = f"{time.monotonic() - began:.0f} s"
+            print(f"\r{title} {seconds}" if terminal else f" {seconds} …", end="", file=sys.stderr, flush=True)
 
-    print(f"{what} …", end="", file=sys.stderr, flush=True)
+    print(title, end="", file=sys.stderr, flush=True)
     counter = threading.Thread(target=count, daemon=True)
-    if terminal:
-        counter.start()
+    counter.start()
     try:
         yield
     except BaseException:
@@ -33,7 +52,7 @@ def step(what: str) -> Iterator[None]:
         outcome = f"{time.monotonic() - began:.0f} s"
     finally:
         done.set()
+        counter.join()
         if terminal:
-            counter.join()
-            print(f"\r{what} …", end="", file=sys.stderr)
+            print(f"\r{title}", end="", file=sys.stderr)
         print(f" {outcome}", file=sys.stderr, flush=True)

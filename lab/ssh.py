@@ -38,6 +38,7 @@ class SSH:
         self._host_key = directory / "ssh_host_ed25519_key"
         self._settings = directory / "sshd.json"
         self._fault = directory / "fault.json"
+        self._scan = directory / "scan"
         self._log = directory / "sshd.log"
         self._process: subprocess.Popen[bytes] | None = None
         client = asyncssh.generate_private_key("ssh-ed25519")
@@ -54,6 +55,7 @@ class SSH:
             shell=shell,
             journal=self.journal,
             fault=self._fault,
+            scan=self._scan,
         )
         self._settings.write_bytes(msgspec.json.encode(settings, enc_hook=str))
 
@@ -81,7 +83,7 @@ class SSH:
             self._process = subprocess.Popen(
                 [*self.place.inside, sys.executable, "-m", "lab.sshd", str(self._settings)],
                 cwd=root,
-                env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"},
+                env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(root)},
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -154,6 +156,12 @@ class SSH:
     def armed(self) -> bool:
         """Whether a fault is still to happen."""
         return self._fault.exists()
+
+    def scan(self, seconds: float) -> None:
+        """Let a virus scanner read each file that came over SFTP for so long after it was closed; 0: let it be gone."""
+        self._scan.unlink(missing_ok=True)
+        if seconds:
+            self._scan.write_text(str(seconds))
 
     def entries(self) -> list[Entry]:
         """All that the server wrote down, oldest first."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -20,8 +22,10 @@ TOOLS = ("netsh", "icacls", "certutil", "dism", r"WindowsPowerShell\v1.0\powersh
 """Programs of Windows that are empty stubs in Wine; in a bare machine tool.exe stands for them."""
 OVERRIDES = r"HKCU\Software\Wine\DllOverrides"
 SERVICES = r"HKLM\SYSTEM\CurrentControlSet\Services"
+_COMPONENT = re.compile(rb"\[Software\\\\(Wow6432Node\\\\)?Classes\\\\(CLSID|Interface|MIME|Typelib)\\\\", re.IGNORECASE)
 
 
+@functools.cache
 def template(containerd: bool = False, bare: bool = False) -> Path:
     """The prefix that machines are copied from.
 
@@ -72,7 +76,7 @@ def _make(target: Path, native: Path, recorder: Path, curl: Path) -> None:
         drive.mkdir()
         environment = wine.environment(target, {"WINEDLLOVERRIDES": "mscoree,mshtml="})
         make = [*wine.loader(), "wineboot.exe", "-i"]
-        subprocess.run(make, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=True)
+        subprocess.run(make, cwd=drive, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=True)
         for name in ("bcryptprimitives", "vmcompute", "computenetwork"):
             shutil.copy2(native / f"{name}.dll", drive / "windows" / "system32")
         shutil.copy2(curl, drive / "windows" / "system32")
@@ -84,6 +88,13 @@ def _make(target: Path, native: Path, recorder: Path, curl: Path) -> None:
         _require(target, r"C:\windows\system32\reg.exe", "import", r"C:\lab\setup.reg")
         # Services cannot be started in the boot that made the prefix, and keys that were imported count from the next one.
         wine.stop(target)
+        _forget_components(target / "system.reg")
+
+
+def _forget_components(registry: Path) -> None:
+    """Take out what Wine registers of COM: three of four keys, read at each boot, and no program of a machine asks for one."""
+    head, *keys = re.split(rb"(?m)^(?=\[)", registry.read_bytes())
+    registry.write_bytes(head + b"".join(key for key in keys if not _COMPONENT.match(key)))
 
 
 def _home(target: Path) -> None:

@@ -1,27 +1,52 @@
-"""Marks: what needs a server of ours (the simulated host) is not among the fast tests. And simulated hosts for all."""
+"""Marks: what needs a server of ours (the simulated host) is not among the fast tests. Their order. Simulated hosts for all."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from tests.support.schedule import Schedule, arrange, count_servers, leave_servers
 
 if TYPE_CHECKING:
     from transom.simulator import Simulator
 
-_WITH_SERVERS = ("apply", "hosts", "simulator", "operator", "webhook")
+_WITH_SERVERS = ("apply", "hosts", "simulator", "webhook")
+pytest_plugins = ("tests.support.operator.fixtures", "tests.support.management.fixtures")
 
 # a machine with other work to do must not fail a property
 settings.register_profile("transom", deadline=None)
 settings.load_profile("transom")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Schedule())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
-        if item.path.relative_to(here).parts[0] in _WITH_SERVERS and item.get_closest_marker("lab") is None:
+        serves = item.path.relative_to(here).parts[0] in _WITH_SERVERS or "simulator" in item.fixturenames
+        if serves and item.get_closest_marker("lab") is None:
             item.add_marker("server")
+    if hasattr(config, "workerinput"):
+        arrange(items, config.workerinput)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        count_servers(session.config.workeroutput)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    try:
+        return (yield)
+    finally:
+        # without workers the tests are in the order of their files
+        if hasattr(item.config, "workerinput"):
+            leave_servers(item, nextitem)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import asyncssh
 from lab import wine
 from lab.sshd.connection import Connection
 from lab.sshd.journal import Journal
+from lab.sshd.scanner import Scanner
 from lab.sshd.settings import Settings, load
 
 VERSION = "OpenSSH_for_Windows_9.5"
@@ -25,6 +26,7 @@ VERSION = "OpenSSH_for_Windows_9.5"
 async def serve(settings: Settings) -> None:
     """Listen and serve."""
     journal = Journal(settings.journal)
+    scanner = Scanner(settings.scan)
     asked = asyncio.Event()
     connections: list[Connection] = []
     loop = asyncio.get_running_loop()
@@ -38,7 +40,7 @@ async def serve(settings: Settings) -> None:
     loop.add_reader(0, orphaned)
 
     def connect() -> Connection:
-        connections.append(Connection(settings, journal))
+        connections.append(Connection(settings, journal, scanner))
         return connections[-1]
 
     server = await asyncssh.listen(

@@ -17,6 +17,7 @@ from lab import wine
 from lab.sshd import fault
 from lab.sshd.drive import Drive
 from lab.sshd.journal import Entry, Journal
+from lab.sshd.scanner import Scanner
 from lab.sshd.settings import Settings
 from lab.sshd.sftp import Files
 from lab.sshd.shell import Shell
@@ -30,8 +31,9 @@ _KEYS = "drive_c/ProgramData/ssh/administrators_authorized_keys"
 class Connection(asyncssh.SSHServer):
     """A connection, with a number that is its own in the journal."""
 
-    def __init__(self, settings: Settings, journal: Journal) -> None:
+    def __init__(self, settings: Settings, journal: Journal, scanner: Scanner) -> None:
         self.settings = settings
+        self._scanner = scanner
         self.number = next(_numbers)
         self._journal = journal
         self._requests = count(1)
@@ -141,7 +143,7 @@ class Connection(asyncssh.SSHServer):
         """Start the SFTP subsystem."""
 
         async def act() -> Files:
-            return Files(channel, Drive(self.settings.prefix), self)
+            return Files(channel, Drive(self.settings.prefix, self._scanner), self._scanner, self)
 
         return await self.request("sftp", "", act)
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 import asyncssh
 
 from lab import wine
+from lab.sshd.scanner import Scanner
 
 HOME = "/C:/Users/Administrator"
 _BATCH = (".cmd", ".bat")
@@ -22,9 +23,10 @@ _BATCH = (".cmd", ".bat")
 class Drive:
     """The files of a prefix, with Windows' rules for sharing them."""
 
-    def __init__(self, prefix: Path) -> None:
+    def __init__(self, prefix: Path, scanner: Scanner) -> None:
         self._prefix = prefix
         self._root = prefix / "drive_c"
+        self._scanner = scanner
 
     def name(self, path: bytes) -> str:
         """The full name of a path as SFTP's realpath gives it: ``/C:/Users/Administrator``.
@@ -65,7 +67,7 @@ class Drive:
     # ---- sharing -------------------------------------------------------------------------------------------------
 
     def require_closed(self, file: Path) -> None:
-        """Refuse when a process of the machine has this file open, or runs it.
+        """Refuse when a process of the machine has this file open, or runs it, or the scanner reads it.
 
         Wine's server holds the open files of all processes of a prefix. A batch file is left out: Windows' cmd opens it anew
         for each line and lets others write to it, Wine's keeps it open.
@@ -84,13 +86,25 @@ class Drive:
         """
         if path.is_dir():
             inside = path.resolve()
-            if any(inside in (name, *name.parents) and name.suffix.lower() not in _BATCH for name in self._open_names()):
+            open_names = [name for name in self._names(self._descriptors()) if name.suffix.lower() not in _BATCH]
+            if any(inside in name.parents for name in (*open_names, *self._names(self._scanner.descriptors()))):
                 raise asyncssh.SFTPFailure("Failure")
             return
         with path.open("rb") as content:
             program = content.read(2) == b"MZ"
         if not program:
             self.require_closed(path)
+        else:
+            self.require_unread(path)
+
+    def require_unread(self, file: Path) -> None:
+        """Refuse what the scanner reads; who runs a program lets others rename it, and the scanner does not.
+
+        Raises:
+            asyncssh.SFTPFailure: as above.
+        """
+        if any(_same(descriptor, file.stat()) for descriptor in self._scanner.descriptors()):
+            raise asyncssh.SFTPFailure("Failure")
 
     def _is_open(self, file: Path) -> bool:
         try:
@@ -99,12 +113,14 @@ class Drive:
             return False
         return any(_same(descriptor, wanted) for descriptor in self._descriptors())
 
-    def _open_names(self) -> Iterator[Path]:
-        for descriptor in self._descriptors():
+    @staticmethod
+    def _names(descriptors: Iterable[Path]) -> Iterator[Path]:
+        for descriptor in descriptors:
             with suppress(OSError):
                 yield descriptor.readlink()
 
     def _descriptors(self) -> Iterator[Path]:
+        yield from self._scanner.descriptors()
         for pid in wine.processes(self._prefix):
             with suppress(OSError):
                 yield from list(Path(f"/proc/{pid}/fd").iterdir())

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Paths are of Linux; ``shell`` is ``cmd`` or ``powershell``; ``fault`` is a file that need not exist."""
+    """Paths are of Linux; ``shell`` is ``cmd`` or ``powershell``; ``fault`` and ``scan`` are files that need not exist."""
 
     address: str
     port: int
@@ -19,6 +19,7 @@ class Settings(msgspec.Struct, frozen=True):
     shell: str
     journal: Path
     fault: Path
+    scan: Path
 
 
 def load(file: Path) -> Settings:

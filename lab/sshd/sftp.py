@@ -2,7 +2,8 @@
 
 Source: PowerShell/openssh-portable, sftp-server.c and contrib/win32/win32compat/misc.c: a plain rename makes a hard link and
 removes the old name, so it fails where the new name exists; ``posix-rename@openssh.com`` first removes a file of the new
-name, then renames.
+name, then renames. A time is set by a handle of its own, for writing, which lets others write and not read (`settimes`).
+NTFS sets the time of a file when a handle closes that has written, whatever was set meanwhile: [MS-FSA] 2.1.4.17.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import asyncssh
 from asyncssh.sftp import SFTPServerHandler
 
 from lab.sshd.drive import Drive
+from lab.sshd.scanner import Scanner
 
 _Result = TypeVar("_Result")
 
@@ -33,10 +35,13 @@ class Requests(Protocol):
 class Files(asyncssh.SFTPServer):
     """One SFTP session."""
 
-    def __init__(self, channel: asyncssh.SSHServerChannel[bytes], drive: Drive, requests: Requests) -> None:
+    def __init__(self, channel: asyncssh.SSHServerChannel[bytes], drive: Drive, scanner: Scanner, requests: Requests) -> None:
         super().__init__(channel)
-        self._drive = drive
+        self._drive, self._scanner = drive, scanner
         self._requests = requests
+        self._places: dict[object, Path] = {}
+        """Where the files are that are open for writing."""
+        self._written: set[object] = set()
 
     def map_path(self, path: bytes) -> bytes:
         """Where a path lies on Linux; for what asyncssh itself does with paths."""
@@ -52,15 +57,30 @@ class Files(asyncssh.SFTPServer):
         """Open a file; for writing only where nobody else has it open."""
 
         def act() -> object:
+            file = self._drive.locate(path)
             if pflags & asyncssh.FXF_WRITE:
-                self._drive.require_closed(self._drive.locate(path))
-            return asyncssh.SFTPServer.open(self, path, pflags, asyncssh.SFTPAttrs())
+                self._drive.require_closed(file)
+            opened = asyncssh.SFTPServer.open(self, path, pflags, asyncssh.SFTPAttrs())
+            if pflags & asyncssh.FXF_WRITE:
+                self._places[opened] = file
+            if pflags & asyncssh.FXF_TRUNC:
+                self._written.add(opened)
+            return opened
 
         return await self._request("open", path, act)
 
     async def close(self, file_obj: object) -> None:
-        """Close a file."""
-        await self._request("close", b"", lambda: asyncssh.SFTPServer.close(self, file_obj))
+        """Close a file; where it was written, it gets its time now."""
+
+        def act() -> None:
+            asyncssh.SFTPServer.close(self, file_obj)
+            place = self._places.pop(file_obj, None)
+            if place is not None and file_obj in self._written:
+                os.utime(place)
+                self._scanner.look(place)
+            self._written.discard(file_obj)
+
+        await self._request("close", b"", act)
 
     async def read(self, file_obj: object, offset: int, size: int) -> bytes:
         """Read from a file."""
@@ -68,6 +88,7 @@ class Files(asyncssh.SFTPServer):
 
     async def write(self, file_obj: object, offset: int, data: bytes) -> int:
         """Write to a file."""
+        self._written.add(file_obj)
         return await self._request("write", b"", lambda: _now(asyncssh.SFTPServer.write(self, file_obj, offset, data)))
 
     async def lstat(self, path: bytes) -> os.stat_result:
@@ -83,8 +104,13 @@ class Files(asyncssh.SFTPServer):
         return await self._request("fstat", b"", lambda: asyncssh.SFTPServer.fstat(self, file_obj))
 
     async def setstat(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
-        """Set times; owners and permissions of Linux mean nothing to Windows."""
-        await self._request("setstat", path, lambda: asyncssh.SFTPServer.setstat(self, path, _times(attrs)))
+        """Set times, where nobody reads the file; owners and permissions of Linux mean nothing to Windows."""
+
+        def act() -> None:
+            self._drive.require_closed(self._drive.locate(path))
+            asyncssh.SFTPServer.setstat(self, path, _times(attrs))
+
+        await self._request("setstat", path, act)
 
     async def fsetstat(self, file_obj: object, attrs: asyncssh.SFTPAttrs) -> None:
         """The same of an open file."""
@@ -103,6 +129,7 @@ class Files(asyncssh.SFTPServer):
         def act() -> None:
             file = self._drive.locate(path)
             self._drive.require_closed(file)
+            self._drive.require_unread(file)
             file.unlink()
 
         await self._request("remove", path, act)
@@ -132,6 +159,7 @@ class Files(asyncssh.SFTPServer):
             new.hardlink_to(old)
             try:
                 self._drive.require_closed(old)
+                self._drive.require_unread(old)
             except asyncssh.SFTPFailure:
                 new.unlink()
                 raise

@@ -1,6 +1,7 @@
 """Readiness endpoints, tried through the proxy with the CAs that the settings ask for."""
 
 import asyncio
+import base64
 import ssl
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -10,6 +11,7 @@ import msgspec
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import pem
+from transom.proxy.url import parse
 
 if TYPE_CHECKING:
     import aiohttp
@@ -21,14 +23,14 @@ TIMEOUT: Final = 10.0
 """Seconds for one try."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class EndpointAnswer(msgspec.Struct, frozen=True):
     """What an endpoint said: None for an answer of 2xx or 3xx, else what went wrong, naming the hop. No secret is in it."""
 
     endpoint: str
     failure: str | None
 
 
-async def probe(egress: Egress, pause: float = PAUSE) -> list[Answer]:
+async def probe(egress: Egress, pause: float = PAUSE) -> list[EndpointAnswer]:
     """Try every endpoint, side by side, each up to `TRIES` times with `pause` seconds between."""
     # a third of what a command loads that changes nothing, and asks no endpoint
     import aiohttp
@@ -42,15 +44,15 @@ async def probe(egress: Egress, pause: float = PAUSE) -> list[Answer]:
         return await asyncio.gather(*tasks)
 
 
-def failures(answers: Sequence[Answer]) -> bool:
+def failures(answers: Sequence[EndpointAnswer]) -> bool:
     """Whether one of the endpoints did not answer."""
     return any(answer.failure for answer in answers)
 
 
 async def _probe_one(
     session: "aiohttp.ClientSession", endpoint: str, egress: Egress, context: ssl.SSLContext, pause: float
-) -> Answer:
-    proxy = egress.http_proxy if endpoint.lower().startswith("http:") else egress.https_proxy
+) -> EndpointAnswer:
+    proxy = egress.proxy_for(endpoint)
     failure: str | None = None
     for attempt in range(TRIES):
         if attempt:
@@ -58,16 +60,22 @@ async def _probe_one(
         failure = await _try(session, endpoint, proxy, context)
         if failure is None:
             break
-    return Answer(endpoint, failure)
+    return EndpointAnswer(endpoint, failure)
 
 
 async def _try(session: "aiohttp.ClientSession", endpoint: str, proxy: Secret | None, context: ssl.SSLContext) -> str | None:
     import aiohttp
     from yarl import URL
 
-    through = URL(proxy.reveal()) if proxy else None
+    through = URL(proxy.reveal()).with_user(None) if proxy else None
+    credentials = _credentials(proxy) if proxy else {}
+    # what a proxy is told goes with a plain request itself, and else with CONNECT
+    plain = endpoint.lower().startswith("http:")
+    headers, proxy_headers = (credentials, {}) if plain else ({}, credentials)
     try:
-        async with session.get(endpoint, proxy=through, ssl=context, allow_redirects=False) as response:
+        async with session.get(
+            endpoint, headers=headers, proxy=through, proxy_headers=proxy_headers, ssl=context, allow_redirects=False
+        ) as response:
             return _judged(response.status)
     # texts of aiohttp's errors may quote the proxy's URL: none of them is passed on
     except aiohttp.ClientHttpProxyError as error:
@@ -84,6 +92,16 @@ async def _try(session: "aiohttp.ClientSession", endpoint: str, proxy: Secret | 
         return f"there was no answer within {TIMEOUT:.0f} s"
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return f"the request failed ({type(error).__name__})"
+
+
+def _credentials(proxy: Secret) -> dict[str, str]:
+    """The header as hosts send it: Go and curl encode the decoded bytes, where aiohttp makes Latin-1 of a URL's userinfo."""
+    url = parse(proxy.reveal())
+    if url.username is None:
+        return {}
+    text = f"{url.username.reveal()}:{url.password.reveal() if url.password else ''}"
+    encoded = base64.b64encode(text.encode("utf-8", "surrogateescape")).decode()
+    return {"Proxy-Authorization": f"Basic {encoded}"}
 
 
 def _judged(status: int) -> str | None:

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 from lab.machine import Machine
-from tests.apply.windows import Desk, Simulated, Windows, Wine
+from tests.apply.windows import SERVICES, Desk, Simulated, Windows, Wine
 
 from transom.simulator import Simulator
-
-SERVICES = {"recorder-a": (), "recorder-b": ("recorder-a",)}
 
 
 @pytest.fixture(params=["simulator", pytest.param("wine", marks=pytest.mark.lab)])

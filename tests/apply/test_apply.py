@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 from urllib.parse import unquote
 
+from tests.apply.traces import CA, OWN, ROOT, A, B, issuing, root_1, root_2, seen
 from tests.apply.windows import (
     ENCODED,
     NO_PROXY,
@@ -20,29 +21,15 @@ from tests.apply.windows import (
     difference,
     values,
 )
-from tests.windows.authorities import authorities, der, sha1
+from tests.support.waiting import until
+from tests.windows.authorities import der, sha1
 
 from transom.simulator import Simulator
-from transom.windows import certificates
-from transom.windows.gathering import ENVIRONMENT, LEDGER, STORES
-from transom.windows.gathering import SERVICES as SERVICES_KEY
-from transom.windows.registry import Registry, SetValue, expand_sz, multi_sz, sz
+from transom.windows.host.queries import ENVIRONMENT, LEDGER, STORES
+from transom.windows.parts import certificates
+from transom.windows.registry.registry import SetValue, multi_sz, sz
 
-A, B = (rf"{SERVICES_KEY}\{name}" for name in SERVICES)
-ROOT, CA = certificates.store("ROOT"), certificates.store("CA")
-root_1, root_2, issuing = authorities()
 ITEMS = [f"HTTP_PROXY={URL}", f"HTTPS_PROXY={URL}", f"NO_PROXY={NO_PROXY}"]
-OWN = [
-    SetValue(A, "Environment", multi_sz(["GODEBUG=x=1", "no_proxy=theirs.example", "B=%PATH% é"])),
-    SetValue(ENVIRONMENT, "Https_Proxy", expand_sz("http://%COMPUTERNAME%:8080")),
-    SetValue(rf"{ROOT}\{sha1(root_2)}", "Blob", certificates.blob(der(root_2), sha1(root_2))),
-]
-
-
-async def seen(windows: Windows) -> Registry:
-    """What Transom might touch; of the stores the keys alone that the tests speak of: Wine fills ROOT by itself."""
-    stores = await windows.registry(*(rf"{ROOT}\{sha1(c)}" for c in (root_1, root_2)), rf"{CA}\{sha1(issuing)}", LEDGER)
-    return stores.merged(await windows.registry(A, B, ENVIRONMENT))
 
 
 async def test_apply_again_remove(windows: Windows, desk: Desk) -> None:
@@ -125,7 +112,14 @@ async def test_the_password_is_nowhere(windows: Windows, desk: Desk) -> None:
     await windows.edit([SetValue(A, "Environment", multi_sz([f"HTTP_PROXY=http://old:{PASSWORD}@old.example"]))])
     desk.write(SETTINGS)
     said = ""
-    for arguments in (("diff",), ("apply",), ("apply", "-o", "json"), ("diff", "-o", "yaml"), ("validate",), ("render",)):
+    for arguments in (
+        ("diff", "-v"),
+        ("apply", "-v"),
+        ("apply", "-o", "json"),
+        ("diff", "-o", "yaml"),
+        ("validate",),
+        ("render",),
+    ):
         answer = await desk.transom(arguments[0], "-f", str(desk.manifests), *arguments[1:])
         said += answer.out + answer.err
     key = desk.directory / "key"
@@ -163,8 +157,7 @@ async def test_two_commands_at_once_and_a_killed_one(windows: Windows, desk: Des
 
     desk.write({})
     process = await desk.start("apply", "-f", str(desk.manifests))
-    while not any("change.cmd" in command for command in windows.commands()[-1:]):
-        await asyncio.sleep(0.01)
+    await until(lambda: any("change.cmd" in command for command in windows.commands()[-1:]), every=0.01)
     await asyncio.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     await process.wait()
@@ -199,6 +192,8 @@ async def test_one_hosts_trouble_is_its_own(tmp_path: Path) -> None:
         assert "the host key is not the expected one" in errors["win-2"]
         assert "disk" in errors["win-3"]
         assert "Environment is REG_SZ; Windows reads REG_MULTI_SZ" in errors["win-4"]
+        rest = (await hosts[3].environments("recorder-b"))[-1]
+        assert ".other.example" in rest["NO_PROXY"], "the rest of the host is done"
         assert errors["win-5"] is None
         assert ".other.example" in (await hosts[4].environments("recorder-a"))[-1]["NO_PROXY"]
         assert good.unknown == []

@@ -1,37 +1,26 @@
 """A connection cut at each request of a pass in turn, with all that Transom sets: the next pass converges, removal is exact."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from tests.apply.conftest import SERVICES
-from tests.apply.test_apply import OWN, seen
-from tests.apply.windows import SETTINGS, Desk, Simulated, difference
+from tests.apply.targets import target
+from tests.apply.traces import OWN, seen
+from tests.apply.windows import SERVICES, SETTINGS, Desk, Simulated, difference
 
-from transom.controllers.windows.hosts import Target, converging
-from transom.controllers.windows.report import HostReport
-from transom.hosts.known_hosts import NoHostKeys
+from transom.apply.report import HostReport
+from transom.apply.target import Target, converging
 from transom.hosts.owner import Owner
-from transom.hosts.passes import Settings
+from transom.hosts.passes.passes import PassSettings
+from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.simulator import Fault, Simulator
-from transom.sources.directory import load
-from transom.sources.examination import examine
-from transom.windows.gathering import LEDGER
-from transom.windows.instance import private_key
-
-
-def target(desk: Desk) -> Target:
-    objects = load([str(desk.manifests)])
-    egress = examine(objects, datetime.now(UTC)).settings.of(objects.windows_instances[0])
-    assert egress is not None
-    return Target(objects.windows_instances[0], egress, private_key(objects.windows_instances[0], objects))
+from transom.windows.host.queries import LEDGER
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("cut", ["apply", "removal"])
 async def test_cut_at_every_request(tmp_path: Path, when: Literal["before", "after"], cut: str) -> None:
-    work = converging(NoHostKeys(), Settings(Owner("tests", "cuts")), dry_run=False)
+    work = converging(NoHostKeys(), PassSettings(Owner("tests", "cuts")), dry_run=False)
     async with Simulator() as simulator:
         windows = Simulated(simulator, await simulator.add_host("win", services=SERVICES))
         desk = Desk(tmp_path / "desk", windows)

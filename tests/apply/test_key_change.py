@@ -3,14 +3,12 @@
 from pathlib import Path
 
 import asyncssh
-from tests.apply.conftest import SERVICES
-from tests.apply.windows import SETTINGS, Desk, Simulated
+from tests.apply.windows import SERVICES, SETTINGS, Desk, Simulated
 
-from transom.hosts.private_key import public_line
+from transom.hosts.ssh.private_key import public_line
 from transom.proxy.secret import Secret
 from transom.simulator import Simulator
 from transom.simulator.host import KEYS
-from transom.simulator.server import ACL
 
 
 def new_key(kind: str = "ssh-ed25519") -> str:
@@ -28,7 +26,7 @@ async def test_hosts_follow_another_key(tmp_path: Path) -> None:
         desk = Desk(tmp_path / "desk", *hosts)
         for host in hosts:
             host.key = old
-            host.host.files.write(KEYS, line(old) + b" transom\r\n").acl = ACL
+            host.host.put_keys(line(old) + b" transom\r\n")
         desk.write(SETTINGS)
         assert (await desk.apply()).code == 0
 
@@ -68,7 +66,7 @@ async def test_a_key_that_hosts_refuse_reaches_two(tmp_path: Path) -> None:
         for host in hosts:
             host.key = new
             host.host.key_types = ("ssh-ed25519",)
-            host.host.files.write(KEYS, line(old) + b" transom\r\n").acl = ACL
+            host.host.put_keys(line(old) + b" transom\r\n")
         desk.write(SETTINGS)
         answer = await desk.apply()
         assert answer.code == 1

@@ -3,20 +3,20 @@
 from pathlib import Path
 
 import pytest
-from tests.apply.conftest import SERVICES
-from tests.apply.test_apply import OWN, PEM, ROOT, der, root_2, seen, sha1
-from tests.apply.test_cuts import target
-from tests.apply.windows import SETTINGS, Desk, Simulated, Windows, difference
+from tests.apply.targets import target
+from tests.apply.traces import OWN, ROOT, root_2, seen
+from tests.apply.windows import PEM, SERVICES, SETTINGS, Desk, Simulated, Windows, difference
+from tests.windows.authorities import der, sha1
 
-from transom.controllers.windows.hosts import converging
-from transom.hosts.known_hosts import NoHostKeys
+from transom.apply.target import converging
 from transom.hosts.owner import Owner
-from transom.hosts.passes import Settings
+from transom.hosts.passes.passes import PassSettings
+from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.simulator import Simulator
-from transom.windows import certificates
-from transom.windows.gathering import LEDGER
-from transom.windows.questions import PROCESSES
-from transom.windows.registry import SetValue
+from transom.windows.host.queries import LEDGER
+from transom.windows.parts import certificates
+from transom.windows.planning.queries import PROCESSES
+from transom.windows.registry.registry import SetValue
 
 SCOPES = ["Services", "Machine", "Both"]
 # as every Windows has them; one is longer than a line of cmd, one stands in a store with a blank in its name
@@ -48,7 +48,7 @@ async def test_a_gather_starts_no_more_than_it_may(tmp_path: Path, scope: str, b
         host = await simulator.add_host("win", services=SERVICES)
         host.edit([*CERTIFICATES, SetValue(rf"{ROOT}\x", "Blob", certificates.blob(der(root_2), sha1(root_2)))])
         desk = Desk(tmp_path / "desk", Simulated(simulator, host))
-        work = converging(NoHostKeys(), Settings(Owner("tests", "processes")), dry_run=False)
+        work = converging(NoHostKeys(), PassSettings(Owner("tests", "processes")), dry_run=False)
         spec = {**SETTINGS, "windows": {"environmentScope": scope}}
         if not bundle:
             del spec["trustedCA"]

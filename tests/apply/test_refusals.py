@@ -1,6 +1,5 @@
 """Input that is wrong never reaches a host; a command that is stopped leaves no host half done."""
 
-import asyncio
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -8,11 +7,13 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.apply.test_apply import seen
+from tests.apply.traces import seen
 from tests.apply.windows import PEM, SERVICES, SETTINGS, Desk, Simulated, difference
+from tests.support.waiting import until
 
 from transom.simulator import Fault
-from transom.windows.gathering import LEDGER
+from transom.windows.host.queries import LEDGER
+from transom.windows.registry.registry import SetValue, sz
 
 Objects = list[dict[str, Any]]
 
@@ -67,18 +68,60 @@ async def test_invalid_input_is_named_and_no_host_is_touched(
     assert simulated.host.traffic.connections == 0
 
 
-async def test_hosts_without_settings_are_warned_of(simulated: Simulated, tmp_path: Path) -> None:
-    """Whoever leaves the file with the settings out of `-f` would take the proxy from every host."""
+@pytest.mark.parametrize("named", ["", "proxy"])
+async def test_no_base_is_not_no_proxy(simulated: Simulated, tmp_path: Path, named: str) -> None:
+    """Whoever leaves the file with the settings out of `-f`, or gives them another name, takes no proxy from any host."""
     desk = Desk(tmp_path / "desk", simulated)
-    warning = "warning: there is no EgressProxy here: hosts lose what Transom has set on them"
-    desk.write({})
-    assert warning not in (await desk.transom("diff", "-f", str(desk.manifests))).err
+    desk.write(SETTINGS)
+    assert (await desk.apply()).code == 0
+    applied, connections = await simulated.registry(LEDGER), simulated.host.traffic.connections
     file = desk.manifests / "all.yaml"
-    without = [one for one in yaml.safe_load_all(file.read_text()) if one["kind"] != "EgressProxy"]
-    file.write_text(yaml.safe_dump_all(without))
-    answer = await desk.transom("diff", "-f", str(desk.manifests), "-o", "json")
-    assert warning in answer.err
-    assert (answer.code, [host["result"] for host in answer.hosts]) == (0, ["unchanged"])
+    objects = list(yaml.safe_load_all(file.read_text("utf-8")))
+    for one in objects:
+        if one["kind"] == "EgressProxy":
+            one["metadata"]["name"] = named
+            one["spec"].pop("networks", None)
+            one["spec"].pop("windows", None)
+    file.write_text(yaml.safe_dump_all([one for one in objects if one["metadata"]["name"]]))
+    for command in ("diff", "apply"):
+        answer = await desk.transom(command, "-f", str(desk.manifests))
+        assert answer.code == 2
+        assert ("no EgressProxy is named `cluster`" if named else "there is no EgressProxy/cluster here") in answer.err
+    checked = await desk.transom("validate", "-f", str(desk.manifests))
+    assert (checked.code, "EgressProxy" in checked.out) == (2 if named else 0, True)
+    assert simulated.host.traffic.connections == connections
+    assert await simulated.registry(LEDGER) == applied
+
+    if not named:
+        assert (await desk.transom("diff", "-f", str(desk.manifests), "--remove")).code == 1
+        removed = await desk.apply("--remove")
+        assert (removed.code, removed.hosts[0]["result"]) == (0, "changed")
+        assert not len(await simulated.registry(LEDGER))
+
+
+async def test_a_host_of_an_operator_is_refused_with_its_name(simulated: Simulated, tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "desk", simulated)
+    desk.write(SETTINGS)
+    assert (await desk.apply()).code == 0
+    assert (await simulated.registry(LEDGER)).value(LEDGER, "Manager") == sz("files")
+    desk.write({**SETTINGS, "noProxy": ".other.example"})
+    assert (await desk.apply()).code == 0
+    whose = "the operator in namespace transom-system of cluster 0a1b2c3d"
+    await simulated.edit([SetValue(LEDGER, "Manager", sz(whose))])
+    before = await simulated.registry(LEDGER)
+    desk.write(SETTINGS)
+    for command in ("diff", "apply", "rollback"):
+        answer = await desk.transom(command, "-f", str(desk.manifests), "-o", "json")
+        (host,) = answer.hosts
+        assert (answer.code, host["result"]) == (1, "skipped")
+        assert f"the host is managed by {whose}" in host["error"]
+        assert "--take-over" in host["error"]
+    assert await simulated.registry(LEDGER) == before
+
+    (took,) = (await desk.apply("--take-over")).hosts
+    assert (took["result"], took["error"]) == ("changed", None)
+    (again,) = (await desk.apply()).hosts
+    assert again["result"] == "unchanged"
 
 
 async def test_a_manifest_that_does_not_parse(simulated: Simulated, tmp_path: Path) -> None:
@@ -100,8 +143,7 @@ async def test_ctrl_c_during_a_change_finishes_or_leaves_the_host(simulated: Sim
         # the command must not have ended before the signal comes
         simulated.host.faults.disk_delay = 0.05
         process = await desk.start("apply", "-f", str(desk.manifests))
-        while not any(moment in command for command in simulated.commands()):
-            await asyncio.sleep(0.002)
+        await until(lambda moment=moment: any(moment in command for command in simulated.commands()), every=0.002)
         process.send_signal(signal.SIGINT)
         simulated.host.faults.disk_delay = 0.0
         _, err = await process.communicate()

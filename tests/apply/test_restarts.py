@@ -2,7 +2,7 @@
 
 from tests.apply.windows import SETTINGS, Desk, Windows
 
-from transom.windows.gathering import LEDGER
+from transom.windows.host.queries import LEDGER
 
 FIRST = "recorder-a"
 PROXY = {key: value for key, value in SETTINGS.items() if key != "trustedCA"}

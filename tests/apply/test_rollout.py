@@ -5,24 +5,23 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from tests.apply.conftest import SERVICES
-from tests.apply.windows import SETTINGS, Desk, Simulated
+from tests.apply.windows import SERVICES, SETTINGS, Desk, Simulated
 
-from transom.controllers.windows.hosts import Target
-from transom.controllers.windows.rollout import roll_out
+from transom.apply.roll_out import roll_out
+from transom.apply.target import Target
 from transom.hosts.errors import HostError, RestartsFailed, Unreachable
-from transom.hosts.passes import PassResult
+from transom.hosts.passes.passes import Admit, PassResult
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.simulator import Simulator
 from transom.simulator.processes import Invocation
-from transom.windows.gathering import LEDGER
-from transom.windows.gathering import SERVICES as SERVICES_KEY
-from transom.windows.instance import WindowsInstance
-from transom.windows.plan import Plan
-from transom.windows.rollout import Stage
+from transom.windows.host.queries import LEDGER
+from transom.windows.host.queries import SERVICES as SERVICES_KEY
+from transom.windows.nodes.instance import WindowsInstance
+from transom.windows.nodes.rollout import Stage
+from transom.windows.planning.plan import Plan
 
 CHANGE = Plan(forget=True)
 EGRESS = Egress(Secret("http://proxy:3128"))
@@ -42,7 +41,7 @@ class Hosts:
         self.connected = 0
         self.changing = self.most = self.reading = self.most_reading = 0
 
-    async def work(self, target: Target, admit: Callable[[], bool]) -> PassResult:
+    async def work(self, target: Target, admit: Admit) -> PassResult:
         name = target.instance.name
         self.connected += 1
         self.reading += 1
@@ -54,7 +53,7 @@ class Hosts:
             return PassResult(error=error)
         if not self.differ:
             return PassResult(plan=Plan())
-        if not admit():
+        if not await admit():
             return PassResult(plan=CHANGE, waiting=True)
         self.begun.append(name)
         self.changing += 1
@@ -117,12 +116,28 @@ async def test_hosts_that_are_right_are_read_side_by_side() -> None:
     assert hosts.most_reading == 32
 
 
+async def test_the_first_host_is_not_waited_for_while_it_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transom.apply.roll_out.PATIENCE", 0.01)
+    hosts, answers = Hosts(), asyncio.Event()
+
+    async def work(target: Target, admit: Admit) -> PassResult:
+        if target.instance.name == "win-0":
+            await answers.wait()
+            return PassResult(error=Unreachable("no answer"))
+        if target.instance.name == "win-11":
+            answers.set()
+        return await hosts.work(target, admit)
+
+    found = {done.instance.name: report.result async for done, report in roll_out(map(target, range(12)), work, at_once=4)}
+    assert found == {"win-0": "failed"} | {f"win-{number}": "changed" for number in range(1, 12)}
+
+
 async def test_hosts_with_other_settings_are_another_rollout() -> None:
     other = Egress(Secret("http://other:3128"))
     hosts = Hosts(lambda name: RestartsFailed("no") if name in ("win-0", "win-1") else None)
     targets = [target(0), target(1), target(2), *(target(number, other) for number in range(3, 6))]
     found = {done.instance.name: report.result async for done, report in roll_out(targets, hosts.work, at_once=8)}
-    assert found == {f"win-{number}": "failed" if number < 3 else "changed" for number in range(6)}
+    assert found == {f"win-{number}": ("failed", "failed", "skipped", *["changed"] * 3)[number] for number in range(6)}
     assert "win-2" not in hosts.begun
 
 
@@ -144,7 +159,7 @@ async def test_a_proxy_that_breaks_tls_reaches_the_canary_and_says_so(hosts: lis
     desk = Desk(tmp_path / "desk", *hosts)
     for host in hosts:
         host.host.fetch = breaks_tls
-    checks = {"readinessEndpoints": ["https://registry.corp.example/v2/"], "readinessPolicy": "Report"}
+    checks = {"readinessEndpoints": ["https://registry.example/v2/"], "readinessPolicy": "Report"}
     desk.write({**SETTINGS, **checks})
     answer = await desk.apply("--workers", "2")
     assert answer.code == 1
@@ -160,7 +175,7 @@ async def test_a_proxy_that_breaks_tls_reaches_the_canary_and_says_so(hosts: lis
     back = await desk.transom("rollback", "-f", str(desk.manifests), "-o", "json")
     assert back.hosts[0]["result"] == "changed"
     assert {host["error"] for host in back.hosts[1:]} == {
-        "not changed: nothing is known here of other settings that this host was well with"
+        "not changed: no other settings are known here that this host was healthy with"
     }
     for host in hosts:
         assert not len(await host.registry(LEDGER))
@@ -173,7 +188,7 @@ async def test_a_proxy_that_breaks_tls_reaches_the_canary_and_says_so(hosts: lis
 
 async def test_a_rollback_brings_back_what_the_hosts_were_well_with(hosts: list[Simulated], tmp_path: Path) -> None:
     desk = Desk(tmp_path / "desk", *hosts)
-    checks = {"readinessEndpoints": ["https://registry.corp.example/v2/"], "readinessPolicy": "Report"}
+    checks = {"readinessEndpoints": ["https://registry.example/v2/"], "readinessPolicy": "Report"}
     for host in hosts:
         host.host.fetch = works
     desk.write({**SETTINGS, **checks})

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -46,6 +47,7 @@ def agent(key: Path, socket: Path) -> Iterator[None]:
     try:
         while not socket.exists():
             assert running.poll() is None
+            time.sleep(0.01)
         environment = {"PATH": os.defpath, "SSH_AUTH_SOCK": str(socket)}
         subprocess.run(["ssh-add", "-q", str(key)], env=environment, check=True)
         yield

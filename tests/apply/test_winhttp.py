@@ -2,9 +2,9 @@
 
 from tests.apply.windows import SETTINGS, Desk, Windows
 
-from transom.windows.gathering import LEDGER
-from transom.windows.registry import SetValue, binary
-from transom.windows.winhttp import KEY, VALUE
+from transom.windows.host.queries import LEDGER
+from transom.windows.parts.winhttp import KEY, VALUE
+from transom.windows.registry.registry import SetValue, binary
 
 DIRECT = binary(bytes.fromhex("1800000000000000010000000000000000000000"))
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -12,19 +11,22 @@ import yaml
 from cryptography.hazmat.primitives.serialization import Encoding
 from lab.machine import Machine
 from lab.sshd.journal import traffic
+from tests.support.forked import Forked
 from tests.windows.authorities import authorities
 
 from transom.simulator import Host, Simulator
 from transom.simulator.filesystem import listed
-from transom.windows import reg
-from transom.windows.registry import DeleteValue, Edit, NamedValue, Registry, SetValue
+from transom.windows.registry import reg
+from transom.windows.registry.registry import DeleteValue, Edit, NamedValue, Registry, SetValue
 
 USER, PASSWORD = "alice", 'hunter2%^&!"\\é x'
 ENCODED = "hunter2%25%5E%26%21%22%5C%C3%A9%20x"
 PROXY = "http://proxy.corp.example:3128"
 URL = f"http://{USER}:{ENCODED}@proxy.corp.example:3128"
 NO_PROXY = ".cluster.local,.corp.example,.svc,10.96.0.0/16,127.0.0.1,api.corp.example,localhost"
-SERVICES = ("recorder-a", "recorder-b")
+SERVICES = {"recorder-a": (), "recorder-b": ("recorder-a",)}
+"""What each depends on."""
+_PLACES = (r"C:\Windows", r"C:\ProgramData")
 PEM = [certificate.public_bytes(Encoding.PEM).decode() for certificate in authorities()]
 SETTINGS = {
     "httpProxy": PROXY,
@@ -66,7 +68,7 @@ class Windows(Protocol):
         """The environment of each start of the service so far."""
 
     def files(self) -> list[str]:
-        """What lies in C:\\ProgramData."""
+        """What lies where Transom's directory is, and where it was once."""
 
     def commands(self) -> list[str]:
         """Every command line that the host was sent."""
@@ -79,7 +81,7 @@ class Simulated:
     """`transom.simulator`."""
 
     def __init__(self, simulator: Simulator, host: Host) -> None:
-        self.host = host
+        self.simulator, self.host = simulator, host
         self.address, self.port, self.user = host.address, host.port, host.username
         self.key = simulator.client_key.export_private_key().decode()
 
@@ -95,7 +97,7 @@ class Simulated:
         return [dict(start.environment.items()) for start in self.host.starts(service)]
 
     def files(self) -> list[str]:
-        return [node.name for node in listed(self.host.files.directory(r"C:\ProgramData"))]
+        return [node.name for place in _PLACES for node in listed(self.host.files.directory(place))]
 
     def commands(self) -> list[str]:
         return self.host.traffic.commands
@@ -132,7 +134,7 @@ class Wine:
         return [dict(item.split("=", 1) for item in start.environment) for start in starts]
 
     def files(self) -> list[str]:
-        return [file.name for file in self.machine.path(r"C:\ProgramData").iterdir()]
+        return [file.name for place in _PLACES for file in self.machine.path(place).iterdir()]
 
     def commands(self) -> list[str]:
         return list(traffic(self.machine.ssh.entries()).commands)
@@ -175,18 +177,14 @@ class Desk:
             keys = {"private-key.pem": host.key, **self.more_keys}
             yield _object("Secret", f"key-{number}", "v1", stringData=keys)
 
-    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+    async def start(self, *arguments: str) -> Forked:
         environment = {**os.environ, "XDG_STATE_HOME": str(self.directory / "state"), "PYTHONASYNCIODEBUG": ""}
-        pipe = asyncio.subprocess.PIPE
-        # tests that run in the background of a shell ignore Ctrl-C, and so would what they start
-        command = ("env", "--default-signal=INT", sys.executable, "-m", "transom", *arguments)
-        return await asyncio.create_subprocess_exec(*command, env=environment, stdout=pipe, stderr=pipe)
+        return await asyncio.to_thread(Forked, *arguments, environment=environment)
 
     async def transom(self, *arguments: str) -> Answer:
         process = await self.start(*arguments)
         out, err = await process.communicate()
-        assert process.returncode is not None
-        return Answer(process.returncode, out.decode(), err.decode())
+        return Answer(await process.wait(), out.decode(), err.decode())
 
     async def apply(self, *arguments: str) -> Answer:
         return await self.transom("apply", "-f", str(self.manifests), "-o", "json", *arguments)

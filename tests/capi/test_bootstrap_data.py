@@ -23,10 +23,10 @@ from transom.capi.checks import command_problems
 from transom.capi.content import script
 from transom.capi.inputs import ApiVersion, Cni, Daemons, InputFile, InputUser, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS
-from transom.capi.worker import CRI_SOCKET, POWERSHELL, Worker, make
+from transom.capi.worker import CRI_SOCKET, POWERSHELL, WorkerTemplate, make
 from transom.cli.app import app
-from transom.windows import reg
-from transom.windows.registry import SetValue
+from transom.windows.registry import reg
+from transom.windows.registry.registry import SetValue
 
 pytestmark = pytest.mark.lab
 
@@ -60,7 +60,7 @@ MODES = [("hostprocess", "calico"), ("hostprocess", "flannel"), ("services", "ca
 _NUMBERS = itertools.count(1)
 
 
-def put(server: ControlPlane, worker: Worker) -> dict[str, Any]:
+def put(server: ControlPlane, worker: WorkerTemplate) -> dict[str, Any]:
     """Every object whose kind the server has, checked strictly; the KubeadmConfigTemplate as it is there then."""
     held: dict[str, Any] = {}
     for item in worker.objects:
@@ -75,17 +75,17 @@ def put(server: ControlPlane, worker: Worker) -> dict[str, Any]:
     return held
 
 
-def machine_data(server: ControlPlane, cabpk: BootstrapProvider, worker: Worker) -> bytes:
+def machine_data(server: ControlPlane, cabpk: BootstrapProvider, worker: WorkerTemplate) -> bytes:
     """What a machine of the worker boots with."""
     template = put(server, worker)
     for name in (item["metadata"]["name"] for item in worker.objects if item["kind"] == "AzureMachineTemplate"):
         data = {"worker-node-azure.json": base64.b64encode(b"{}").decode()}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"{name}-azure-json"}, "data": data}
         server.request("POST", "/api/v1/namespaces/default/secrets", secret)
-    return cabpk.bootstrap_data("default", "prod", template["spec"]["template"]["spec"])
+    return cabpk.wait_data("default", cabpk.start_machine("default", "prod", template["spec"]["template"]["spec"]))
 
 
-def drop_proxy_secret(server: ControlPlane, worker: Worker) -> None:
+def drop_proxy_secret(server: ControlPlane, worker: WorkerTemplate) -> None:
     """The Secret of the cluster is one for all workers: the next one brings it again."""
     server.request("DELETE", f"/api/v1/namespaces/default/secrets/{worker.secret}")
 
@@ -163,7 +163,7 @@ def test_the_size_of_user_data_is_known_before(management: ControlPlane, cabpk: 
     assert len(data) <= made_size(worker) <= len(data) * 1.1
 
 
-def made_size(worker: Worker) -> int:
+def made_size(worker: WorkerTemplate) -> int:
     """What `transom.capi` takes the size for: the text that it holds against the limit."""
     spec = next(item for item in worker.objects if item["kind"] == "KubeadmConfigTemplate")["spec"]["template"]["spec"]
     secrets = [item for item in worker.objects if item["kind"] == "Secret"]

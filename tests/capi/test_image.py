@@ -14,6 +14,7 @@ import pytest
 from cloudbaseinit import conf as cloudbase_conf
 from cloudbaseinit.conf import factory as conf_factory
 from oslo_config import cfg
+from tests.support.repository import DOCS
 from typer.testing import CliRunner
 
 from lab import powershell
@@ -62,7 +63,7 @@ def test_every_cmdlet_is_verified_by_its_page() -> None:
     files = [file for folder in ("scripts", "image/files") for file in (package / folder).iterdir()]
     texts = [file.read_text("utf-8") for file in files if file.name.endswith(".ps1")]
     called = {name for text in texts for name in powershell.commands(text) if CMDLET.match(name)} - FUNCTIONS
-    page = (Path(__file__).parents[2] / "docs" / "verified.md").read_text("utf-8")
+    page = (DOCS / "verified.md").read_text("utf-8")
     assert len(called) > 20
     assert sorted(name for name in called if f"`{name}`" not in page) == []
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.support.repository import DOCS
 from typer.testing import CliRunner
 
 from transom.cli.app import app
 
-PAGE = (Path(__file__).parents[2] / "docs" / "windows-workers.md").read_text("utf-8")
+PAGE = (DOCS / "windows-workers.md").read_text("utf-8")
 SECTION = PAGE.partition("## What you want")[2].partition("\n## ")[0]
 TABLE = "\n".join(line for line in SECTION.splitlines() if line.startswith("|"))
 COMMANDS = re.findall(r"`transom (capi [^`]+)`", TABLE)

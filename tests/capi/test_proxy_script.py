@@ -10,10 +10,10 @@ from transom.capi.content import script
 from transom.proxy.settings import Egress
 from transom.simulator import Host
 from transom.simulator.filesystem import listed
-from transom.windows import ledger
-from transom.windows.gathering import LEDGER, SERVICES
-from transom.windows.registry import DeleteValue
-from transom.windows.state import ServiceState
+from transom.windows.host.queries import LEDGER, SERVICES
+from transom.windows.host.state import ServiceState
+from transom.windows.ledger import ledger
+from transom.windows.registry.registry import DeleteValue
 
 PLACE = r"C:\k"
 

@@ -16,32 +16,33 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.capi.settings import EGRESS, PASSWORD, URL
+from tests.support.repository import DOCS
 from typer.testing import CliRunner
 
 from transom.capi import windows_proxy
 from transom.capi.inputs import InputFile, InputUser, ProviderName, WorkerInputs, schema
-from transom.capi.worker import Worker, make, replaced
+from transom.capi.worker import WorkerTemplate, make, replaced
 from transom.cli.app import app
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
-from transom.windows import reg
-from transom.windows.registry import SetValue
+from transom.windows.registry import reg
+from transom.windows.registry.registry import SetValue
 
 PROVIDERS = get_args(ProviderName)
-SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "worker.json"
+SCHEMA = DOCS / "schemas" / "worker.json"
 
 
 def inputs(provider: ProviderName = "aws", **fields: Any) -> WorkerInputs:
     return WorkerInputs(**{"cluster": "prod", "provider": provider, **fields})
 
 
-def of_kind(worker: Worker, kind: str) -> dict[str, Any]:
+def of_kind(worker: WorkerTemplate, kind: str) -> dict[str, Any]:
     (found,) = [item for item in worker.objects if item["kind"].endswith(kind)]
     return found
 
 
-def errors(worker: Worker) -> list[tuple[str, str]]:
+def errors(worker: WorkerTemplate) -> list[tuple[str, str]]:
     return [(finding.field, finding.message) for finding in worker.findings if finding.severity == "error"]
 
 
@@ -159,7 +160,7 @@ def authority(number: int) -> str:
 
 
 def test_a_second_run_makes_new_templates_where_something_is_new() -> None:
-    def names(worker: Worker) -> tuple[str, str]:
+    def names(worker: WorkerTemplate) -> tuple[str, str]:
         return of_kind(worker, "ConfigTemplate")["metadata"]["name"], of_kind(worker, "MachineTemplate")["metadata"]["name"]
 
     first = make(inputs(), EGRESS)

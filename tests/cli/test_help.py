@@ -3,24 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.settings.bundles import egress_proxy, write
-from tests.settings.command import run
-
-WITHOUT_DATA = {"demo", "run", "webhook", "default", "schema"}
-GROUPS = ((), ("capi",), ("no-proxy",), ("payload",), ("pods",), ("trust",))
-
-
-def commands(group: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Names and summaries, as `--help` shows them in 80 columns."""
-    told = run(*group, "--help")
-    assert told.code == 0
-    for line in told.out.partition("Commands:\n")[2].splitlines():
-        name, _, summary = line.strip().partition(" ")
-        yield name, summary.strip()
+from tests.cli.servers import kubeconfig
+from tests.cli.tree import GROUPS, WITHOUT_DATA, commands
+from tests.support.bundles import egress_proxy, secret, write
+from tests.support.command import run
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=" ".join)
@@ -43,9 +32,15 @@ def test_each_command_is_summed_up_in_a_sentence_that_fits(group: tuple[str, ...
         ("transom no-proxy l", "lint"),
         ("transom validate --outp", "--output"),
         ("transom no-proxy lint --client ur", "urllib"),
+        ("transom capi worker --provider aw", "aws"),
+        ("transom diff --kubeconfig CONFIG --context sta", "staging"),
+        ("transom apply -f MANIFESTS --limit win-1", "win-1"),
     ],
 )
-def test_completion(words: str, completed: str) -> None:
+def test_completion(words: str, completed: str, tmp_path: Path) -> None:
+    instance = {"apiVersion": "transom.dev/v1alpha1", "kind": "WindowsInstance", "metadata": {"name": "win-1"}, "spec": {}}
+    words = words.replace("CONFIG", kubeconfig(tmp_path / "config", "https://127.0.0.1:1"))
+    words = words.replace("MANIFESTS", write(tmp_path, instance))
     asked = {"_TRANSOM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     program = Path(sys.executable).with_name("transom")
     done = subprocess.run([program], env={"PATH": os.defpath, **asked}, capture_output=True, text=True, check=True)
@@ -80,8 +75,7 @@ def test_a_namespace_that_is_none(command: tuple[str, ...]) -> None:
 
 
 def test_nothing_to_merge_is_said(tmp_path: Path) -> None:
-    (tmp_path / "empty.yaml").write_text("")
-    told = run("no-proxy", "merge", "-f", str(tmp_path))
+    told = run("no-proxy", "merge", "-f", write(tmp_path, secret("s", stringData={"x": "y"})))
     assert (told.code, told.out, told.err) == (0, "", "transom: there are no settings, and no Cluster: no list\n")
     assert run("no-proxy", "merge", "-f", write(tmp_path, egress_proxy({}))).out == "\n"
 

@@ -6,21 +6,24 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.settings.bundles import certificate, config_map, egress_proxy, write
-from tests.settings.command import run
+from tests.support.bundles import certificate, config_map, egress_proxy, write
+from tests.support.command import run
+from tests.support.repository import DOCS
 
+from transom.apply.report import HostReport, Report
 from transom.capi.image.inputs import Download
-from transom.controllers.fleet import adoption as fleet
-from transom.controllers.fleet.bootstrap import ObjectsReport
-from transom.controllers.fleet.objects import Kept
-from transom.controllers.windows import adoption as windows
-from transom.controllers.windows.report import HostReport, Report
+from transom.cli.status import ClusterStatus, ObjectStatus
+from transom.controllers.clusters import adoption as fleet
+from transom.controllers.clusters.bootstrap import ObjectsReport
+from transom.controllers.clusters.objects import Kept
+from transom.controllers.instances import adoption as windows
+from transom.hosts.passes.verification import Checked
 from transom.pods.outdated import Outdated
 from transom.proxy.clients import Decision
-from transom.proxy.clients.lint import Finding
-from transom.windows.steps import Step
+from transom.proxy.clients.lint import LintFinding
+from transom.windows.host.steps import Step
 
-PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
+PAGE = DOCS / "commands.md"
 ROWS: dict[str, str] = {
     name: row
     for row in PAGE.read_text().partition("## JSON")[2].splitlines()
@@ -40,9 +43,11 @@ def told(command: str) -> set[str]:
         ("diff", (Report, HostReport, Step)),
         ("rollback", (Report, HostReport, Step)),
         ("apply --objects", (ObjectsReport, Kept)),
-        ("adopt", (fleet.Candidate, windows.Candidate)),
+        ("status", (ClusterStatus, ObjectStatus)),
+        ("adopt", (fleet.PeerObject, windows.PeerLeftover)),
+        ("verify host", (Checked,)),
         ("no-proxy check", (Decision,)),
-        ("no-proxy lint", (Finding,)),
+        ("no-proxy lint", (LintFinding,)),
         ("pods outdated", (Outdated,)),
         ("capi image", (Download,)),
     ],
@@ -88,7 +93,7 @@ def _keys(value: Any) -> set[str]:
 
 
 def test_every_command_that_has_json_is_on_the_page() -> None:
-    from tests.cli.test_help import GROUPS, WITHOUT_DATA, commands
+    from tests.cli.tree import GROUPS, WITHOUT_DATA, commands
 
     named = {" ".join((*group, name)) for group in GROUPS for name, _ in commands(group) if name not in WITHOUT_DATA}
     assert named - {group[0] for group in GROUPS if group} - set(ROWS) == set()

@@ -1,8 +1,6 @@
 """A person at a terminal, and a script behind a pipe: colours, progress, Ctrl-C, a disk that is full."""
 
 import json
-import os
-import pty
 import signal
 import socket
 import subprocess
@@ -10,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.settings.bundles import egress_proxy, private_key, secret, write
+from tests.cli.terminals import Terminal
+from tests.support.bundles import egress_proxy, private_key, secret, write
 
 pytestmark = pytest.mark.server
 ESCAPE = "\x1b["
@@ -22,29 +21,6 @@ UNREACHABLE = {
     "metadata": {"name": "win-1"},
     "spec": {"address": "127.0.0.1", "port": 1, "username": "Administrator"},
 }
-
-
-class Terminal:
-    """A pseudo-terminal that programs write to."""
-
-    def __init__(self, home: Path) -> None:
-        self.near, self.far = pty.openpty()
-        self.environment = {"PATH": os.defpath, "HOME": str(home), "TERM": "xterm-256color", "COLUMNS": "100"}
-
-    def read(self) -> str:
-        """All that was written, once nobody writes any more."""
-        os.close(self.far)
-        found = b""
-        while True:
-            try:
-                part = os.read(self.near, 65536)
-            except OSError:
-                break
-            if not part:
-                break
-            found += part
-        os.close(self.near)
-        return found.decode()
 
 
 def transom(*arguments: str) -> list[str]:
@@ -67,21 +43,22 @@ def test_progress_and_colours_are_for_a_terminal(manifests: str, tmp_path: Path)
     shown = terminal.read()
     assert piped.stdout is not None
     (host,) = json.loads(piped.stdout.read())["hosts"]
-    assert (host["result"], piped.wait()) == ("failed", 1)
+    assert (host["result"], piped.wait()) == ("failed", 3)
     assert "hosts compared" in shown
     assert any(colour in shown for colour in COLOURS)
 
     terminal = Terminal(tmp_path)
     plain = subprocess.Popen(command, stdout=terminal.far, stderr=terminal.far, env=environment | {"NO_COLOR": "1"})
     shown = terminal.read()
-    assert plain.wait() == 1
+    assert plain.wait() == 3
     assert "hosts compared" in shown
     assert "1 host: 1 failed" in shown
     assert not any(colour in shown for colour in COLOURS)
 
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 1
-    assert "1 host: 1 failed" in done.stdout
+    assert done.returncode == 3
+    assert "1 host: 1 failed: win-1" in done.stdout
+    assert "\nwin-1: failed: no connection to port 1" in done.stderr
     assert ESCAPE not in done.stdout + done.stderr
     assert "hosts compared" not in done.stderr
 

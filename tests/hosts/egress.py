@@ -1,26 +1,27 @@
 """A planner that is small enough to be seen through: one value of one service's environment, and a ledger."""
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.hosts.machines import FIRST, SECOND, Host
 
-from transom.hosts.connection import Timeouts
-from transom.hosts.converge import converge
-from transom.hosts.known_hosts import NoHostKeys
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassResult, Settings
-from transom.hosts.script import Patience
-from transom.windows.gathering import LEDGER, RESTARTS, SERVICES, Questions
-from transom.windows.plan import Plan
-from transom.windows.registry import DeleteValue, Edit, SetValue, dword, multi_sz, sz
-from transom.windows.state import HostState
-from transom.windows.steps import Step
+from transom.hosts.passes.converge import converge
+from transom.hosts.passes.passes import EVERYBODY, Admit, PassResult, PassSettings
+from transom.hosts.scripts.script import Patience
+from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
+from transom.windows.host.state import HostState
+from transom.windows.host.steps import Step
+from transom.windows.planning.plan import Plan
+from transom.windows.registry.registry import DeleteValue, Edit, SetValue, dword, multi_sz, sz
 
 PASSWORD = 'hunter2%PATH%^&!"\\é x'
 VALUE = f"HTTPS_PROXY=http://alice:{PASSWORD}@proxy:3128"
 ENVIRONMENT = rf"{SERVICES}\{FIRST}"
-QUESTIONS = Questions(services=(FIRST, SECOND), boot=True)
+QUESTIONS = Queries(services=(FIRST, SECOND), boot=True)
 ALICE, BOB = Owner("alice@laptop-1f", "pid 41"), Owner("bob@desk-2e", "pid 42")
 
 
@@ -37,6 +38,8 @@ def wants(value: str | None) -> Callable[[HostState], Plan]:
             edits.append(
                 DeleteValue(ENVIRONMENT, "Environment") if wanted is None else SetValue(ENVIRONMENT, "Environment", wanted)
             )
+            if wanted is not None:
+                edits.append(SetValue(LEDGER, "StateHash", sz(hashlib.sha256(wanted.data).hexdigest()[:32])))
             notes = {FIRST: "running", SECOND: "check"}
             held = state.registry.key(RESTARTS)
             edits += [SetValue(RESTARTS, name, sz(note)) for name, note in notes.items() if not (held and held.get(name))]
@@ -48,11 +51,20 @@ def wants(value: str | None) -> Callable[[HostState], Plan]:
     return plan
 
 
-def settings(owner: Owner = ALICE, *, progress: float = 30, claims: Path | None = None, stop: int = 20) -> Settings:
-    return Settings(owner, claims, Timeouts(10, progress, 120), Patience(stop=stop, start=20))
+def settings(owner: Owner = ALICE, *, progress: float = 30, claims: Path | None = None, stop: int = 20) -> PassSettings:
+    return PassSettings(owner, claims, Timeouts(10, progress, 120), Patience(stop=stop, start=20))
 
 
-async def apply(host: Host, value: str | None, made: Settings | None = None, *, dry_run: bool = False) -> PassResult:
+async def apply(
+    host: Host, value: str | None, made: PassSettings | None = None, *, dry_run: bool = False, admit: Admit = EVERYBODY
+) -> PassResult:
     return await converge(
-        host.access, NoHostKeys(), made or settings(), QUESTIONS, planner=wants(value), missing=lambda *_: None, dry_run=dry_run
+        host.access,
+        NoHostKeys(),
+        made or settings(),
+        QUESTIONS,
+        planner=wants(value),
+        missing=lambda *_: None,
+        dry_run=dry_run,
+        admit=admit,
     )

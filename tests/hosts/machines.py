@@ -9,13 +9,13 @@ from lab.machine import Machine
 from lab.sshd.fault import Fault
 from lab.sshd.journal import traffic
 
-from transom.hosts.connection import Access
+from transom.hosts.ssh.connection import Access
 from transom.proxy.secret import Secret
-from transom.windows.gathering import RESTARTS
+from transom.windows.host.queries import RESTARTS
 
 FIRST, SECOND = "recorder-a", "recorder-b"
 """Two services that run; the second depends on the first."""
-BASE = r"C:\ProgramData\Transom"
+BASE = r"C:\Windows\Transom"
 
 
 class Host(Protocol):

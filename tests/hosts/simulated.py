@@ -5,14 +5,14 @@ from typing import Literal
 
 from tests.hosts.machines import BASE, FIRST, SECOND
 
-from transom.hosts.connection import Access
+from transom.hosts.ssh.connection import Access
 from transom.proxy.secret import Secret
 from transom.simulator import Fault, Host, Simulator
-from transom.simulator.filesystem import Directory, listed
-from transom.windows import reg
-from transom.windows.gathering import RESTARTS
-from transom.windows.registry import Registry, SetValue, sz
-from transom.windows.state import ServiceState
+from transom.simulator.filesystem import SimulatedDirectory, listed
+from transom.windows.host.queries import RESTARTS
+from transom.windows.host.state import ServiceState
+from transom.windows.registry import reg
+from transom.windows.registry.registry import Registry, SetValue, sz
 
 SERVICES = {FIRST: (), SECOND: (FIRST,)}
 
@@ -38,7 +38,7 @@ class SimulatedHost:
         return [node.name for node in listed(self.simulated.files.directory(BASE))]
 
     def has_base(self) -> bool:
-        return isinstance(self.simulated.files.find(BASE), Directory)
+        return isinstance(self.simulated.files.find(BASE), SimulatedDirectory)
 
     def put(self, name: str, content: str) -> None:
         self.simulated.files.write(BASE + "\\" + name.replace("/", "\\"), content.encode())

@@ -10,11 +10,11 @@ from lab.control_plane import ControlPlane
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.objects import ObjectMeta, Projected, Whole
-from transom.kube.reflector import Pace, Reflector
+from transom.kube.reflector import Reflector, ReflectorPace
 from transom.kube.resources import Resource
 from transom.kube.store import Store
 
-QUICK = Pace(backoff=Backoff(0.05, 0.4), absent=Backoff(0.1, 0.4), watch=60, inactivity=20.0, least=0.05)
+QUICK = ReflectorPace(backoff=Backoff(0.05, 0.4), absent=Backoff(0.1, 0.4), watch=60, inactivity=20.0, least=0.05)
 
 
 class GadgetSpec(Projected, frozen=True):

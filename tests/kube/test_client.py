@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from lab.control_plane import ControlPlane
-from tests.waiting import until
+from tests.support.waiting import until
 
+from transom.kube import client
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import Conflict, ConnectionFailed, NotFound
+from transom.kube.errors import AnswerTooLarge, Conflict, ConnectionFailed, NotFound
 from transom.kube.lease import LeaseLost
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
 
@@ -112,3 +113,29 @@ async def test_too_many_requests_are_asked_again_when_the_server_says(control_pl
     assert codes == [429, 429, 201]
     first, second = (datetime.fromisoformat(entry["requestReceivedTimestamp"]) for entry in evictions()[1:])
     assert (second - first).total_seconds() >= 10, "it did not wait as it was told to"
+
+
+async def test_a_list_of_large_objects_comes_in_smaller_pages(
+    control_plane: ControlPlane, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody's hundred objects of a megabyte are no page of a hundred megabytes."""
+    monkeypatch.setattr(client, "_MAX_PAGE", 4 << 20)
+    for number in range(8):
+        await direct.create(CONFIG_MAPS, config_map(f"a-small-{number}"), "default")
+    for number in range(12):
+        await direct.create(CONFIG_MAPS, config_map(f"large-{number:02}", text="x" * 1_000_000), "default")
+    since = sum(1 for _ in control_plane.audit())
+    listing = await direct.list_objects(CONFIG_MAPS, "default", page=8)
+    names = {f"large-{number:02}" for number in range(12)} | {f"a-small-{number}" for number in range(8)}
+    found = [one.metadata.name for one in listing.items if one.metadata.name in names]
+    assert sorted(found) == sorted(names)
+    limits = [
+        entry["requestURI"].split("limit=")[1] for entry in list(control_plane.audit())[since:] if entry["verb"] == "list"
+    ]
+    assert [limit.split("&")[0] for limit in limits][:3] == ["8", "8", "2"]
+    for name in names:
+        await direct.delete(CONFIG_MAPS, name, "default")
+    # one that is too large by itself is named
+    monkeypatch.setattr(client, "_MAX_PAGE", 100)
+    with pytest.raises(AnswerTooLarge, match="more than 100 bytes"):
+        await direct.list_objects(CONFIG_MAPS, "kube-system")

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import yaml
 from lab.control_plane import ControlPlane
 from tests.kube.relay import Relay
 
-from transom.kube import connection as connection_module
+from transom.kube import kubeconfig
 from transom.kube.client import Client, WatchEvent
 from transom.kube.connection import connect
 from transom.kube.errors import ConfigurationError, ConnectionFailed, StatusError
@@ -187,8 +188,7 @@ async def test_inside_a_pod(control_plane: ControlPlane, tmp_path: Path, monkeyp
     (account / "token").write_text(control_plane.service_account_token("default", "inside"))
     (account / "namespace").write_text("transom-system")
     (account / "ca.crt").write_bytes(control_plane.authority_file.read_bytes())
-    monkeypatch.setattr(connection_module, "SERVICE_ACCOUNT", str(account))
-    monkeypatch.setattr(connection_module.KubeConfig.from_service_account.__func__, "__defaults__", (str(account),))
+    monkeypatch.setattr(kubeconfig, "SERVICE_ACCOUNT", str(account))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(control_plane.port))
     assert await who() == "system:serviceaccount:default:inside"
@@ -268,12 +268,12 @@ current-context: x
         ("users: [", None, "line 1: "),
         ("just text", None, "this is no kubeconfig"),
         (GOOD, "y", "there is no context 'y'; there are x"),
-        (GOOD.replace("cluster: c,", "cluster: d,"), None, "`d` is missing"),
+        (GOOD.replace("cluster: c,", "cluster: d,"), None, "clusters has no entry of the name that the context has"),
         (GOOD.replace("user: u,", ""), None, "the context names no user"),
         (
             GOOD.replace("token: hunter2-token", "client-certificate: a, client-key: b"),
             None,
-            "client-certificate: there is no file a",
+            "client-certificate: there is no file /",
         ),
         (GOOD.replace("token: hunter2-token", "tokenFile: /dev/null/a"), None, "tokenFile: there is no file /dev/null/a"),
         (GOOD.replace("{token: hunter2-token}", "{exec: {apiVersion: x/v9, command: c}}"), None, "x/v9 is not known"),
@@ -291,7 +291,24 @@ def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, text: str | N
     assert "hunter2" not in str(error.value)
 
 
-def test_several_kubeconfigs_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECONFIG", "/a:/b")
-    with pytest.raises(ConfigurationError, match="name one, or use --kubeconfig"):
-        connect()
+def test_several_kubeconfigs_are_one_as_kubectl_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first file that has an entry wins; a path is relative to its own file; what is not there is passed over."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "two" / "token").write_text("hunter2")
+    users = "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:2'}}]\nusers: [{name: v, user: {tokenFile: token}}]\n"
+    (tmp_path / "one" / "config").write_text(GOOD)
+    (tmp_path / "two" / "config").write_text(
+        f"{users}contexts: [{{name: y, context: {{cluster: c, user: v}}}}]\ncurrent-context: y\n"
+    )
+    listed = [str(tmp_path / name) for name in ("absent", "one/config", "two/config")]
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join(listed))
+    assert kubeconfig.read().contexts == ["x", "y"]
+    assert kubeconfig.choose().context == "x"
+    other = kubeconfig.choose(context="y")
+    assert other.config.cluster.server == "https://127.0.0.1:1"
+    assert other.config.user is not None
+    assert other.config.user.token_file == str(tmp_path / "two" / "token")
+    monkeypatch.setenv("KUBECONFIG", listed[0])
+    with pytest.raises(ConfigurationError, match="--kubeconfig or KUBECONFIG can name another"):
+        kubeconfig.choose()

@@ -47,6 +47,7 @@ GOOD_PROXIES = [
     ("cluster", {"httpProxy": f"http://user:{PASSWORD}@p.x"}),
     ("layer", {"noProxy": "mesh.example.com"}),
     ("layer", {"priority": -5, "clusterSelector": {"matchExpressions": [{"key": "env", "operator": "Exists"}]}}),
+    ("layer", {"noProxy": "a.com", "networks": {"machineNetwork": ["10.0.0.0/16"]}}),
     ("layer", {"trustedCA": {"name": "corp-ca"}, "propagate": True, "rollout": "Automatic"}),
 ]
 BAD_PROXIES = [
@@ -67,7 +68,7 @@ BAD_PROXIES = [
     ("layer", {"readinessPolicy": "Gate"}, "spec.readinessPolicy: Invalid value: belongs to the EgressProxy named cluster"),
     ("layer", {"windows": {}}, "spec.windows: Invalid value: belongs to the EgressProxy named cluster"),
     ("layer", {"pods": {}}, "spec.pods: Invalid value: belongs to the EgressProxy named cluster"),
-    ("layer", {"networks": {}}, "spec.networks: Invalid value: belongs to the EgressProxy named cluster"),
+    ("layer", {"networks": {"dnsDomain": "a.b"}}, "spec.networks: Invalid value: but for machineNetwork belongs to"),
     ("cluster", {"windows": {"restart": "Never"}}, 'Unsupported value: "Never"'),
     ("cluster", {"windows": {"services": ["a b"]}}, "spec.windows.services[0]"),
     ("cluster", {"consumers": ["Everybody"]}, 'Unsupported value: "Everybody"'),
@@ -180,17 +181,17 @@ def test_what_kubectl_shows(defined: ControlPlane) -> None:
     condition = {"status": "True", "reason": "Tried", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     expiry = "2099-12-30T00:00:00Z"
     bundle = {"sha256": "0" * 64, "certificates": 1, "earliestExpiry": expiry}
-    proxy = {"httpsProxy": "http://***@p.x:3128", "trustBundle": bundle, "conditions": [condition | {"type": "Valid"}]}
-    host = {"nodeName": "win-1", "conditions": [condition | {"type": "ProxyApplied"}, condition | {"type": "Reachable"}]}
+    proxy = {"httpsProxy": "http://***@p.x:3128", "trustBundle": bundle, "conditions": [condition | {"type": "Ready"}]}
+    host = {"nodeName": "win-1", "conditions": [condition | {"type": "Ready"}, condition | {"type": "ProxyApplied"}]}
     for target, status in (("egressproxy/cluster", proxy), ("windowsinstance/win-1", host)):
         patch = json.dumps({"status": status})
         defined.kubectl("patch", target, "--subresource=status", "--type=merge", "-p", patch)
     shown = [line.split()[:-1] for line in defined.kubectl("get", "epx").splitlines()]
-    assert shown[1] == ["cluster", "http://***@p.x:3128", "True"]
+    assert shown[1] == ["cluster", "http://***@p.x:3128", "True", "Tried"]
     assert expiry in defined.kubectl("get", "epx", "cluster", "-o", "wide")
     heading, row = (line.split()[:-1] for line in defined.kubectl("get", "wini").splitlines())
-    assert heading == ["NAME", "ADDRESS", "REACHABLE", "PROXYAPPLIED", "TRUSTAPPLIED", "CONFIGURED", "NODE", "NODEREADY"]
-    assert row == ["win-1", "win-1.example.com", "True", "True", "win-1"]
+    assert heading == ["NAME", "ADDRESS", "READY", "REASON", "PROXYAPPLIED", "TRUSTAPPLIED", "NODE", "NODEREADY"]
+    assert row == ["win-1", "win-1.example.com", "True", "Tried", "True", "win-1"]
     assert "egressproxy.transom.dev/cluster" in defined.kubectl("get", "transom", "-o", "name")
     explained = " ".join(defined.kubectl("explain", "egressproxy.spec.readinessEndpoints").split())
     assert "URLs that have to be reachable through the proxy" in explained

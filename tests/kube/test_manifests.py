@@ -2,18 +2,20 @@
 
 import json
 import subprocess
-import sys
 from typing import Any
 
 import pytest
 import yaml
 from lab.control_plane import ControlPlane
 from lab.kubernetes import ControlPlaneError
+from tests.support.forked import run
+
+IMAGE = f"registry.example/transom@sha256:{0:064}"
+PROXY_IMAGE = f"registry.example/kube-rbac-proxy@sha256:{0:064}"
 
 
 def transom(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "transom", "manifests", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run("manifests", *arguments)
 
 
 def objects(*arguments: str) -> list[dict[str, Any]]:
@@ -41,6 +43,7 @@ def test_what_is_needed_first_comes_first() -> None:
         ("rbac", "Namespace", "RoleBinding"),
         ("operator", "Namespace", "PodDisruptionBudget"),
         ("webhook", "Namespace", "PodDisruptionBudget"),
+        ("policies", "Namespace", "NetworkPolicy"),
     ],
 )
 def test_one_part(part: str, first: str, last: str) -> None:
@@ -67,11 +70,10 @@ def test_the_roles_follow_the_controllers() -> None:
 
     egress, windows, both = verbs("egress"), verbs("hosts"), verbs("egress, hosts")
     assert egress | windows == both
-    assert egress - windows == {("configmaps", "patch"), ("egressproxies/status", "patch")}
+    assert egress - windows == {("configmaps", "patch"), ("egressproxies", "patch"), ("egressproxies/status", "patch")}
     assert windows - egress == {
         ("windowsinstances", "patch"),
         ("windowsinstances/status", "patch"),
-        ("secrets", "create"),
         ("secrets", "patch"),
         ("machines", "get"),
         ("namespaces", "list"),
@@ -95,16 +97,32 @@ def test_a_name_stands_for_all_that_belongs_together() -> None:
     def rbac(names: str) -> list[dict[str, Any]]:
         return objects("--part", "rbac", "--controllers", names)
 
-    assert rbac("windows") == rbac("hosts,instances,userdata,certificates,nodes,keys")
-    assert rbac("egress,windows,fleet,pods") == objects("--part", "rbac")
+    assert rbac("windows") == rbac("hosts,instances,strays,userdata,certificates,nodes,keys")
+    assert rbac("egress,windows,pods") == objects("--part", "rbac")
+
+
+def test_others_secrets_are_for_those_with_cluster_api() -> None:
+    """Without it no rule holds for Secrets of every namespace that does not name them."""
+
+    def wide(*arguments: str) -> set[str]:
+        rules = [rule for one in objects(*arguments) if one["kind"] == "ClusterRole" for rule in one["rules"]]
+        return {
+            verb for rule in rules if "secrets" in rule["resources"] and "resourceNames" not in rule for verb in rule["verbs"]
+        }
+
+    assert wide() == set()
+    assert wide("--cluster-api") == {"get", "create", "patch", "delete"}
+    everything = objects("--controllers", "egress,windows,pods,fleet")
+    assert objects("--cluster-api") == objects("--cluster-api", "--controllers", "egress,windows,pods") == everything
+    assert objects("--cluster-api", "--controllers", "egress,fleet") == objects("--controllers", "egress,fleet")
 
 
 def test_everything_is_in_the_namespace_that_was_asked_for() -> None:
-    shown = objects("--namespace", "elsewhere", "--image", "registry.example/transom@sha256:0")
+    shown = objects("--namespace", "elsewhere", "--image", IMAGE)
     assert "transom-system" not in json.dumps(shown)
     deployment = next(one for one in shown if one["kind"] == "Deployment")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
-    assert container["image"] == "registry.example/transom@sha256:0"
+    assert container["image"] == IMAGE
     assert container["args"][:2] == ["run", "--namespace=elsewhere"]
 
 
@@ -124,7 +142,7 @@ def test_a_cluster_takes_it_as_it_comes_and_twice(control_plane: ControlPlane) -
         again = control_plane.kubectl("apply", "-f", "-", input=text).splitlines()
         # kubectl always patches a PodDisruptionBudget: its strategic merge replaces the spec as a whole
         others = [line for line in again if not line.startswith("poddisruptionbudget")]
-        assert all(line.endswith(" unchanged") for line in others), others
+        assert [line for line in others if not line.endswith(" unchanged")] == []
         deployment = next(one for one in objects() if one["kind"] == "Deployment")
         template = deployment["spec"]["template"]
         metadata = {**template["metadata"], "name": "from-template", "namespace": "transom-system"}
@@ -136,3 +154,63 @@ def test_a_cluster_takes_it_as_it_comes_and_twice(control_plane: ControlPlane) -
     finally:
         control_plane.kubectl("delete", "--ignore-not-found", "-f", "-", "--wait=false", input=text)
         control_plane.kubectl("wait", "--for=delete", "--timeout=30s", "crd", "-l", "app.kubernetes.io/name=transom")
+
+
+def test_metrics_behind_a_proxy() -> None:
+    """Transom answers the pod itself alone, and the Service and the NetworkPolicy lead to the proxy."""
+    shown = objects("--metrics-proxy", PROXY_IMAGE)
+    deployments = [one for one in shown if one["kind"] == "Deployment"]
+    assert len(deployments) == 2
+    for one in deployments:
+        transom_itself, proxy = one["spec"]["template"]["spec"]["containers"]
+        assert transom_itself["args"][-1] == "--local-metrics"
+        assert proxy["image"] == PROXY_IMAGE
+        assert proxy["securityContext"] == transom_itself["securityContext"]
+    ports = [port for one in shown if one["kind"] == "Service" for port in one["spec"]["ports"] if port["name"] == "metrics"]
+    assert [(port["port"], port["targetPort"]) for port in ports] == [(8443, "metrics")] * 2
+    allowed = [rule["ports"][0]["port"] for one in shown if one["kind"] == "NetworkPolicy" for rule in one["spec"]["ingress"]]
+    assert sorted(map(str, allowed)) == ["8443", "8443", "https"]
+    accounts = next(one for one in shown if one["metadata"]["name"] == "transom-metrics-proxy" and "subjects" in one)[
+        "subjects"
+    ]
+    assert [one["name"] for one in accounts] == ["transom", "transom-webhook"]
+    assert not any("metrics" in one["metadata"]["name"] for one in objects())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "there"),
+    [
+        (("--openshift",), True),
+        (("--openshift", "--controllers", "egress"), False),
+        ((), False),
+    ],
+)
+def test_metrics_of_hosts_on_openshift(arguments: tuple[str, ...], there: bool) -> None:
+    shown = objects(*arguments)
+    kinds = {one["kind"] for one in shown}
+    assert {"ServiceMonitor", "PrometheusRule"} <= kinds if there else not {"ServiceMonitor", "PrometheusRule"} & kinds
+    (namespace,) = (one for one in shown if one["kind"] == "Namespace")
+    assert ("openshift.io/cluster-monitoring" in namespace["metadata"]["labels"]) == there
+    assert ("transom-cloud-node-manager" in {one["metadata"]["name"] for one in shown}) == there
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("more", [(), ("--metrics-proxy", "x/y:1", "--cluster-api", "--openshift")])
+def test_policies_and_the_proxy_are_taken(control_plane: ControlPlane, more: tuple[str, ...]) -> None:
+    place = f"bounded-{len(more)}"
+    parts = ("--part", "policies", "--part", "operator", "--part", "webhook")
+    text = transom(*parts, "--namespace", place, *more).stdout
+    try:
+        taken = control_plane.kubectl("apply", "-f", "-", input=text)
+        assert taken.count("networkpolicy.networking.k8s.io/") == taken.count("validatingadmissionpolicy.") == 2
+        for name in ("transom", "transom-webhook"):
+            held = json.loads(control_plane.kubectl("get", "networkpolicy", name, "-n", place, "-o", "json"))
+            deployment = json.loads(control_plane.kubectl("get", "deployment", name, "-n", place, "-o", "json"))
+            assert held["spec"]["podSelector"]["matchLabels"] == deployment["spec"]["template"]["metadata"]["labels"]
+            template = deployment["spec"]["template"]
+            metadata = {**template["metadata"], "name": "from-template", "namespace": place}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+            pod["spec"].pop("priorityClassName", None)
+            control_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
+    finally:
+        control_plane.kubectl("delete", "--ignore-not-found", "-f", "-", "--wait=false", input=text)

@@ -1,11 +1,11 @@
 """The field reference is made from the definitions, and is current."""
 
-from pathlib import Path
+from tests.support.repository import DOCS
 
 from transom.manifests.definitions import definitions
 from transom.manifests.reference import reference
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
+PAGE = DOCS / "reference.md"
 
 
 def test_the_page_is_current() -> None:

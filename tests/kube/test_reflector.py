@@ -5,13 +5,17 @@ import signal
 
 import pytest
 from lab.control_plane import ControlPlane
-from tests.kube.gadgets import GADGETS, QUICK, WHOLE_GADGETS, Gadget, define_gadgets, following, gadget, sizes
+from tests.kube.deep import DEEP, post_deep
+from tests.kube.gadgets import GADGETS, QUICK, WHOLE_GADGETS, Gadget, GadgetSpec, define_gadgets, following, gadget, sizes
 from tests.kube.relay import Relay
-from tests.waiting import until
+from tests.support.waiting import until
 
+from transom.kube.backoff import Backoff
 from transom.kube.client import Client
+from transom.kube.connection import connect
 from transom.kube.errors import Unreadable
-from transom.kube.reflector import Pace, Reflector
+from transom.kube.reading import TOO_DEEP
+from transom.kube.reflector import Reflector, ReflectorPace
 from transom.kube.store import Store
 
 pytestmark = pytest.mark.lab
@@ -25,7 +29,7 @@ async def put(client: Client, name: str, size: object) -> None:
 async def test_it_follows_what_is_made_changed_and_deleted(direct: Client) -> None:
     store: Store[Gadget] = Store()
     told: list[tuple[str, bool, bool]] = []
-    store.subscribe(lambda name, before, after: told.append((name[1], before is not None, after is not None)))
+    store.subscribe(lambda name, before, after: told.append((name.name, before is not None, after is not None)))
     reflector = Reflector(direct, GADGETS, store, pace=QUICK)
     await put(direct, "a", 1)
     async with following(reflector):
@@ -38,6 +42,37 @@ async def test_it_follows_what_is_made_changed_and_deleted(direct: Client) -> No
     assert sizes(store) == {"a": 3}
     assert told == [("a", False, True), ("b", False, True), ("a", True, True), ("b", True, False)]
     assert (reflector.lists, reflector.watches) == (1, 1)
+
+
+@pytest.mark.usefixtures("gadgets")
+async def test_what_nobody_may_see_is_not_there_where_it_is_optional(control_plane: ControlPlane, direct: Client) -> None:
+    """Nobody waits for it, and it is there once somebody has given the right."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nobody", "namespace": "default"}}
+    await asyncio.to_thread(control_plane.apply, [account])
+    token = await asyncio.to_thread(control_plane.service_account_token, "default", "nobody")
+    connection = connect(str(control_plane.user_kubeconfig("nobody", token)))
+    store: Store[Gadget] = Store()
+    await put(direct, "a", 1)
+    pace = ReflectorPace(absent=Backoff(0.1, 0.1))
+    rules = [{"apiGroups": [GADGETS.group], "resources": [GADGETS.plural], "verbs": ["list", "watch"]}]
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "gadgets"}}
+    bound = {
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "gadgets"},
+        "subjects": [{"kind": "ServiceAccount", "name": "nobody", "namespace": "default"}],
+    }
+    try:
+        reflector = Reflector(Client(connection), GADGETS, store, pace=pace, optional=True)
+        async with following(reflector):
+            await reflector.synced.wait()
+            assert (reflector.present, len(store)) == (False, 0)
+            given = [{**role, "kind": "ClusterRole", "rules": rules}, {**role, "kind": "ClusterRoleBinding", **bound}]
+            await asyncio.to_thread(control_plane.apply, given)
+            await until(lambda: sizes(store) == {"a": 1})
+    finally:
+        await connection.close()
+        await asyncio.to_thread(
+            control_plane.kubectl, "delete", "--ignore-not-found", "clusterrole,clusterrolebinding", "gadgets"
+        )
 
 
 @pytest.mark.usefixtures("gadgets")
@@ -58,7 +93,7 @@ async def test_a_watch_cut_in_the_middle_goes_on_where_it_was(direct: Client, re
     reflector = Reflector(relayed, GADGETS, store, pace=QUICK)
     async with following(reflector):
         await reflector.synced.wait()
-        store.subscribe(lambda name, before, after: told.append(name[1]))
+        store.subscribe(lambda name, before, after: told.append(name.name))
         # the list's connection is kept alive and may carry the watch: a new one for each from here on
         relay.cut_after = at
         relay.cut()
@@ -86,7 +121,7 @@ async def test_what_was_deleted_while_nobody_could_see_it_is_gone_after_a_410(
     await put(direct, "changed", 1)
     async with following(reflector):
         await reflector.synced.wait()
-        store.subscribe(lambda name, before, after: told.append((name[1], after is not None)))
+        store.subscribe(lambda name, before, after: told.append((name.name, after is not None)))
         told.clear()
         relay.refuse = True
         relay.cut()
@@ -122,7 +157,7 @@ async def test_a_killed_server_that_comes_back_is_followed_again(control_plane: 
 @pytest.mark.usefixtures("gadgets")
 async def test_a_silent_server_is_left(direct: Client, relayed: Client, relay: Relay) -> None:
     store: Store[Gadget] = Store()
-    pace = Pace(backoff=QUICK.backoff, inactivity=0.5, least=0.05)
+    pace = ReflectorPace(backoff=QUICK.backoff, inactivity=0.5, least=0.05)
     reflector = Reflector(relayed, GADGETS, store, pace=pace)
     async with following(reflector):
         await reflector.synced.wait()
@@ -178,7 +213,7 @@ async def test_an_object_that_does_not_fit_spoils_no_other(direct: Client) -> No
         await reflector.synced.wait()
         assert sizes(store) == {"good": 1, "null": None}
         malformed = store.snapshot().malformed
-        assert {name[1]: one.problem for name, one in malformed.items()} == {
+        assert {name.name: one.problem for name, one in malformed.items()} == {
             "bad": "Expected `int | null`, got `str` - at `$.spec.size`"
         }
         await put(direct, "good", "larger")
@@ -214,7 +249,7 @@ async def test_a_kind_that_goes_and_comes_back(control_plane: ControlPlane, dire
 @pytest.mark.usefixtures("gadgets")
 async def test_a_frozen_server_costs_time_and_nothing_else(control_plane: ControlPlane, direct: Client) -> None:
     store: Store[Gadget] = Store()
-    pace = Pace(backoff=QUICK.backoff, inactivity=0.5, least=0.05)
+    pace = ReflectorPace(backoff=QUICK.backoff, inactivity=0.5, least=0.05)
     reflector = Reflector(direct, GADGETS, store, pace=pace)
     await put(direct, "a", 1)
     async with following(reflector):
@@ -225,3 +260,28 @@ async def test_a_frozen_server_costs_time_and_nothing_else(control_plane: Contro
         await put(direct, "b", 2)
         await until(lambda: sizes(store) == {"a": 1, "b": 2})
     assert reflector.lists == 1
+
+
+@pytest.mark.usefixtures("gadgets")
+async def test_an_object_as_deep_as_the_server_takes_spoils_no_other(control_plane: ControlPlane, direct: Client) -> None:
+    """There when the list is asked for, and made, changed and deleted while the kind is followed."""
+    told: list[tuple[str, str]] = []
+    store: Store[Gadget] = Store()
+    reflector = Reflector(
+        direct, GADGETS, store, pace=QUICK, on_malformed=lambda one: told.append((one.metadata.metadata.name, one.problem))
+    )
+    await put(direct, "good", 1)
+    post_deep(control_plane, gadget("listed", size=3, more=DEEP), GADGETS)
+    async with following(reflector):
+        await reflector.synced.wait()
+        assert sizes(store) == {"good": 1, "listed": 3}
+        post_deep(control_plane, gadget("watched", size=3, more=DEEP), GADGETS)
+        await put(direct, "better", 2)
+        await until(lambda: "better" in sizes(store))
+        assert sizes(store) == {"good": 1, "listed": 3, "watched": 3, "better": 2}
+        assert {name.name for name in store.malformed} == {"listed", "watched"}
+        assert told == [("listed", TOO_DEEP), ("watched", TOO_DEEP)]
+        await direct.delete(GADGETS, "listed", "default")
+        await until(lambda: {name.name for name in store.malformed} == {"watched"})
+    assert (reflector.lists, reflector.watches) == (1, 1)
+    assert (await direct.get(GADGETS, "watched", "default")).spec == GadgetSpec(3, None)

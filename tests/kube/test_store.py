@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from transom.kube.client import Malformed
 from transom.kube.objects import Metadata, ObjectMeta
-from transom.kube.store import Name, Store
+from transom.kube.store import ObjectKey, Store
 
 
 def thing(name: str, version: int, *colours: str, namespace: str | None = None, uid: str = "u") -> Metadata:
@@ -12,8 +12,8 @@ def thing(name: str, version: int, *colours: str, namespace: str | None = None, 
     return Metadata(ObjectMeta(name, namespace, uid=uid, resource_version=str(version), labels=labels))
 
 
-def store() -> tuple[Store[Metadata], list[tuple[Name, str | None, str | None]]]:
-    told: list[tuple[Name, str | None, str | None]] = []
+def store() -> tuple[Store[Metadata], list[tuple[ObjectKey, str | None, str | None]]]:
+    told: list[tuple[ObjectKey, str | None, str | None]] = []
     made: Store[Metadata] = Store({"colour": lambda one: one.metadata.labels or ()})
     made.subscribe(
         lambda name, before, after: told.append(
@@ -42,7 +42,7 @@ def test_an_object_made_anew_under_its_name_is_told() -> None:
 def test_a_late_subscriber_is_told_what_is_there() -> None:
     kept, _ = store()
     kept.put(thing("a", 1))
-    late: list[Name] = []
+    late: list[ObjectKey] = []
     kept.subscribe(lambda name, before, after: late.append(name))
     assert late == [(None, "a")]
 
@@ -52,7 +52,7 @@ def test_a_snapshot_does_not_change() -> None:
     kept.replace([thing("a", 1, "red"), thing("b", 2, "red", "blue")], (), "2")
     before = kept.snapshot()
     kept.put(thing("a", 3, "blue"))
-    kept.remove((None, "b"))
+    kept.remove(ObjectKey(None, "b"))
     kept.put(thing("c", 4, "red"))
     kept.put_malformed(Malformed(Metadata(ObjectMeta("c")), "no"))
     assert {one.metadata.name: one.metadata.resource_version for one in before} == {"a": "1", "b": "2"}
@@ -77,12 +77,12 @@ def test_an_object_that_no_longer_decodes_stays_as_it_last_was() -> None:
     kept.replace([thing("b", 1)], [bad], "5")
     assert told == []
     snapshot = kept.snapshot()
-    assert snapshot.get("a") == thing("a", 1)
+    assert snapshot.named("a") == thing("a", 1)
     assert snapshot.malformed[None, "a"] is bad
     kept.put(thing("a", 6))
     assert not kept.snapshot().malformed
     kept.put_malformed(bad)
-    kept.remove((None, "a"))
+    kept.remove(ObjectKey(None, "a"))
     assert not kept.snapshot().malformed
 
 
@@ -119,7 +119,7 @@ def test_indexes_are_those_of_the_objects_and_snapshots_stay(steps: list[tuple[s
             if action == "put":
                 kept.put(one)
             elif action == "remove":
-                kept.remove((None, one.metadata.name))
+                kept.remove(ObjectKey(None, one.metadata.name))
         if action == "snapshot":
             snapshot = kept.snapshot()
             taken.append((snapshot, list(snapshot), snapshot.by("colour", "red"), snapshot.by("colour", "blue")))
@@ -131,7 +131,7 @@ def test_indexes_are_those_of_the_objects_and_snapshots_stay(steps: list[tuple[s
             expected = sorted(one.metadata.name for one in objects if colour in (one.metadata.labels or {}))
             assert [one.metadata.name for one in now] == expected
     # what was told adds up to what is there
-    there: dict[Name, str] = {}
+    there: dict[ObjectKey, str] = {}
     for name, before, after in told:
         assert there.get(name) == before
         if after is None:

@@ -6,17 +6,18 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from lab.control_plane import ControlPlane
+from tests.support.waiting import until
 
 from lab import cluster_api
-from transom.controllers.kept import CLUSTERS, HeldCluster
+from transom.controllers.runtime.cached import CLUSTERS, CachedCluster
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.reflector import Pace, Reflector
+from transom.kube.reflector import Reflector, ReflectorPace
 from transom.kube.store import Store
 
 pytestmark = pytest.mark.lab
-QUICK = Pace(backoff=Backoff(0.05, 0.4), absent=Backoff(0.1, 0.4), watch=1, inactivity=20.0, least=0.05)
+QUICK = ReflectorPace(backoff=Backoff(0.05, 0.4), absent=Backoff(0.1, 0.4), watch=1, inactivity=20.0, least=0.05)
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +35,14 @@ async def client(plain: ControlPlane) -> AsyncIterator[Client]:
 
 
 async def test_an_upgrade_in_place_changes_the_version_and_loses_no_object(plain: ControlPlane, client: Client) -> None:
-    store: Store[HeldCluster] = Store()
+    store: Store[CachedCluster] = Store()
     gone: list[str] = []
-    store.subscribe(lambda name, _, after: gone.append(name[1]) if after is None else None)
+    store.subscribe(lambda name, _, after: gone.append(name.name) if after is None else None)
     reflector = Reflector(client, CLUSTERS, store, pace=QUICK)
     following = asyncio.create_task(reflector.run())
 
     async def follows(version: str) -> None:
-        async with asyncio.timeout(30):
-            while not any(held.api_version.endswith(f"/{version}") for held in store.snapshot()):
-                await asyncio.sleep(0.05)
+        await until(lambda: any(held.api_version.endswith(f"/{version}") for held in store.snapshot()), 30)
 
     await reflector.synced.wait()
     assert not reflector.present

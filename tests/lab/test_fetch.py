@@ -6,22 +6,22 @@ import pytest
 from lab.egress import Egress as Proxy
 from lab.machine import Machine
 
-from transom.controllers.windows.hosts import Target, one_pass
-from transom.hosts.known_hosts import NoHostKeys
+from transom.apply.target import Target, one_pass
 from transom.hosts.owner import Owner
-from transom.hosts.passes import Settings
+from transom.hosts.passes.passes import PassSettings
+from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
-from transom.windows.fetch import Verdict, verdict
-from transom.windows.instance import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes.fetch import FetchResult, judge
+from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
 
 pytestmark = pytest.mark.lab
 
 
-async def applied(machine: Machine, proxy: str, endpoint: str, bundle: str = "") -> Verdict:
+async def applied(machine: Machine, proxy: str, endpoint: str, bundle: str = "") -> FetchResult:
     """What the host says of the way out once it has these settings."""
     spec = WindowsInstanceSpec(machine.place.address, machine.place.port, machine.ssh.user, host_key=machine.ssh.host_key)
     instance = WindowsInstance(metadata=Meta("win"), place=Place("test", "WindowsInstance/win"), spec=spec)
@@ -35,10 +35,10 @@ async def applied(machine: Machine, proxy: str, endpoint: str, bundle: str = "")
         readiness_endpoints=(endpoint,),
     )
     target = Target(instance, egress, Secret(machine.ssh.key.read_text()))
-    found = await one_pass(target, NoHostKeys(), Settings(Owner("test@lab", "pid 1")))
+    found = await one_pass(target, NoHostKeys(), PassSettings(Owner("test@lab", "pid 1")))
     assert found.error is None
     assert found.begun
-    return verdict(egress, found.fetched)
+    return judge(egress, found.fetched)
 
 
 async def test_the_host_says_which_hop_fails(machine: Machine, closed_egress: Proxy) -> None:

@@ -9,18 +9,18 @@ from lab.machine import Machine
 from lab.trust import trusted, untrusted
 from tests.capi.first_boot import boot
 
-from transom.controllers.windows.hosts import Target, converging, one_pass
-from transom.hosts import peer
-from transom.hosts.known_hosts import NoHostKeys
+from transom.apply.target import Target, converging, one_pass
 from transom.hosts.owner import Owner
-from transom.hosts.passes import Settings
+from transom.hosts.passes import peer
+from transom.hosts.passes.passes import PassSettings
+from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy import settings
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.trust import parse_bundle
-from transom.windows.gathering import ENVIRONMENT, STORES
-from transom.windows.instance import WindowsInstance, WindowsInstanceSpec
+from transom.windows.host.queries import ENVIRONMENT, STORES
+from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
 
 pytestmark = pytest.mark.lab
 NO_NAME, NO_PASSWORD, NO_CA = "no such host", "Proxy Authentication Required", "certificate signed by unknown authority"
@@ -88,7 +88,7 @@ async def test_what_it_has_booted_with_is_not_used_once_it_is_removed(containerd
     windows = WindowsSettings(environment_scope="Both", services=("containerd",))
     trust = parse_bundle(egress.certificate).certificates
     proxied = settings.Egress(url, url, "localhost", trust, windows)
-    work = converging(NoHostKeys(), Settings(Owner("tests", "boots")), dry_run=False)
+    work = converging(NoHostKeys(), PassSettings(Owner("tests", "boots")), dry_run=False)
 
     async def applied(wanted: settings.Egress) -> str:
         report = await work(Target(instance, wanted, Secret(ssh.key.read_text())))
@@ -121,7 +121,7 @@ async def test_what_it_has_booted_with_is_not_used_once_it_is_removed(containerd
     (machine.path(r"C:\k") / "imported-certs.pem").write_text(egress.certificate)
     await booted()
     assert pull(machine, image) == ""
-    target, made = Target(instance, services, Secret(ssh.key.read_text())), Settings(Owner("tests", "takes over"))
+    target, made = Target(instance, services, Secret(ssh.key.read_text())), PassSettings(Owner("tests", "takes over"))
     left = await peer.taken(target.access, NoHostKeys(), made)
     found = await one_pass(target, NoHostKeys(), made, taken=left)
     assert (found.error, found.result, found.restarted) == (None, "changed", ())

@@ -92,3 +92,37 @@ async def test_a_script_that_runs_can_be_replaced(machine: Machine) -> None:
         while not (machine.path(r"C:\ProgramData\test\on")).exists():
             pass
         await put(sftp, f"{BASE}/job.cmd", "@rem")
+
+
+async def test_a_time_lasts_only_if_it_is_set_after_the_close(machine: Machine) -> None:
+    """[MS-FSA] 2.1.4.17; PowerShell/Win32-OpenSSH#461."""
+    times, file = asyncssh.SFTPAttrs(atime=1577836800, mtime=1577836800), f"{BASE}/f"
+    async with connect(machine) as connection, connection.start_sftp_client() as sftp:
+        await sftp.mkdir(BASE)
+        async with sftp.open(file, "w") as opened:
+            await opened.write("a")
+            await opened.setstat(times)
+        assert (await sftp.stat(file)).mtime != times.mtime
+        await sftp.setstat(file, times)
+        assert (await sftp.stat(file)).mtime == times.mtime
+
+
+async def test_a_virus_scanner_reads_what_was_written(machine: Machine) -> None:
+    times, file = asyncssh.SFTPAttrs(atime=1577836800, mtime=1577836800), f"{BASE}/f"
+    async with connect(machine) as connection, connection.start_sftp_client() as sftp:
+        await sftp.mkdir(BASE)
+        machine.ssh.scan(3600)
+        await put(sftp, file, "a")
+        for request in (
+            sftp.remove(file),
+            sftp.rename(file, f"{BASE}/g"),
+            sftp.setstat(file, times),
+            sftp.rename(BASE, "C:/ProgramData/aside"),
+        ):
+            with pytest.raises(asyncssh.SFTPFailure):
+                await request
+        async with sftp.open(file) as opened:
+            assert await opened.read() == "a"
+        machine.ssh.scan(0)
+        await put(sftp, f"{BASE}/g", "a")
+        await sftp.remove(f"{BASE}/g")

@@ -12,12 +12,12 @@ from lab.machine import Machine
 from lab.network import Network
 from lab.sshd.journal import traffic
 from tests.lab.client import connect
-from tests.waiting import until
+from tests.support.repository import ROOT
+from tests.support.waiting import until
 
 from lab import wine
 
 pytestmark = pytest.mark.lab
-ROOT = Path(__file__).parent.parent.parent
 
 
 async def test_a_command_is_run_by_cmd(machine: Machine) -> None:

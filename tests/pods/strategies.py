@@ -12,6 +12,7 @@ NAMES = [
     "NO_PROXY",
     "no_proxy",
     "Http_Proxy",
+    "ALL_PROXY",
     "SSL_CERT_FILE",
     "PIP_CERT",
     "A",

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import yaml
-from tests.operator.bundles import ROOT_1
+from tests.support.operator.bundles import ROOT_1
 
 from transom.pods.environment import CA_VARIABLES, CONFIG_MAP, PodEgress, of
 from transom.pods.pod import Pod

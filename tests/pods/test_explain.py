@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 from tests.pods.table import CASES, NAMESPACES, PASSWORD, SETTINGS, objects
-from tests.settings.command import run
+from tests.support.command import run
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop}\nspec: {containers: [{name: app, image: x}]}\n"
 
@@ -67,6 +67,43 @@ def test_what_makes_pods_is_explained_too(tmp_path: Path) -> None:
     (patch, *_) = (one["patch"] for one in yaml.safe_load(done.out))
     assert patch[0]["value"][-1]["value"].endswith(",10.9.8.7")
     assert patch[-1] == {"op": "add", "path": "/metadata/annotations", "value": {"transom.dev/settings-hash": "***"}}
+
+
+def test_pods_whose_name_is_generated(tmp_path: Path) -> None:
+    """`kubectl create` takes the same text many times; a Secret of such a name can be referred to by nobody."""
+    pod = yaml.safe_load(POD.replace("name: web", "generateName: web-"))
+    job = {"metadata": {"generateName": "job-"}, "spec": {"template": {"spec": {"containers": [{"name": "app"}]}}}}
+    made = [pod, pod, {"apiVersion": "batch/v1", "kind": "Job", **job}]
+    made.append({"apiVersion": "v1", "kind": "Secret", "metadata": {"generateName": "s-"}})
+    directory = write(tmp_path, "plain", yaml.safe_dump_all(made))
+    done = run("pods", "explain", "-f", directory, "-o", "json")
+    assert (done.code, done.err) == (0, "")
+    assert [one["object"] for one in done.json] == ["Pod/shop/web-*", "Pod/shop/web-*", "Job/default/job-*"]
+    assert all(one["proxy"]["given"] for one in done.json)
+    assert run("validate", "-f", directory).code == 0
+
+    base = {"apiVersion": "transom.dev/v1alpha1", "kind": "EgressProxy", "metadata": {"generateName": "layer-"}, "spec": {}}
+    done = run("validate", "-f", write(tmp_path, "plain", yaml.safe_dump_all([base])))
+    assert done.code == 2
+    assert "give it a name" in done.out + done.err
+
+
+def test_what_is_asked_is_one_thing() -> None:
+    for arguments in ((), ("web", "-f", "x")):
+        done = run("pods", "explain", *arguments)
+        assert done.code == 2
+        assert "either POD, with -n NAMESPACE, or -f PATH" in done.err
+
+
+def test_containers_that_keep_theirs_and_those_that_are_left_out(tmp_path: Path) -> None:
+    pod = yaml.safe_load(POD)
+    pod["metadata"]["annotations"] = {"transom.dev/exclude-containers": "log", "transom.dev/inject-proxy": "override"}
+    pod["spec"]["containers"] += [{"name": "log"}, {"name": "old", "env": [{"name": "http_proxy", "value": "a"}]}]
+    done = run("pods", "explain", "-f", write(tmp_path, "plain", yaml.safe_dump(pod)))
+    assert "proxy: given to app, old; annotation transom.dev/exclude-containers leaves out log" in done.out
+    assert (
+        "  old: gets HTTP_PROXY, http_proxy, HTTPS_PROXY, https_proxy, NO_PROXY, no_proxy; has replaced http_proxy" in done.out
+    )
 
 
 def test_no_pod_and_no_valid_settings(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 from tests.pods.json_patch import applied
 from tests.pods.table import decoded, objects, pod_egress
-from tests.settings.command import run
+from tests.support.command import run
 
 from transom.pods.outdated import Outdated, is_outdated, outdated
 from transom.pods.patch import patch

@@ -9,7 +9,7 @@ from tests.pods.json_patch import applied
 from tests.pods.strategies import pods
 from tests.pods.table import SETTINGS, decoded, pod_egress
 
-from transom.pods.environment import CONFIG_MAP, PodEgress
+from transom.pods.environment import CONFIG_MAP, PROXY_VARIABLES, PodEgress
 from transom.pods.patch import patch
 
 LABELS = [{}, {"transom.dev/inject-ca": "true"}, {"team": "a"}]
@@ -47,6 +47,9 @@ def test_nothing_of_the_pods_own_is_lost(pod: dict[str, Any], name: str, labels:
             # what is ours stands first, what was there follows as it was
             assert env[added:] == theirs == held
             assert len({one["name"] for one in env}) == len(env)
+            # one unit: who has any of the variables gets none
+            own = {one["name"].upper() if windows else one["name"] for one in held} & PROXY_VARIABLES
+            assert not (own and PROXY_VARIABLES & {one["name"] for one in env[:added]})
         assert now.get("volumeMounts", [])[: len(before.get("volumeMounts", []))] == before.get("volumeMounts", [])
         assert {key: value for key, value in now.items() if key not in ("env", "volumeMounts")} == {
             key: value for key, value in before.items() if key not in ("env", "volumeMounts")

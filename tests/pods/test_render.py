@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.operator.bundles import ROOT_1
 from tests.pods.table import NAMESPACES, OWN, PASSWORD, objects
-from tests.settings.command import run
+from tests.support.command import run
+from tests.support.operator.bundles import ROOT_1
 
 from transom.proxy.trust import parse_bundle, pem
 

@@ -4,9 +4,21 @@ import pytest
 from tests.simulator.consoles import booted, console
 
 from transom.simulator.host import Host
-from transom.windows import query, reg
-from transom.windows.gathering import SERVICES
-from transom.windows.registry import CreateKey, DeleteValue, SetValue, Value, ValueType, binary, dword, expand_sz, multi_sz, sz
+from transom.windows.host.queries import SERVICES
+from transom.windows.registry import reg
+from transom.windows.registry import reg_query as query
+from transom.windows.registry.registry import (
+    CreateKey,
+    DeleteValue,
+    SetValue,
+    Value,
+    ValueType,
+    binary,
+    dword,
+    expand_sz,
+    multi_sz,
+    sz,
+)
 
 KEY = r"HKEY_LOCAL_MACHINE\SOFTWARE\Test"
 
@@ -140,19 +152,8 @@ async def test_find_and_findstr(line: str, code: int, output: str) -> None:
     assert (printed.code, printed.output) == (code, output)
 
 
-async def test_access_lists_and_owners() -> None:
+async def test_a_command_of_powershell_that_is_not_known() -> None:
     host = await booted()
-    host.files.make_directories(r"C:\d")
-    directory = host.files.directory(r"C:\d")
-    directory.owner = "S-1-5-21-1-2-3-1001"
-    line = r"""powershell.exe -Command "$owner = (Get-Acl -LiteralPath 'C:\d').GetOwner([X]).Value" """
-    assert (await console(host, rf"C:\Windows\System32\WindowsPowerShell\v1.0\{line}")).code == 1
-    grants = ("*S-1-5-18:(OI)(CI)F", "*S-1-5-32-544:(OI)(CI)F")
-    assert (await console(host, rf"icacls.exe C:\d /inheritance:r /grant:r {' '.join(grants)}")).code == 0
-    assert (await console(host, r'icacls.exe "C:\d" /setowner *S-1-5-32-544')).code == 0
-    assert (directory.owner, directory.acl) == ("S-1-5-32-544", grants)
-    assert (await console(host, rf"C:\Windows\System32\WindowsPowerShell\v1.0\{line}")).code == 0
-    assert host.unknown == []
     assert (await console(host, r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe -Command Get-Date")).code == 1
     assert host.unknown == ["powershell.exe"]
 

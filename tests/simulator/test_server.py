@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import asyncssh
 import pytest
+from tests.support.waiting import until
 
 from transom.simulator import Fault, Host, Simulator
 
@@ -129,6 +130,66 @@ async def test_a_full_disk_takes_nothing_more(simulator: Simulator, host: Host) 
     assert host.files.read(r"C:\b") == b"y" * 6
 
 
+YEAR_2020 = asyncssh.SFTPAttrs(atime=1577836800, mtime=1577836800)
+
+
+async def test_a_time_lasts_only_if_it_is_set_after_the_close(simulator: Simulator, host: Host) -> None:
+    """[MS-FSA] 2.1.4.17; PowerShell/Win32-OpenSSH#461."""
+    async with connected(simulator, host) as connection, connection.start_sftp_client() as sftp:
+        file = await sftp.open(FILE, "wb")
+        await file.write(b"a")
+        await file.setstat(YEAR_2020)
+        await file.close()
+        assert (await sftp.stat(FILE)).mtime != YEAR_2020.mtime
+        await sftp.setstat(FILE, YEAR_2020)
+        assert (await sftp.stat(FILE)).mtime == YEAR_2020.mtime
+        # who only reads, or opens without writing, changes nothing
+        for mode in ("rb", "ab"):
+            await (await sftp.open(FILE, mode)).close()
+        assert (await sftp.stat(FILE)).mtime == YEAR_2020.mtime
+
+
+# what an open file of OpenSSH for Windows lets others do: fileio.c, createFile_flags_setup
+SHARED = [("rb", "rb", True), ("rb", "wb", False), ("wb", "rb", False), ("wb", "wb", True), ("rb+", "rb", False)]
+
+
+@pytest.mark.parametrize(("first", "second", "allowed"), SHARED)
+async def test_what_is_open_is_shared(simulator: Simulator, host: Host, first: str, second: str, *, allowed: bool) -> None:
+    host.files.write(r"C:\ProgramData\f", b"a")
+    async with connected(simulator, host) as connection, connection.start_sftp_client() as sftp:
+        held = await sftp.open(FILE, first)
+        if allowed:
+            await (await sftp.open(FILE, second)).close()
+        else:
+            with pytest.raises(asyncssh.SFTPFailure):
+                await sftp.open(FILE, second)
+        await held.close()
+        await (await sftp.open(FILE, second)).close()
+
+
+async def test_a_virus_scanner_reads_what_was_written(simulator: Simulator, host: Host) -> None:
+    host.scan(20)
+    async with connected(simulator, host) as connection, connection.start_sftp_client() as sftp:
+        await sftp.mkdir("C:/d")
+        async with sftp.open("C:/d/f", "wb") as file:
+            await file.write(b"a")
+        refused = (
+            sftp.remove("C:/d/f"),
+            sftp.rename("C:/d/f", "C:/d/g"),
+            sftp.posix_rename("C:/d/f", "C:/d/g"),
+            sftp.setstat("C:/d/f", YEAR_2020),
+            sftp.rename("C:/d", "C:/e"),
+        )
+        for request in refused:
+            with pytest.raises((asyncssh.SFTPFailure, asyncssh.SFTPPermissionDenied)):
+                await request
+        assert await connection.run(r"cmd.exe /d /c type C:\d\f", check=True)
+        await connection.run(r"cmd.exe /d /c echo b>>C:\d\f", check=True)
+        await until(lambda: host.files.file(r"C:\d\f").holds == 0, every=0.01)
+        await sftp.rename("C:/d", "C:/e")
+        assert host.files.read(r"C:\e\f") == b"ab\r\n"
+
+
 async def test_a_slow_disk_answers_in_order(simulator: Simulator, host: Host) -> None:
     host.faults.disk_delay = 0.002
     async with connected(simulator, host) as connection, connection.start_sftp_client() as sftp:
@@ -142,8 +203,7 @@ async def test_what_a_connection_started_ends_with_it(simulator: Simulator, host
     host.files.write(r"C:\t\s.cmd", b"@ping -n 10 127.0.0.1 >C:\\t\\open\r\n@echo x>C:\\t\\done\r\n")
     async with connected(simulator, host) as connection:
         work = asyncio.create_task(finished(connection, r"cmd.exe /d /c C:\t\s.cmd"))
-        while not host.files.exists(r"C:\t\open"):
-            await asyncio.sleep(0.001)
+        await until(lambda: host.files.exists(r"C:\t\open"), every=0.001)
         connection.abort()
         with pytest.raises(asyncssh.ConnectionLost):
             await work

@@ -5,9 +5,9 @@ from tests.simulator.consoles import booted, console
 
 from transom.simulator.host import Host
 from transom.simulator.services import ServiceError
-from transom.windows.gathering import BOOT, ENVIRONMENT, SERVICES
-from transom.windows.registry import SetValue, dword, expand_sz, multi_sz, sz
-from transom.windows.state import ServiceState
+from transom.windows.host.queries import BOOT, ENVIRONMENT, SERVICES
+from transom.windows.host.state import ServiceState
+from transom.windows.registry.registry import SetValue, dword, expand_sz, multi_sz, sz
 
 
 async def pair() -> Host:

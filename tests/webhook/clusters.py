@@ -9,19 +9,18 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from lab.control_plane import ControlPlane
-from tests.operator.clusters import QUICK
 from tests.pods.table import NAMESPACES, OWN, decoded, objects
+from tests.support.operator.clusters import QUICK
 
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.errors import NotFound
 from transom.kube.lease import Terms
 from transom.kube.objects import Whole
-from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, LEASES, SECRETS, Resource
+from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, LEASES, REGISTRATIONS, SECRETS, Resource
 from transom.pods.environment import CONFIG_MAP, LEDGER, SECRET, PodEgress
 from transom.pods.patch import patch
-from transom.webhook.keeper import REGISTRATIONS
-from transom.webhook.webhook import Options, Webhook
+from transom.webhook.webhook import Webhook, WebhookOptions
 
 PODS = Resource("", "v1", "Pod", "pods", True, Whole)
 TERMS = Terms(duration=3, renew=1.5, retry=0.2, request=1.0)
@@ -63,6 +62,9 @@ class Admission:
 
     async def delete(self, resource: Resource[Any], name: str, namespace: str | None = None) -> None:
         with contextlib.suppress(NotFound):
+            if resource is EGRESS_PROXIES:
+                # an operator that worked here has gone
+                await self.client.patch(resource, {"metadata": {"finalizers": None}}, name)
             await self.client.delete(resource, name, namespace)
 
     async def has_secret(self, *namespaces: str) -> None:
@@ -117,7 +119,9 @@ class Admission:
         token = await asyncio.to_thread(self.control_plane.service_account_token, OWN, "transom-webhook")
         kubeconfig = self.control_plane.user_kubeconfig(f"webhook-{secrets.token_hex(4)}", token)
         connection = connect(str(kubeconfig))
-        made = Options(OWN, url or f"https://127.0.0.1:{port}", **{"drain": 0.0, "terms": TERMS, "reflector": QUICK, **options})
+        made = WebhookOptions(
+            OWN, url or f"https://127.0.0.1:{port}", **{"drain": 0.0, "terms": TERMS, "reflector": QUICK, **options}
+        )
         webhook = Webhook(Client(connection), made)
         stop = asyncio.Event()
         running = asyncio.create_task(webhook.run(stop, ("127.0.0.1", port)))

@@ -2,8 +2,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from lab.control_plane import ControlPlane
-from tests.operator.clusters import admin
 from tests.pods.table import NAMESPACES, OWN
+from tests.support.operator.clusters import admin
 from tests.webhook.clusters import Admission
 
 from transom.manifests.admission import admission_roles

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.pods.strategies import pods
 from tests.pods.table import CASES, KUBERNETES_IP, OWN, SETTINGS, Case, decoded, egress, own_namespace, wanted
-from tests.waiting import until
+from tests.support.command import run
+from tests.support.waiting import until
 from tests.webhook.clusters import PODS, PROBED, Admission, plain_pod
 
 from transom.pods.environment import PodEgress, of
@@ -48,7 +49,7 @@ def reviews(webhook: Webhook) -> float:
 
 def is_asked(case: Case) -> bool:
     """Whether the API server has a reason to ask: what gets nothing does not wait for the answer."""
-    return bool(case.env) or case.warning is not None or case.name == "all-its-own"
+    return case.proxy == "given" or case.with_ca or case.warning is not None
 
 
 async def current(admission: Admission, webhook: Webhook, name: str) -> PodEgress:
@@ -70,7 +71,7 @@ async def test_every_pod_of_the_table(admission: Admission) -> None:
             for case in (one for one in CASES if one.settings == name and not one.offline):
                 await _one(admission, webhook, case, made)
     annotations = [one.get("annotations", {}) for one in admission.control_plane.audit() if _creates(one, "own-upper")]
-    assert annotations[-1]["pods.transom.dev/proxy"] == "given to app; app keeps its HTTP_PROXY"
+    assert annotations[-1]["pods.transom.dev/proxy"] == "nothing to do: app keeps its HTTP_PROXY"
     assert "hunter2" not in json.dumps(annotations)
 
 
@@ -147,6 +148,29 @@ async def test_pods_of_a_deployment(admission: Admission) -> None:
         await asyncio.to_thread(kubectl, "delete", "deployment", "-n", PROBED, "web", "--cascade=foreground")
 
 
+async def test_a_pod_that_runs_is_explained(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(admission.control_plane.kubeconfig))
+    await admission.settings("plain")
+    await admission.post(plain_pod("before"), PROBED)
+    async with admission.replica() as webhook:
+        await current(admission, webhook, "plain")
+        await admission.post(plain_pod("after"), PROBED)
+        for name, reason, outdated in (
+            ("before", "given to app", True),
+            ("after", "nothing to do: the containers have it", False),
+        ):
+            done = await asyncio.to_thread(run, "pods", "explain", name, "-n", PROBED, "-o", "json")
+            assert done.code == 0, done.err
+            (told,) = done.json
+            assert (told["object"], told["outdated"]) == (f"Pod/{PROBED}/{name}", outdated)
+            assert told["proxy"] == {"given": True, "reason": reason}
+        done = await asyncio.to_thread(run, "pods", "explain", "before", "-n", PROBED)
+        assert "  it is older than the settings: it gets them when it is replaced\n" in done.out
+        done = await asyncio.to_thread(run, "pods", "explain", "nobody", "-n", PROBED)
+        assert (done.code, done.out) == (1, "")
+        assert 'pods "nobody" not found' in done.err
+
+
 async def test_ephemeral_containers(admission: Admission) -> None:
     await admission.settings("plain")
     async with admission.replica() as webhook:
@@ -163,3 +187,20 @@ async def test_ephemeral_containers(admission: Admission) -> None:
             for one in found["spec"]["ephemeralContainers"]:
                 assert [item["name"] for item in one["env"]][:2] == ["HTTP_PROXY", "http_proxy"]
             assert ("env" in found["spec"]["containers"][0]) == (name == "newer")
+
+
+async def test_a_pod_that_the_settings_would_make_too_large_is_created_without_them(admission: Admission) -> None:
+    def pod(name: str, containers: int) -> dict[str, Any]:
+        listed = [{"name": f"c{number}", "image": "registry.example/none"} for number in range(containers)]
+        return {"metadata": {"name": name}, "spec": {"containers": listed}}
+
+    async with admission.replica(failure_policy="Fail") as webhook:
+        await admission.settings("plain")
+        await current(admission, webhook, "plain")
+        code, answered, warnings = await admission.post(pod("many", 500), "plain")
+        assert code == 201
+        assert all(one["env"] for one in answered["spec"]["containers"])
+        code, answered, warnings = await admission.post(pod("too-many", 4_500), "plain")
+        assert code == 201, answered
+        assert not any("env" in one for one in answered["spec"]["containers"])
+        assert "no settings for this pod: it would be larger than the API server takes" in " ".join(warnings)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 from tests.pods.table import OWN, PASSWORD
-from tests.waiting import until
+from tests.support.waiting import until
 from tests.webhook.clusters import PROBED, Admission, free_port, plain_pod
 
 from transom.kube.errors import NotFound

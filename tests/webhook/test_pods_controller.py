@@ -8,25 +8,24 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.operator.bundles import ROOT_1
-from tests.operator.clusters import QUICK, at_work
-from tests.operator.test_roles import asked, granted
 from tests.pods.table import OWN, PASSWORD
-from tests.waiting import until
+from tests.support.operator.bundles import ROOT_1
+from tests.support.operator.clusters import QUICK, at_work
+from tests.support.operator.rights import asked, granted
+from tests.support.waiting import until
 from tests.webhook.clusters import Admission, plain_pod
 
-from transom.controllers import pods as controller
 from transom.controllers.operator import Operator, Options
+from transom.controllers.pods import controller
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
-from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, SECRETS, Resource
+from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, REGISTRATIONS, SECRETS, Resource
 from transom.manifests.admission import admission_roles
 from transom.manifests.roles import roles
 from transom.pods.environment import LEDGER
 from transom.proxy.trust import parse_bundle
-from transom.webhook.keeper import REGISTRATIONS
 
 pytestmark = pytest.mark.lab
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", False, Whole)
@@ -139,14 +138,14 @@ async def test_the_secret_is_where_the_selector_says(admission: Admission) -> No
         await until_secrets(admission, *EVERYWHERE)
         held = (await found(admission, SECRETS, "transom-egress"))["plain"]
         assert base64.b64decode(held["data"]["HTTP_PROXY"]).decode() == URL
-        await until_condition(admission, "PodsInjected", "Injected")
+        await until_condition(admission, "PodsInjected", "NotRegistered")
         # without a selector nobody said who may have them
         await admission.settings("withheld")
         await until_secrets(admission)
         told = await until_condition(admission, "PodsInjected", "NoNamespaceSelector")
         assert told.startswith("spec.pods.namespaceSelector: not set")
         await admission.settings("plain")
-        await until_condition(admission, "PodsInjected", "Injected")
+        await until_condition(admission, "PodsInjected", "NotRegistered")
         assert await secrets(admission) == set()
         ledger = (await found(admission, SECRETS, LEDGER))[OWN]
         assert not ledger.get("data")
@@ -289,6 +288,10 @@ async def test_the_roles_of_the_admission_server(admission: Admission) -> None:
     used |= {(*use[:2], "create") for use, _, code in uses if use[2] == "patch" and code == 201}
     objects = list(admission_roles(OWN))
     left = (granted(objects, "ClusterRole") | granted(objects, "Role", OWN) | granted(objects, "Role", "default")) - used
-    # kinds that OpenShift alone has, an event that repeats, a definition that went
+    # kinds that OpenShift alone has, an event that repeats, a definition or settings that went
     left -= {use for use in left if use[0] == "config.openshift.io"}
-    assert left <= {("", "events", "patch"), ("apiextensions.k8s.io", "customresourcedefinitions", "get")}
+    assert left <= {
+        ("", "events", "patch"),
+        ("", "namespaces", "get"),
+        ("apiextensions.k8s.io", "customresourcedefinitions", "get"),
+    }

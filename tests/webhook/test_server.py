@@ -121,6 +121,51 @@ async def test_what_is_no_new_pod_is_allowed_as_it_is(caller: Caller, request_: 
     assert (code, answered["response"]) == (200, {"uid": "u1", "allowed": True})
 
 
+def deep(**request: Any) -> bytes:
+    text = json.dumps(reviewed(**request))
+    assert '"NESTED"' in text
+    return text.replace('"NESTED"', '{"a":' * 9_000 + "1" + "}" * 9_000).encode()
+
+
+async def test_a_pod_with_something_deep_is_a_pod(caller: Caller) -> None:
+    """Unknown fields and managedFields may be; and it is answered as any other."""
+    pod = CASES[0].pod
+    _, plain = await caller.post(of(reviewed()))
+    metadata = {**pod.get("metadata", {}), "managedFields": [{"fieldsV1": "NESTED"}]}
+    for body in (deep(object=pod | {"more": "NESTED"}), deep(object=pod | {"metadata": metadata}), deep(options="NESTED")):
+        code, answered = await caller.post(body)
+        assert (code, answered["response"]) == (200, plain["response"])
+    await caller.works()
+
+
+async def test_what_is_no_pod_is_allowed_however_deep_it_is(caller: Caller) -> None:
+    kind = {"group": "helm.toolkit.fluxcd.io", "version": "v2", "kind": "HelmRelease"}
+    code, answered = await caller.post(deep(kind=kind, object={"spec": {"values": "NESTED"}}))
+    assert (code, answered["response"]) == (200, {"uid": "u1", "allowed": True})
+
+
+async def test_headers_of_a_later_request_may_take_no_longer_than_those_of_the_first(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "SILENCE_SECONDS", 0.5)
+    body = of(reviewed())
+    reader, writer = await caller.connect()
+    for _ in range(2):
+        writer.write(b"POST /pods HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        headers = await reader.readuntil(b"\r\n\r\n")
+        assert headers.split()[1] == b"200"
+        length = next(line.split()[1] for line in headers.splitlines() if line.lower().startswith(b"content-length"))
+        await reader.readexactly(int(length))
+        # a connection that is not used is not closed for that
+        await asyncio.sleep(0.8)
+    writer.write(b"POST /pods HTTP/1.1\r\nHo")
+    async with asyncio.timeout(30):
+        assert (await reader.readline()).split()[1] == b"408"
+        await reader.read()
+    writer.close()
+    await caller.works()
+
+
 async def test_large_bodies(caller: Caller) -> None:
     padding = "x" * (MAX_BODY - len(of(reviewed())) - 100)
     code, _ = await caller.post(of(reviewed(options=padding)))
@@ -179,7 +224,7 @@ async def test_a_thousand_connections_that_say_nothing(caller: Caller, monkeypat
 
 async def test_a_client_certificate_that_expired_is_not_asked_for(caller: Caller) -> None:
     """The API server may show one (AdmissionConfiguration); what it is allowed to do does not depend on it here."""
-    from tests.settings.bundles import certificate, key
+    from tests.support.bundles import certificate, key
 
     file = caller.directory / "expired.pem"
     from cryptography.hazmat.primitives import serialization

@@ -58,16 +58,16 @@ func (r recorder) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 	accepted := svc.AcceptStop | svc.AcceptShutdown
 	status <- svc.Status{State: svc.Running, Accepts: accepted}
 	for request := range requests {
-		switch request.Cmd {
-		case svc.Interrogate:
+		if request.Cmd == svc.Interrogate {
 			status <- request.CurrentStatus
-		case svc.Stop, svc.Shutdown:
-			status <- svc.Status{State: svc.StopPending}
-			if err := r.record("stop", nil); err != nil {
-				return false, 1
-			}
-			return false, 0
+			continue
 		}
+		// nothing else is accepted but what ends it
+		status <- svc.Status{State: svc.StopPending}
+		if err := r.record("stop", nil); err != nil {
+			return false, 1
+		}
+		break
 	}
 	return false, 0
 }

@@ -35,21 +35,21 @@ def identity_for(name: str, identities: Collection[str]) -> str | None:
     return next(iter(identities)) if len(identities) == 1 else None
 
 
-def references(app: AppReference, cluster: Cluster) -> dict[str, Any]:
+def references(app: AppReference, cluster: Cluster, *, own: bool = False) -> dict[str, Any]:
     """The part of the object that refers to the values, in the form that its kind reads. Raises InvalidIdentity, KeyError."""
-    fields = fields_for(app.kind, cluster_id(cluster), cluster.metadata.namespace or "")
+    fields = fields_for(app.kind, cluster_id(cluster), cluster.metadata.namespace or "", own=own)
     metadata = {"name": app.name, "namespace": app.namespace}
     api_version = app.api_version or API_VERSIONS[app.kind]
     return {"apiVersion": api_version, "kind": app.kind, "metadata": metadata, "spec": in_spec(app.kind, fields)}
 
 
-def fields_for(kind: str, identity: str, namespace: str) -> dict[str, Any]:
-    """The fields by which a kind names the values objects of a cluster.
+def fields_for(kind: str, identity: str, namespace: str, *, own: bool = False) -> dict[str, Any]:
+    """The fields by which a kind names the values objects of a cluster; `own` as in `values_name`.
 
     Giant Swarm's App names a ConfigMap and a Secret, whose key is `values`; Flux's HelmRelease lists them in `valuesFrom`, the
     later over the earlier, with the key of a whole values file (github.com/fluxcd/helm-controller, docs/spec/v2).
     """
-    name = values_name(identity)
+    name = values_name(identity, own=own)
     if kind == HELM_RELEASE:
         return {"valuesFrom": [{"kind": one, "name": name, "valuesKey": KEY} for one in ("ConfigMap", "Secret")]}
     return {field: {"name": name, "namespace": namespace} for field in ("configMap", "secret")}

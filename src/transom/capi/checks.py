@@ -8,6 +8,7 @@ from transom.capi import windows_proxy
 from transom.capi.inputs import InputFile, InputUser, WorkerInputs
 from transom.capi.providers.provider import Provider
 from transom.capi.windows_release import RELEASES
+from transom.proxy import labels
 from transom.proxy.finding import Finding, Severity, field_name
 from transom.proxy.names import NAME
 
@@ -28,8 +29,6 @@ _USER = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,19}\Z")
 _GROUP = re.compile(r"[A-Za-z][A-Za-z0-9._-]*( [A-Za-z0-9._-]+)*\Z")
 _SSH_KEY = re.compile(r"[a-z0-9@.-]+ [A-Za-z0-9+/=]+( [A-Za-z0-9@._-]+)?\Z")
 _BOOLEAN = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
-_LABEL_KEY = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?\Z")
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?\Z")
 _ARGUMENT = re.compile(r"[a-z][a-z0-9-]*\Z")
 _VALUE = re.compile(r"[A-Za-z0-9_./:,=-]*\Z")
 _STORE_NEED = "an image of `transom capi image`, whose cloudbase-init fetches it"
@@ -66,7 +65,7 @@ class Checks:
                     "error", ("kubeletArguments",), f"{name!r}: letters, digits and `_./:,=-` alone can be passed on"
                 )
         for name, value in self._inputs.node_labels.items():
-            if not _LABEL_KEY.match(name) or not _LABEL_VALUE.match(value):
+            if not labels.is_key(name) or not labels.is_value(value):
                 yield self.finding("error", ("nodeLabels",), f"{name!r}: this is no label, or no value of one")
         yield from self._images()
         if self._inputs.daemons == "wins":

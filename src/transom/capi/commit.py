@@ -37,7 +37,7 @@ def template_objects(cluster: Cluster, egress: Egress, version: str = "v1beta2")
     """
     identity = cluster_id(cluster)
     first, worker, windows = (entries_as_objects(one) for one in _entries(identity, egress))
-    if not worker:
+    if not first:
         return []
     name, namespace = cluster.metadata.name, cluster.metadata.namespace or ""
     bootstrap = f"bootstrap.cluster.x-k8s.io/{version}"
@@ -56,6 +56,7 @@ def template_objects(cluster: Cluster, egress: Egress, version: str = "v1beta2")
                 "spec": {"template": {"spec": lists}},
             }
             for system, lists in (("linux", worker), ("windows", windows))
+            if lists
         ),
     ]
 
@@ -64,7 +65,7 @@ def class_patch_of(cluster: Cluster, egress: Egress) -> dict[str, Any] | None:
     """`class_patch` for the class of a cluster; None where its machines get nothing. Raises InvalidIdentity."""
     identity = cluster_id(cluster)
     first, worker, windows = _entries(identity, egress)
-    if not worker.files:
+    if not first.files:
         return None
     workers: dict[tuple[str, ...], Entries] = {LINUX_CLASSES: worker, WINDOWS_CLASSES: windows}
     return class_patch(first, workers, identity, labelled=identity != cluster.metadata.name)

@@ -54,9 +54,10 @@ def carry(path: str, content: bytes, permissions: str, owner: str) -> Carried:
 
 
 def script(name: str) -> bytes:
-    """A script of this package, with the line ends of Windows."""
+    """A script of this package, with the line ends of Windows; without its remarks, for it has to fit into INLINE."""
     text = (importlib.resources.files("transom.capi") / "scripts" / name).read_text("ascii")
-    return text.replace("\n", "\r\n").encode("ascii")
+    lines = (line for line in text.splitlines() if not line.startswith("rem "))
+    return "".join(f"{line}\r\n" for line in lines).encode("ascii")
 
 
 def secret(

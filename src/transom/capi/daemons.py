@@ -299,13 +299,13 @@ def _config_map(name: str, application: str, data: dict[str, str]) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-def _config_map_volume(name: str, held: str) -> Object:
-    return {"name": name, "configMap": {"name": held}}
+def _config_map_volume(name: str, config_map: str) -> Object:
+    return {"name": name, "configMap": {"name": config_map}}
 
 
 def _field(name: str, path: str) -> Object:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-def _key(name: str, held: str, key: str) -> Object:
-    return {"name": name, "valueFrom": {"configMapKeyRef": {"name": held, "key": key}}}
+def _key(name: str, config_map: str, key: str) -> Object:
+    return {"name": name, "valueFrom": {"configMapKeyRef": {"name": config_map, "key": key}}}

@@ -41,9 +41,14 @@ def identity_of(name: str, labels: Mapping[str, str]) -> str:
     return name
 
 
-def values_name(identity: str) -> str:
-    """The ConfigMap and the Secret of the values."""
-    return f"{identity}-cluster-values"
+def values_name(identity: str, *, own: bool = False) -> str:
+    """The ConfigMap and the Secret of the values; `own`: the pair that stands beside a peer's."""
+    return f"{identity}-egress-values" if own else f"{identity}-cluster-values"
+
+
+def values_names(identity: str) -> tuple[str, str]:
+    """Both names that they can have."""
+    return values_name(identity), values_name(identity, own=True)
 
 
 def systemd_name(identity: str) -> str:

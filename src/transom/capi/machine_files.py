@@ -33,23 +33,21 @@ _LARGEST: Final = 10_000
 
 
 def linux_entries(secret: str, egress: Egress, *, control_plane: bool = False) -> Entries:
-    """What a KubeadmConfigSpec gets; nothing where the settings are empty or not for nodes. `secret` is `<id>-systemd-proxy`.
+    """What a KubeadmConfigSpec gets; nothing where the settings are empty or for others. `secret` is `<id>-systemd-proxy`.
 
     The proxy stands in the Secret alone, so that a change of it changes no template. Certificates are no secret, and their
     ConfigMap cannot be referred to (`contentFrom` knows Secrets): they stand in the entries. The commands come before all
     others.
     """
-    if "Nodes" not in egress.consumers:
-        return Entries()
-    proxied = bool(egress.http_proxy or egress.https_proxy)
+    nodes, proxied = "Nodes" in egress.consumers, bool(egress.http_proxy or egress.https_proxy)
     entries = Entries()
-    if proxied:
+    if nodes and proxied:
         entries += Entries(tuple(_from_secret(path, secret, CONTAINERD_PROXY) for path in DROP_INS))
-    if proxied and control_plane:
+    if "StaticPods" in egress.consumers and proxied and control_plane:
         entries += Entries((_from_secret(ENV_FILE, secret, ENV),), (READ_ENV,))
-    if egress.trust:
+    if nodes and egress.trust:
         entries += Entries(tuple(_ca_files(egress.trust)), (TRUST,))
-    if proxied or egress.trust:
+    if nodes and (proxied or egress.trust):
         entries += Entries(pre=(RESTART,))
     return entries
 

@@ -1,13 +1,23 @@
 """The objects that Transom keeps in a Cluster's namespace for the cluster's apps and machines."""
 
 import base64
+import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
 from transom.capi import windows_proxy
-from transom.capi.identity import InvalidIdentity, ca_name, cluster_id, labels, owner_reference, systemd_name, values_name
+from transom.capi.identity import (
+    InvalidIdentity,
+    ca_name,
+    cluster_id,
+    labels,
+    owner_reference,
+    systemd_name,
+    values_name,
+    values_names,
+)
 from transom.capi.values import KEY as VALUES
 from transom.capi.values import config_map_text, secret_text
 from transom.linux.environment import drop_in, shell_lines
@@ -19,6 +29,9 @@ from transom.proxy.validation import BUNDLE_KEY
 
 CONTAINERD_PROXY: Final = "containerdProxy"
 ENV: Final = "env"
+"""For static pods, whose environment all can read that read Pods: empty unless they are a consumer."""
+SHELL: Final = "shell"
+"""The same lines, for commands of the machines' own."""
 
 
 class FleetObject(msgspec.Struct, frozen=True):
@@ -63,44 +76,66 @@ _Content = tuple[Literal["ConfigMap", "Secret"], str, Mapping[str, str | Secret]
 
 
 def _contents(cluster: Cluster, egress: Egress, identity: str, *, windows: bool, named: Collection[str]) -> Iterator[_Content]:
-    nodes, apps = ("Nodes" in egress.consumers and egress.configured), ("Apps" in egress.consumers and egress.configured)
+    nodes, apps, static = (one in egress.consumers and egress.configured for one in ("Nodes", "Apps", "StaticPods"))
     nothing = Egress(windows=egress.windows)
     proxied = bool(egress.http_proxy or egress.https_proxy)
     any_secret = False
 
     systemd = systemd_name(identity)
-    if (nodes and proxied) or systemd in named:
-        held = egress if nodes else nothing
+    if ((nodes or static) and proxied) or systemd in named:
+        delivered = egress if nodes else nothing
         any_secret = True
-        yield "Secret", systemd, {CONTAINERD_PROXY: drop_in(held), ENV: shell_lines(held)}
+        env = shell_lines(egress if static else nothing)
+        yield "Secret", systemd, {CONTAINERD_PROXY: drop_in(delivered), ENV: env, SHELL: shell_lines(delivered)}
     windows_secret = windows_proxy.secret_name(identity)
     if (nodes and windows) or windows_secret in named:
         any_secret = True
         yield "Secret", windows_secret, {windows_proxy.KEY: windows_proxy.secret_value(egress if nodes else nothing, identity)}
-    values = values_name(identity)
+    values = values_name(identity, own=egress.own_values)
+    # another pair stays while it is named, after the names were changed
+    pairs = [one for one in values_names(identity) if one != values and one in named]
     if (apps and proxied) or values in named:
+        pairs.append(values)
+    for name in pairs:
         any_secret = True
-        yield "Secret", values, {VALUES: secret_text(egress if apps else nothing)}
+        yield "Secret", name, {VALUES: secret_text(egress if apps else nothing)}
     if (nodes or apps) and egress.trust:
         yield "ConfigMap", ca_name(identity), {BUNDLE_KEY: pem(egress.trust)}
     if any_secret:
-        yield "ConfigMap", values, {VALUES: config_map_text(cluster, egress if apps else nothing)}
+        for name in dict.fromkeys((*pairs, values)):
+            yield "ConfigMap", name, {VALUES: config_map_text(cluster, egress if apps else nothing)}
 
 
-def namesakes(clusters: Collection[Cluster]) -> dict[tuple[str, str], tuple[str, str]]:
-    """Clusters whose id an older one of the same namespace has, each with the older one; both as (namespace, name)."""
-    first: dict[tuple[str, str], Cluster] = {}
-    later: dict[tuple[str, str], tuple[str, str]] = {}
-    for cluster in sorted(clusters, key=_age):
-        try:
-            claim = (cluster.metadata.namespace or "", cluster_id(cluster))
-        except InvalidIdentity:
-            # it gets no objects, so no name of one
-            continue
-        holder = first.setdefault(claim, cluster)
-        if holder is not cluster:
-            later[key_of(cluster)] = key_of(holder)
-    return later
+class Namesake(msgspec.Struct, frozen=True):
+    """A Cluster whose id another one of the same namespace has; both as (namespace, name)."""
+
+    holder: tuple[str, str]
+    later: tuple[str, str]
+    identity: str
+    age_known: bool
+
+    @property
+    def text(self) -> str:
+        """What comes of it."""
+        who = f"the older, {self.holder[1]}, has it" if self.age_known else f"the older will have it, here {self.holder[1]}"
+        clusters = f"Cluster {'/'.join(self.holder)} and Cluster {'/'.join(self.later)}"
+        return f"{clusters} have one id, {self.identity}: {who}, and nothing is made for {self.later[1]}"
+
+
+def namesakes(clusters: Collection[Cluster]) -> dict[tuple[str, str], Namesake]:
+    """Those that get no objects, since the older one has them; of two without a known age the one that is named like the id."""
+    claims: dict[tuple[str, str], list[Cluster]] = {}
+    for cluster in clusters:
+        # one whose id is none gets no objects, so no name of one
+        with contextlib.suppress(InvalidIdentity):
+            claims.setdefault((cluster.metadata.namespace or "", cluster_id(cluster)), []).append(cluster)
+    found = {}
+    for (_, identity), several in claims.items():
+        holder, *others = sorted(several, key=lambda one: _age(one, identity))
+        for one in others:
+            known = one.metadata.creation_timestamp is not None and holder.metadata.creation_timestamp is not None
+            found[key_of(one)] = Namesake(key_of(holder), key_of(one), identity, known)
+    return found
 
 
 def key_of(cluster: Cluster) -> tuple[str, str]:
@@ -108,7 +143,7 @@ def key_of(cluster: Cluster) -> tuple[str, str]:
     return cluster.metadata.namespace or "", cluster.metadata.name
 
 
-def _age(cluster: Cluster) -> tuple[str, str, str]:
+def _age(cluster: Cluster, identity: str) -> tuple[str, bool, str]:
     meta = cluster.metadata
     # one from a file has no time: it is not there yet
-    return meta.creation_timestamp or "~", meta.namespace or "", meta.name
+    return meta.creation_timestamp or "~", meta.name != identity, meta.name

@@ -28,11 +28,15 @@ def config_map_text(cluster: Cluster, egress: Egress) -> str:
 
 
 def secret_text(egress: Egress) -> Secret:
-    """YAML: `cluster.proxy`, with the RFC's names and those that today's charts read."""
+    """YAML: `cluster.proxy`, with the RFC's names and those that today's charts read.
+
+    At top level too, for those of upstream: cert-manager-app 3.0 to 4.0 reads nothing else (its docs/upgrading.md).
+    """
     http, https = egress.http_proxy, egress.https_proxy
     http_url, https_url = http.reveal() if http else "", https.reveal() if https else ""
     names = _known(httpProxy=http_url, httpsProxy=https_url, http=http_url, https=https_url, noProxy=egress.no_proxy)
-    return Secret(render({"cluster": {"proxy": names}}))
+    upstream = _known(http_proxy=http_url, https_proxy=https_url, no_proxy=egress.no_proxy)
+    return Secret(render({"cluster": {"proxy": names}, **upstream}))
 
 
 def dns_address(services: str) -> str | None:

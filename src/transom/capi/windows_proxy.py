@@ -15,11 +15,13 @@ from transom.capi.content import script
 from transom.capi.kubeadm import ContentSource, Entries, File, SecretKey, encoded
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.windows import certificates, node, reg
-from transom.windows.gathering import SERVICES
-from transom.windows.plan import plan
-from transom.windows.registry import Key, Registry
-from transom.windows.state import HostState, Service, ServiceState
+from transom.windows.host.queries import SERVICES
+from transom.windows.host.state import HostState, Service, ServiceState
+from transom.windows.parts import certificates
+from transom.windows.planning import desired as node
+from transom.windows.planning.plan import plan
+from transom.windows.registry import reg
+from transom.windows.registry.registry import Key, Registry
 
 KEY = "proxyReg"
 """The key of the Secret; its value is `secret_value`."""

@@ -34,7 +34,7 @@ POWERSHELL = r"powershell.exe -NoProfile -ExecutionPolicy Bypass -File C:\k\kube
 Object = dict[str, Any]
 
 
-class Worker(msgspec.Struct, frozen=True):
+class WorkerTemplate(msgspec.Struct, frozen=True):
     """What was made: objects for the management cluster, those for the workload cluster, and what is to be said.
 
     `secret` is the Secret that holds credentials, where there is one; it is among `objects` too.
@@ -47,7 +47,7 @@ class Worker(msgspec.Struct, frozen=True):
     secret: str = ""
 
 
-def make(inputs: WorkerInputs, egress: Egress | None = None, cluster_id: str = "", file: str = "") -> Worker:
+def make(inputs: WorkerInputs, egress: Egress | None = None, cluster_id: str = "", file: str = "") -> WorkerTemplate:
     """The objects of one MachineDeployment of Windows machines. With an error among the findings there are none.
 
     `egress` are the cluster's effective settings, `cluster_id` is the cluster's id (its name where empty), `file` the inputs'.
@@ -65,25 +65,25 @@ class _Maker:
         self._secrets: dict[str, Object] = {}
         self._texts: dict[tuple[str, str], str] = {}
 
-    def make(self) -> Worker:
+    def make(self) -> WorkerTemplate:
         findings = list(self._checks.all())
         if errors(findings):
-            return Worker(findings=tuple(findings))
+            return WorkerTemplate(findings=tuple(findings))
         machine = self._machine_template()
         entries, found = self._entries(machine["metadata"]["name"])
         spec = self._bootstrap_spec(entries)
         findings += found
         findings += self._size(spec, entries)
         if errors(findings):
-            return Worker(findings=tuple(findings))
+            return WorkerTemplate(findings=tuple(findings))
         bootstrap = self._bootstrap_template(spec)
         proxy = windows_proxy.secret_name(self._identity)
-        return Worker(
+        return WorkerTemplate(
             objects=(*self._secrets.values(), bootstrap, machine, self._deployment(bootstrap, machine), *self._resource_set()),
             daemons=tuple(daemon_set_objects(self._inputs)),
             findings=tuple(findings),
             notes=self._notes(),
-            secret=proxy if proxy in self._secrets and self._has_credentials() else "",
+            secret=proxy if proxy in self._secrets and self._egress and self._egress.holds_credentials else "",
         )
 
     def _machine_template(self) -> Object:
@@ -233,15 +233,15 @@ class _Maker:
             for item in objects
         }
         name = f"{self._inputs.deployment}-daemons"
-        held = f"{name}-{_digest(data)}"
-        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": self._metadata(held, {}), "data": data}
+        versioned = f"{name}-{_digest(data)}"
+        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": self._metadata(versioned, {}), "data": data}
         yield {
             "apiVersion": f"addons.{CLUSTER}/{self._inputs.api_version}",
             "kind": "ClusterResourceSet",
             "metadata": self._metadata(name, {}),
             "spec": {
                 "clusterSelector": {"matchLabels": {CLUSTER_LABEL: self._inputs.cluster}},
-                "resources": [{"kind": "ConfigMap", "name": held}],
+                "resources": [{"kind": "ConfigMap", "name": versioned}],
                 "strategy": "Reconcile",
             },
         }
@@ -268,10 +268,6 @@ class _Maker:
         source = file.content_from.secret if file.content_from else None
         return len(self._texts.get((source.name, source.key), "")) if source else 0
 
-    def _has_credentials(self) -> bool:
-        urls = (self._egress.http_proxy, self._egress.https_proxy) if self._egress else ()
-        return any(url is not None and "@" in url.reveal() for url in urls)
-
     def _hashed(self, body: object) -> str:
         inputs = self._inputs
         return f"{inputs.deployment}-{_digest([body, inputs.kubernetes_version, inputs.revision])}"
@@ -290,17 +286,17 @@ class _Maker:
         )
 
 
-def replaced(made: Iterable[Object], held: Iterable[Object]) -> Iterator[str]:
-    """What of `held` (objects of an earlier run, or of the cluster) is not made any more, and whether something still uses it.
+def replaced(made: Iterable[Object], existing: Iterable[Object]) -> Iterator[str]:
+    """What of `existing` (objects of an earlier run, or of the cluster) is not made any more, and whether it is still used.
 
-    A MachineSet, a KubeadmConfig or a Machine uses what it names. Without any of them among `held` that cannot be told.
+    A MachineSet, a KubeadmConfig or a Machine uses what it names. Without any of them among `existing` that cannot be told.
     """
-    held = list(held)
+    existing = list(existing)
     made = list(made)
     workers = {item["metadata"].get("labels", {}).get(WORKER_LABEL) for item in made} - {None}
     current = {_identity(item) for item in made}
-    users = [item for item in held if item.get("kind") in ("MachineSet", "Machine", "KubeadmConfig")]
-    for item in held:
+    users = [item for item in existing if item.get("kind") in ("MachineSet", "Machine", "KubeadmConfig")]
+    for item in existing:
         owner = (item.get("metadata", {}).get("labels") or {}).get(WORKER_LABEL)
         kind, namespace, name = _identity(item)
         if owner not in workers or (kind, namespace, name) in current or kind in ("MachineSet", "Machine", "KubeadmConfig"):

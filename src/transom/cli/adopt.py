@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from transom.cli.findings import NAMESPACE, Context, Namespace
-from transom.cli.output import ExitCode, Format, fail, print_data
+from transom.cli.cluster import ClusterOptions, ask, place
+from transom.cli.options import Output, grouped
+from transom.cli.output import ExitCode, Format, fail, print_data, print_lines, tell
 
 if TYPE_CHECKING:
-    from transom.controllers.fleet.adoption import Candidate
-    from transom.controllers.windows.adoption import Candidate as WindowsCandidate
+    from transom.controllers.clusters.adoption import PeerObject, Public
+    from transom.controllers.instances.adoption import PeerLeftover as WindowsCandidate
     from transom.kube.client import Client
     from transom.proxy.settings import Effective
     from transom.sources.objects import Objects
@@ -26,7 +27,9 @@ class Peer(enum.StrEnum):
     WMCO = "wmco"
 
 
+@grouped
 def adopt(
+    cluster: ClusterOptions,
     peer: Annotated[Peer, typer.Option("--from", help="Whose objects.")],
     yes: Annotated[bool, typer.Option("--yes", help="Hand over what loses nothing.")] = False,
     drop_values: Annotated[
@@ -35,9 +38,7 @@ def adopt(
     peer_namespace: Annotated[
         str, typer.Option("--peer-namespace", metavar="NS", help="Where the Windows Machine Config Operator is.")
     ] = "openshift-windows-machine-config-operator",
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to write the list.")] = Format.TEXT,
-    namespace: Namespace = NAMESPACE,
-    context: Context = None,
+    output: Output = Format.TEXT,
 ) -> None:
     """Say what Transom would take over from a peer.
 
@@ -47,35 +48,56 @@ def adopt(
     """
     if peer is Peer.WMCO and drop_values:
         fail("--drop-values is for --from cluster-apps-operator")
+    if yes and not cluster.context:
+        fail("--yes hands over hosts and objects: name the cluster with --context NAME")
 
-    async def fleet(client: "Client", objects: "Objects", settings: "Effective") -> "list[Candidate]":
-        from transom.controllers.fleet.adoption import candidates
+    async def fleet(client: "Client", objects: "Objects", settings: "Effective") -> "list[PeerObject]":
+        from transom.controllers.clusters.adoption import candidates, public_clusters
 
-        return await candidates(client, objects, settings, hand_over=yes, drop_values=drop_values)
+        public = await public_clusters(client, objects, settings)
+        if public.clusters:
+            _offer(public)
+        # nothing is handed over that would give a proxy to who had none
+        listed = await candidates(client, objects, settings, hand_over=yes and not public.clusters, drop_values=drop_values)
+        return [*public.found, *listed]
 
     async def windows(client: "Client", _: "Objects", settings: "Effective") -> "list[WindowsCandidate]":
-        from transom.controllers.windows.adoption import candidates
+        from transom.controllers.instances.adoption import candidates
         from transom.proxy.settings import Egress
 
         own = settings.own
         egress = own if own is None or "Nodes" in own.consumers else Egress(windows=own.windows)
-        return await candidates(client, namespace, peer_namespace, egress, hand_over=yes)
+        return await candidates(client, cluster.own, peer_namespace, egress, hand_over=yes)
 
     if peer is Peer.WMCO:
-        taken = _found(namespace, context, windows)
+        taken = _found(cluster, windows, yes=yes)
         _print([(one, one.detail) for one in taken], peer, output)
     else:
-        held = _found(namespace, context, fleet)
-        _print([(one, ", ".join(one.loses)) for one in held], peer, output)
+        present = _found(cluster, fleet, yes=yes)
+        _print([(one, ", ".join(one.loses)) for one in present], peer, output)
 
 
-def _print(found: "Sequence[tuple[Candidate | WindowsCandidate, str]]", peer: Peer, output: Format) -> None:
+def _offer(public: "Public") -> None:
+    """What keeps clusters without a proxy as they are."""
+    import json
+
+    from transom.proxy.objects import selector_value
+
+    selector = json.dumps(selector_value(public.selector))
+    tell(f"transom: to keep them as they are, set spec.clusterSelector of EgressProxy/cluster to {selector}")
+    ((key, value),) = public.selector.match_labels.items()
+    for one in public.to_label:
+        name = f"clusters.cluster.x-k8s.io {one.metadata.name} -n {one.metadata.namespace}"
+        tell(f"transom: first: kubectl label {name} {key}={value}")
+
+
+def _print(found: "Sequence[tuple[PeerObject | WindowsCandidate, str]]", peer: Peer, output: Format) -> None:
     if output is Format.TEXT:
         for one, detail in found:
             place = f"{one.namespace}/" if one.namespace else ""
-            sys.stdout.write(f"{one.kind} {place}{one.name}: {one.result}{f' ({detail})' if detail else ''}\n")
+            print_lines(f"{one.kind} {place}{one.name}: {one.result}{f' ({detail})' if detail else ''}")
         if not found:
-            sys.stderr.write(f"transom: there is nothing of {peer.value}\n")
+            tell(f"transom: there is nothing of {peer.value}")
     else:
         print_data([one for one, _ in found], output)
     if any(one.result.startswith("kept") for one, _ in found):
@@ -83,34 +105,28 @@ def _print(found: "Sequence[tuple[Candidate | WindowsCandidate, str]]", peer: Pe
 
 
 def _found(
-    namespace: str, context: str | None, look: "Callable[[Client, Objects, Effective], Coroutine[Any, Any, list[_T]]]"
+    cluster: ClusterOptions, look: "Callable[[Client, Objects, Effective], Coroutine[Any, Any, list[_T]]]", *, yes: bool
 ) -> "list[_T]":
-    import asyncio
     from datetime import UTC, datetime
 
     from transom.cli.findings import print_findings
-    from transom.kube.client import Client
-    from transom.kube.connection import connect
-    from transom.kube.errors import ApiError, ConfigurationError
-    from transom.sources.api_server import load
+    from transom.sources.api_server import DefinitionsMissing, load
     from transom.sources.examination import examine
 
-    async def run() -> "list[_T]":
-        connection = connect(context=context)
+    async def run(client: "Client") -> "list[_T]":
         try:
-            client = Client(connection)
-            objects = await load(client, namespace)
-            examined = examine(objects, datetime.now(UTC), connection.server)
-            if examined.errors:
-                print_findings(examined.errors, sys.stderr)
-                fail("the settings in the cluster are invalid")
-            return await look(client, objects, examined.settings)
-        finally:
-            await connection.close()
+            objects = await load(client, cluster.own)
+        except DefinitionsMissing as error:
+            if yes:
+                raise
+            objects = error.objects
+        examined = examine(objects, datetime.now(UTC), client.connection.server)
+        if examined.errors:
+            print_findings(examined.errors, sys.stderr)
+            fail(f"{place(client.connection)}: the settings in the cluster are invalid")
+        found = await look(client, objects, examined.settings)
+        if not found:
+            tell(f"transom: asked {place(client.connection)}")
+        return found
 
-    try:
-        return asyncio.run(run())
-    except ConfigurationError as error:
-        fail(str(error))
-    except ApiError as error:
-        fail(str(error), ExitCode.NOT_DONE)
+    return ask(cluster, run)

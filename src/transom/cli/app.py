@@ -6,22 +6,28 @@ from typing import Annotated
 
 import typer
 
+from transom.cli.about import completion, help_of, version
 from transom.cli.adopt import adopt
 from transom.cli.apply import apply, diff
 from transom.cli.capi import capi
 from transom.cli.demo import demo
 from transom.cli.facts import facts
+from transom.cli.init import init
 from transom.cli.manifests import manifests
 from transom.cli.no_proxy import no_proxy
-from transom.cli.output import ExitCode, fail
+from transom.cli.output import ExitCode, fail, print_lines
 from transom.cli.payload import payload
 from transom.cli.pods import pods
 from transom.cli.render import render
 from transom.cli.rollback import rollback
 from transom.cli.run import run as run_operator
+from transom.cli.simulate import simulate
+from transom.cli.status import status
 from transom.cli.trust import trust
+from transom.cli.uninstall import uninstall
 from transom.cli.userdata import userdata
 from transom.cli.validate import validate
+from transom.cli.verify import verify
 from transom.cli.webhook import webhook
 
 app = typer.Typer(
@@ -38,7 +44,7 @@ def _version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
 
-        sys.stdout.write(f"transom {version('transom')}\n")
+        print_lines(f"transom {version('transom')}")
         raise typer.Exit
 
 
@@ -50,22 +56,30 @@ def main(
 
 
 app.command()(demo)
+app.command()(init)
+app.command()(simulate)
 app.command()(apply)
 app.command()(diff)
 app.command()(rollback)
 app.command()(adopt)
+app.command()(status)
 app.command()(facts)
 app.command()(validate)
 app.command()(render)
 app.command()(manifests)
+app.command()(uninstall)
 app.command()(userdata)
 app.command("run")(run_operator)
 app.command()(webhook)
+app.command()(version)
+app.command()(completion)
+app.command("help")(help_of)
 app.add_typer(capi, name="capi")
 app.add_typer(trust, name="trust")
 app.add_typer(no_proxy, name="no-proxy")
 app.add_typer(pods, name="pods")
 app.add_typer(payload, name="payload")
+app.add_typer(verify, name="verify")
 
 
 def run() -> None:

@@ -1,21 +1,18 @@
 """`transom apply` and `transom diff`: every host of the manifests brought to its settings, or only compared with them."""
 
-import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, examine_or_fail
-from transom.cli.output import ExitCode, Format, print_data
-from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
+from transom.cli.findings import Source, examine_or_fail
+from transom.cli.hosts import HostOptions, end, finished, print_hosts
+from transom.cli.options import Output, grouped
+from transom.cli.output import ExitCode, Format, fail
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from transom.apply.report import HostReport, Report
+    from transom.apply.target import Target
 
-    from transom.controllers.windows.report import Report
-    from transom.hosts.connection import Timeouts
-
-Output = Annotated[Format, typer.Option("--output", "-o", help="How to write the report.")]
 OnlyObjects = Annotated[
     bool,
     typer.Option(
@@ -23,114 +20,120 @@ OnlyObjects = Annotated[
         help="Not the hosts: the objects of workload clusters, on the API server of --context; needs -f and --context.",
     ),
 ]
-AllAtOnce = Annotated[
-    bool, typer.Option("--all-at-once", help="Without a first host and a first tenth, and not stopped by failures: for a lab.")
+Remove = Annotated[
+    bool, typer.Option("--remove", help="Take away what Transom has set on the hosts, whatever the settings say.")
 ]
-Workers = Annotated[int, typer.Option("--workers", min=1, max=1024, help="Hosts worked on at once.")]
+TakeOver = Annotated[
+    bool,
+    typer.Option(
+        "--take-over",
+        help="Also hosts whose ledger names an operator. With --context its instances of these hosts are paused first.",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing: say what would change, as `transom diff` does.")]
 
 
+@grouped
 def apply(
-    filename: FilesOrCluster = None,
+    source: Source,
+    hosts: HostOptions,
     output: Output = Format.TEXT,
-    namespace: Namespace = NAMESPACE,
-    context: Context = None,
-    workers: Workers = 32,
-    connect_timeout: ConnectTimeout = CONNECT,
-    channel_timeout: ChannelTimeout = CHANNEL,
-    pass_timeout: PassTimeout = WHOLE,
-    all_at_once: AllAtOnce = False,
+    dry_run: DryRun = False,
+    all_at_once: Annotated[
+        bool,
+        typer.Option("--all-at-once", help="Without a first host and a first tenth, and not stopped by failures: for a lab."),
+    ] = False,
     objects: OnlyObjects = False,
+    remove: Remove = False,
+    take_over: TakeOver = False,
 ) -> None:
     """Bring hosts to their settings.
 
-    Every host that the manifests (or the cluster) name is compared with its settings; what differs is changed, one host first,
-    then a tenth of them, then all. The report says what, where and why. Two hosts that fail stop a change: those that were not
-    reached by it stay as they are. Exit code 1 where a host could not be done.
+    Every host that the manifests (-f), or the cluster (--context), name is compared with its settings; what differs is changed,
+    one host first, then a tenth of them, then all. A line for each host goes to stderr as it ends; the report says what, where
+    and why, and names the hosts that failed last. Two hosts that fail stop a change: those that were not reached by it stay as
+    they are. Exit code 1 where a host could not be done.
     """
-    if objects:
-        from transom.cli.fleet import write_objects
-
-        write_objects(filename, namespace, context, output, dry_run=False)
-        return
-    made = timeouts(connect_timeout, channel_timeout, pass_timeout)
-    report = _run(filename, namespace, context, workers, made, dry_run=False, all_at_once=all_at_once)
-    print_hosts(report, output, planned=False)
-    if any(host.result == "failed" for host in report.hosts):
-        raise SystemExit(ExitCode.NOT_DONE)
+    if not dry_run and not objects:
+        source.insist("apply")
+    _carry_out(
+        source, hosts, output, dry_run=dry_run, all_at_once=all_at_once, objects=objects, remove=remove, take_over=take_over
+    )
 
 
+@grouped
 def diff(
-    filename: FilesOrCluster = None,
-    output: Output = Format.TEXT,
-    namespace: Namespace = NAMESPACE,
-    context: Context = None,
-    workers: Workers = 32,
-    connect_timeout: ConnectTimeout = CONNECT,
-    channel_timeout: ChannelTimeout = CHANNEL,
-    pass_timeout: PassTimeout = WHOLE,
-    objects: OnlyObjects = False,
+    source: Source, hosts: HostOptions, output: Output = Format.TEXT, objects: OnlyObjects = False, remove: Remove = False
 ) -> None:
     """Say what apply would do.
 
-    Nothing is changed on any host. Exit code 1 where a host differs from its settings or could not be read.
+    Nothing is changed on any host. Exit code 0 where nothing differs, 1 where something does, 3 where a host could not be read.
     """
+    _carry_out(source, hosts, output, dry_run=True, all_at_once=False, objects=objects, remove=remove)
+
+
+def _carry_out(
+    source: Source,
+    hosts: HostOptions,
+    output: Format,
+    *,
+    dry_run: bool,
+    all_at_once: bool,
+    objects: bool,
+    remove: bool,
+    take_over: bool = False,
+) -> None:
     if objects:
         from transom.cli.fleet import write_objects
 
-        write_objects(filename, namespace, context, output, dry_run=True)
+        write_objects(source, output, dry_run=dry_run)
         return
-    made = timeouts(connect_timeout, channel_timeout, pass_timeout)
-    report = _run(filename, namespace, context, workers, made, dry_run=True)
-    print_hosts(report, output, planned=True)
-    if any(host.result != "unchanged" for host in report.hosts):
-        raise SystemExit(ExitCode.NOT_DONE)
+    import msgspec
 
-
-def print_hosts(report: "Report", output: Format, *, planned: bool) -> None:
-    """A report on hosts; `planned`: what would be done."""
-    if output is not Format.TEXT:
-        print_data(report, output)
-        return
-    from transom.cli.tables import print_report
-
-    print_report(report, planned=planned)
-
-
-def _run(
-    paths: list[str] | None,
-    namespace: str,
-    context: str | None,
-    workers: int,
-    made: "Timeouts",
-    *,
-    dry_run: bool,
-    all_at_once: bool = False,
-) -> "Report":
+    from transom.apply.report import Report
     from transom.cli.foreign_nodes import worked_on
-    from transom.cli.rollout import carry_out, compare
-    from transom.controllers.windows.hosts import Target, targets_of
-    from transom.controllers.windows.report import Report
+    from transom.cli.manager import manager_of, pause
 
-    objects, examined = examine_or_fail(paths, namespace, context)
-    targets = targets_of(objects, examined.settings, ssh_config=True)
-    if targets and not objects.egress_proxies and objects.proxy is None:
-        # a file that was left out of -f looks like a wish for no proxy
-        sys.stderr.write("transom: warning: there is no EgressProxy here: hosts lose what Transom has set on them\n")
+    operators = source
+    if take_over and source.filename:
+        # the cluster is named for the operator's instances alone
+        source = msgspec.structs.replace(source, context=None, kubeconfig=None)
+    targets, outside = _targets(source, hosts, remove=remove)
+    manager = manager_of(source, adopts=take_over)
+    if take_over and operators.filename and operators.context and not dry_run:
+        pause(targets, operators)
 
-    def work(free: list[Target]) -> Report:
+    def work(free: "list[Target]") -> "Report":
+        from transom.cli.rollout import carry_out, compare
+
         if dry_run:
-            return finished(compare(free, workers=workers, timeouts=made))
-        return finished(carry_out(free, workers=workers, timeouts=made, all_at_once=all_at_once))
+            return finished(compare(free, hosts, manager), verbose=source.verbose)
+        return finished(carry_out(free, hosts, manager, all_at_once=all_at_once), verbose=source.verbose)
 
-    return worked_on(targets, paths, context, work)
+    done = worked_on(targets, source, work)
+    report = Report((*done.hosts, *outside), done.stopped)
+    print_hosts(report, source, output, planned=dry_run)
+    end(report, planned=dry_run)
 
 
-def finished(work: "Coroutine[Any, Any, Report]") -> "Report":
-    """The report of work on hosts, which Ctrl+C ends in order."""
-    import asyncio
+def _targets(source: Source, hosts: HostOptions, *, remove: bool) -> "tuple[list[Target], list[HostReport]]":
+    """Hosts to work on, and what is to be said of those that nobody works on."""
+    from transom.apply.report import HostReport
+    from transom.apply.target import emptied, targets_of
+    from transom.sources.examination import BASE_MISSING
 
-    try:
-        return asyncio.run(work)
-    except KeyboardInterrupt:
-        sys.stderr.write("transom: stopped; what was begun on a host was finished, or nothing was changed there\n")
-        raise SystemExit(130) from None
+    # said before anything is asked
+    _ = hosts.timeouts
+    objects, examined = examine_or_fail(source)
+    targets = hosts.chosen(targets_of(objects, examined.settings, ssh_config=True))
+    everybody = not (hosts.limit or hosts.selector)
+    outside = [HostReport(one.name, one.address, "skipped", error=one.why) for one in objects.outside if everybody]
+    if remove:
+        return [emptied(target) for target in targets], outside
+    if source.filename and any(target.egress.missing and target.instance.spec.lifecycle == "Egress" for target in targets):
+        fail(
+            f"{BASE_MISSING}, so it is not known what the hosts are to have: name its file with -f; --remove takes away what "
+            "Transom has set on them",
+            ExitCode.INVALID,
+        )
+    return targets, outside

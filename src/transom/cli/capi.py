@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transom.cli.completion import providers
 from transom.cli.files import write_private, yaml_stream
-from transom.cli.findings import NAMESPACE, Context, Namespace, print_findings
-from transom.cli.output import ExitCode, Format, fail, print_data
+from transom.cli.findings import Source, print_findings
+from transom.cli.options import grouped
+from transom.cli.output import ExitCode, Format, fail, print_data, print_document, print_lines, tell
 
 if TYPE_CHECKING:
     from transom.capi.inputs import WorkerInputs
@@ -37,12 +39,15 @@ _FLAGS = (
 
 
 @capi.command()
+@grouped
 def worker(
+    source: Source,
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="NAME", help="The Cluster that gets the machines.")
     ] = None,
     provider: Annotated[
-        str | None, typer.Option("--provider", metavar="NAME", help="aws, azure, vsphere, openstack or gcp.")
+        str | None,
+        typer.Option("--provider", metavar="NAME", help="aws, azure, vsphere, openstack or gcp.", autocompletion=providers),
     ] = None,
     inputs: Annotated[
         str | None, typer.Option("--inputs", metavar="FILE", help="Inputs as YAML or JSON; flags override them.")
@@ -80,12 +85,6 @@ def worker(
     revision: Annotated[
         str | None, typer.Option("--revision", metavar="TEXT", help="Another text makes new templates of the same inputs.")
     ] = None,
-    filename: Annotated[
-        list[str] | None,
-        typer.Option("--filename", "-f", metavar="PATH", help="Manifests of the egress settings and the Cluster."),
-    ] = None,
-    context: Context = None,
-    namespace: Namespace = NAMESPACE,
     previous: Annotated[
         list[str] | None,
         typer.Option(
@@ -119,30 +118,30 @@ def worker(
     if cluster_namespace is not None:
         flags["namespace"] = cluster_namespace
     wanted, said = _inputs(inputs, flags)
-    egress, identity = _egress(filename, context, namespace, wanted)
+    egress, identity = _egress(source, wanted)
     made = make(wanted, egress, identity, inputs or "")
     print_findings(made.findings, sys.stderr)
     if any(finding.severity == "error" for finding in made.findings):
         raise SystemExit(ExitCode.INVALID)
-    for note in (*_unsaid(wanted, said, settings=bool(filename or context)), *made.notes):
-        sys.stderr.write(f"note: {note}\n")
+    for note in (*_unsaid(wanted, said, settings=bool(source.filename or source.context)), *made.notes):
+        tell(f"note: {note}")
     objects = made.objects if part == "machines" else made.daemons
-    held = [*_objects(previous or ()), *(_objects([output_dir]) if output_dir and Path(output_dir).is_dir() else ())]
-    for line in replaced(made.objects, held):
-        sys.stderr.write(f"note: {line}\n")
+    present = [*_objects(previous or ()), *(_objects([output_dir]) if output_dir and Path(output_dir).is_dir() else ())]
+    for line in replaced(made.objects, present):
+        tell(f"note: {line}")
     if output_dir is not None:
         _write(Path(output_dir), objects)
         return
     if made.secret and not show_secrets:
         objects = tuple(item for item in objects if item["metadata"]["name"] != made.secret)
-        sys.stderr.write(
+        tell(
             f"note: Secret {wanted.namespace}/{made.secret} holds credentials and is left out: --show-secrets prints it, "
-            "--output-dir writes it, and `transom run` with the fleet controller keeps it\n"
+            "--output-dir writes it, and `transom run` with the fleet controller keeps it"
         )
     if output is Format.JSON:
         print_data({"apiVersion": "v1", "kind": "List", "items": list(objects)}, output)
     else:
-        sys.stdout.write(yaml_stream(objects))
+        print_document(yaml_stream(objects))
 
 
 def _inputs(path: str | None, flags: Mapping[str, Any]) -> "tuple[WorkerInputs, set[str]]":
@@ -185,16 +184,14 @@ def _document(path: str) -> dict[str, Any]:
     return read
 
 
-def _egress(
-    paths: list[str] | None, context: str | None, namespace: str, inputs: "WorkerInputs"
-) -> "tuple[Egress | None, str]":
-    """The settings of the cluster that the manifests, or the management cluster of `context`, hold, and its id."""
-    if not paths and context is None:
+def _egress(source: Source, inputs: "WorkerInputs") -> "tuple[Egress | None, str]":
+    """The settings of the cluster that the manifests, or the management cluster of a named context, hold, and its id."""
+    if not source.filename and source.context is None:
         return None, ""
     from transom.capi.identity import InvalidIdentity, cluster_id
     from transom.cli.findings import examine_or_fail
 
-    objects, examined = examine_or_fail(paths, namespace, context)
+    objects, examined = examine_or_fail(source)
     found = next(
         (
             item
@@ -205,10 +202,10 @@ def _egress(
     )
     if found is None:
         fail(
-            f"{'-f' if paths else '--context'}: there is no Cluster {inputs.namespace}/{inputs.cluster}; NO_PROXY is made of "
-            "its networks (--cluster-namespace says where it is)"
+            f"{'-f' if source.filename else '--context'}: there is no Cluster {inputs.namespace}/{inputs.cluster}; NO_PROXY is "
+            "made of its networks (--cluster-namespace says where it is)"
         )
-    egress = examined.settings.clusters[inputs.namespace, inputs.cluster]
+    egress = examined.settings.asked_for((inputs.namespace, inputs.cluster))
     try:
         identity = cluster_id(found)
     except InvalidIdentity as error:
@@ -232,12 +229,16 @@ def _objects(paths: Iterable[str]) -> list[dict[str, Any]]:
 
     found: list[dict[str, Any]] = []
     for path in paths:
+        if not Path(path).exists():
+            fail(f"{path}: there is no such file or directory")
         files = sorted(file for file in Path(path).rglob("*") if file.suffix in (".yaml", ".yml", ".json"))
         for file in files if Path(path).is_dir() else [Path(path)]:
             try:
                 documents = list(yaml.load_all(file.read_bytes(), yaml.CSafeLoader))
-            except (OSError, yaml.YAMLError):
-                fail(f"{file}: cannot be read as YAML")
+            except OSError as error:
+                fail(f"{file}: cannot be read: {error.strerror}")
+            except yaml.YAMLError:
+                fail(f"{file}: this is not YAML")
             for document in documents:
                 if isinstance(document, dict):
                     found += document.get("items", [document]) if str(document.get("kind", "")).endswith("List") else [document]
@@ -253,7 +254,10 @@ def _write(directory: Path, objects: Iterable[Mapping[str, Any]]) -> None:
 
 @capi.command()
 def image(
-    provider: Annotated[str, typer.Option("--provider", metavar="NAME", help="aws, azure, vsphere, openstack or gcp.")],
+    provider: Annotated[
+        str,
+        typer.Option("--provider", metavar="NAME", help="aws, azure, vsphere, openstack or gcp.", autocompletion=providers),
+    ],
     output_dir: Annotated[str | None, typer.Option("--output-dir", metavar="D", help="Where the files are written.")] = None,
     windows: Annotated[str, typer.Option("--windows", metavar="YEAR", help="Windows Server: 2019, 2022 or 2025.")] = "2022",
     kubernetes_version: Annotated[
@@ -309,8 +313,8 @@ def image(
         (directory / name).write_bytes(content)
     if downloads is not None:
         _copy_downloads(Path(downloads), directory / "downloads")
-    sys.stderr.write(f"note: packer init {directory} && packer build {directory}\n")
-    sys.stderr.write(f"note: {LICENCE}\n")
+    tell(f"note: packer init {directory} && packer build {directory}")
+    tell(f"note: {LICENCE}")
 
 
 def _variable(text: str) -> tuple[str, str]:
@@ -339,7 +343,7 @@ def _list_downloads(downloads: Iterable[Any], output: Format) -> None:
 
     if output is Format.TEXT:
         for item in downloads:
-            sys.stdout.write(f"{item.file}\t{item.url}\n")
+            print_lines(f"{item.file}\t{item.url}")
     else:
         print_data([msgspec.to_builtins(item) for item in downloads], output)
 

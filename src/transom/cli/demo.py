@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from transom.cli.example_ca import authority
 from transom.cli.output import ExitCode
 from transom.proxy.secret import redact_userinfo
 
@@ -28,16 +29,16 @@ def demo() -> None:
     """
     import asyncio
 
-    from transom.cli.tables import console
+    from transom.cli.terminal import Terminal
 
-    if not asyncio.run(_tell(console())):
+    if not asyncio.run(_tell(Terminal())):
         raise SystemExit(ExitCode.NOT_DONE)
 
 
 async def _tell(out: "Console") -> bool:
     from transom.simulator import Simulator
-    from transom.windows.gathering import SERVICES
-    from transom.windows.registry import SetValue, multi_sz
+    from transom.windows.host.queries import SERVICES
+    from transom.windows.registry.registry import SetValue, multi_sz
 
     with tempfile.TemporaryDirectory(prefix="transom-demo-") as directory:
         async with Simulator() as simulator:
@@ -93,19 +94,19 @@ class _Story:
     async def _apply(self, expected: str) -> bool:
         from datetime import UTC
 
+        from transom.apply.report import Report
+        from transom.apply.target import converging, targets_of
         from transom.cli.tables import print_report
-        from transom.controllers.windows.hosts import converging, targets_of
-        from transom.controllers.windows.report import Report
-        from transom.hosts.known_hosts import NoHostKeys
         from transom.hosts.owner import Owner
-        from transom.hosts.passes import Settings
+        from transom.hosts.passes.passes import PassSettings
+        from transom.hosts.ssh.known_hosts import NoHostKeys
         from transom.sources.directory import load
         from transom.sources.examination import examine
 
         objects = load([str(self._directory)])
         examined = examine(objects, datetime.datetime.now(UTC))
         (target,) = targets_of(objects, examined.settings, ssh_config=False)
-        work = converging(NoHostKeys(), Settings(Owner("demo", "in this process")), dry_run=False)
+        work = converging(NoHostKeys(), PassSettings(Owner("demo", "in this process")), dry_run=False)
         report = await work(target)
         print_report(Report((report,)), planned=False)
         return report.result == expected
@@ -131,7 +132,7 @@ class _Story:
             _object("Secret", "egress-credentials", "v1", stringData=_CREDENTIALS),
         ]
         if ca:
-            objects.append(_object("ConfigMap", "corp-ca", "v1", data={"ca-bundle.crt": _authority(ca)}))
+            objects.append(_object("ConfigMap", "corp-ca", "v1", data={"ca-bundle.crt": authority(ca)}))
         egress = _object("EgressProxy", "cluster", "transom.dev/v1alpha1", spec=dict(spec))
         for name, found in (("egress.yaml", [egress]), ("others.yaml", objects)):
             text: str = yaml.safe_dump_all(found, sort_keys=False, allow_unicode=True, default_flow_style=None)
@@ -164,22 +165,3 @@ def _settings() -> dict[str, Any]:
 
 def _object(kind: str, name: str, version: str, **fields: Any) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **fields}
-
-
-def _authority(name: str) -> str:
-    """A self-signed CA, made now, as PEM."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=365))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    return made.public_bytes(serialization.Encoding.PEM).decode()

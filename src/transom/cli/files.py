@@ -10,15 +10,15 @@ def yaml_stream(items: Iterable[Mapping[str, Any]]) -> str:
     """Objects as YAML documents; a text of several lines stands in a block."""
     import yaml
 
-    class Dumper(yaml.CSafeDumper):
+    class ManifestDumper(yaml.CSafeDumper):
         pass
 
     def text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 
-    Dumper.add_representer(str, text)
+    ManifestDumper.add_representer(str, text)
     options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 1 << 20}
-    return "".join("---\n" + yaml.dump(item, Dumper=Dumper, **options) for item in items)
+    return "".join("---\n" + yaml.dump(item, Dumper=ManifestDumper, **options) for item in items)
 
 
 def write_private(path: Path, data: bytes) -> None:

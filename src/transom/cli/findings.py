@@ -1,6 +1,5 @@
 """Manifests in, settings out, and what was wrong with them: for every command that takes `-f`."""
 
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -8,91 +7,84 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from transom.cli.output import ExitCode, fail
+from transom.cli.cluster import ClusterOptions, ask, place
+from transom.cli.output import ExitCode, fail, tell
+from transom.proxy.secret import REDACTED
+from transom.shown import shown
 
 if TYPE_CHECKING:
+    from transom.kube.client import Client
     from transom.proxy.finding import Finding
     from transom.sources.examination import Examined
     from transom.sources.objects import Objects
 
-_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 Files = Annotated[
     list[str],
     typer.Option("--filename", "-f", metavar="PATH", help="A manifest, a directory of them, or - for the standard input."),
 ]
-FilesOrCluster = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--filename",
-        "-f",
-        metavar="PATH",
-        help="A manifest, a directory of them, or - for the standard input; without it, the cluster of the kubeconfig.",
-    ),
-]
-Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context of the kubeconfig.")]
 
 
-def namespace_name(value: str) -> str:
-    """The value of `--namespace`, as the API server takes it: a DNS-1123 label (RFC 1123). Raises BadParameter."""
-    if not _LABEL.fullmatch(value):
-        raise typer.BadParameter(f"{value!r} is no namespace: lower-case letters, digits and -, at most 63")
-    return value
+class Source(ClusterOptions, frozen=True):
+    """Where the objects of a command come from: files, else a cluster."""
+
+    filename: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filename",
+            "-f",
+            metavar="PATH",
+            help="A manifest, a directory of them, or - for the standard input; without it, the cluster of the kubeconfig.",
+        ),
+    ] = None
+
+    def insist(self, what: str) -> None:
+        """For a command that changes hosts: end it where nobody said which."""
+        if not self.filename and not self.context:
+            fail(
+                f"{what} changes hosts: say which, by -f PATH, or by --context NAME for those of a cluster "
+                "(`kubectl config current-context` names the current one)"
+            )
 
 
-Namespace = Annotated[
-    str,
-    typer.Option(
-        "--namespace",
-        "-n",
-        metavar="NS",
-        help="Transom's namespace: where objects without one are.",
-        callback=namespace_name,
-    ),
-]
-NAMESPACE = "transom-system"
-
-
-def examine(paths: Sequence[str] | None, namespace: str, context: str | None = None) -> "tuple[Objects, Examined]":
-    """Read the manifests, without `paths` the objects of the cluster, and examine them."""
+def examine(source: Source) -> "tuple[Objects, Examined]":
+    """Read the manifests, without any the objects of the cluster, and examine them."""
     from transom.sources.examination import examine
 
-    if paths:
+    if source.filename:
         from transom.sources.directory import load
 
-        if context:
-            fail("--context is of no use with -f: the objects come from the files")
-        objects, server = load(paths, namespace), None
+        for flag, given in (("--context", source.context), ("--kubeconfig", source.kubeconfig)):
+            if given:
+                fail(f"{flag} is of no use with -f: the objects come from the files")
+        objects, server = load(source.filename, source.own), None
     else:
-        objects, server = _from_cluster(namespace, context)
+        objects, server = ask(source, lambda client: _from_cluster(client, source.own), otherwise=WITHOUT_CLUSTER)
     return objects, examine(objects, datetime.now(UTC), server)
 
 
-def _from_cluster(namespace: str, context: str | None) -> "tuple[Objects, str]":
-    import asyncio
+WITHOUT_CLUSTER = "; -f PATH reads manifests instead"
 
-    from transom.kube.client import Client
-    from transom.kube.connection import connect
-    from transom.kube.errors import ApiError, ConfigurationError
-    from transom.sources.api_server import load
 
-    async def read() -> "tuple[Objects, str]":
-        connection = connect(context=context)
-        try:
-            return await load(Client(connection), namespace), connection.server
-        finally:
-            await connection.close()
+async def _from_cluster(client: "Client", namespace: str) -> "tuple[Objects, str]":
+    from transom.sources.api_server import DefinitionsMissing, load
 
+    server = client.connection.server
     try:
-        return asyncio.run(read())
-    except ConfigurationError as error:
-        fail(f"{error}; -f PATH reads manifests instead", ExitCode.INVALID)
-    except ApiError as error:
-        fail(str(error), ExitCode.NOT_DONE)
+        objects = await load(client, namespace)
+    except DefinitionsMissing as error:
+        if not error.objects.proxy:
+            raise
+        # OpenShift's settings are there to be looked at before anything of Transom is
+        tell(f"transom: {place(client.connection)}: warning: {error}")
+        objects = error.objects
+    if not (objects.egress_proxies or objects.proxy or objects.windows_instances or objects.clusters):
+        tell(f"transom: {place(client.connection)}: no EgressProxy, and no WindowsInstance in namespace {namespace}")
+    return objects, server
 
 
-def examine_or_fail(paths: Sequence[str] | None, namespace: str, context: str | None = None) -> "tuple[Objects, Examined]":
+def examine_or_fail(source: Source) -> "tuple[Objects, Examined]":
     """The same for a command that needs valid input: what is wrong goes to stderr, and an error ends the command with 2."""
-    objects, examined = examine(paths, namespace, context)
+    objects, examined = examine(source)
     print_findings(examined.findings, sys.stderr)
     if examined.errors:
         fail(f"the manifests have {counted(len(examined.errors), 'error')}", ExitCode.INVALID)
@@ -119,10 +111,11 @@ def print_findings(findings: "Iterable[Finding]", out: TextIO) -> None:
     out.write(_line(_HEADINGS, widths))
     for cells, finding in rows:
         out.write(_line(cells, widths))
-        if finding.excerpt:
+        if finding.excerpt and finding.excerpt.text[finding.excerpt.start : finding.excerpt.end] != REDACTED:
             number, excerpt = str(finding.line), finding.excerpt
-            carets = " " * excerpt.start + "^" * max(1, excerpt.end - excerpt.start)
-            out.write(f"    {number} | {excerpt.text}\n    {' ' * len(number)} | {carets}\n")
+            start, end = (len(shown(excerpt.text[:place])) for place in (excerpt.start, excerpt.end))
+            carets = " " * start + "^" * max(1, end - start)
+            out.write(f"    {number} | {shown(excerpt.text)}\n    {' ' * len(number)} | {carets}\n")
 
 
 _HEADINGS = ("SEVERITY", "WHERE", "OBJECT", "FIELD", "MESSAGE")
@@ -130,7 +123,7 @@ _HEADINGS = ("SEVERITY", "WHERE", "OBJECT", "FIELD", "MESSAGE")
 
 def _row(finding: "Finding") -> tuple[str, ...]:
     where = finding.file + (f":{finding.line}:{finding.column}" if finding.line else "")
-    return finding.severity, where, finding.object, finding.field, finding.message
+    return tuple(map(shown, (finding.severity, where, finding.object, finding.field, finding.message)))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -1,21 +1,24 @@
 """The objects of workload clusters, from manifests, for the commands that print or write them."""
 
+import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from transom.cli.output import ExitCode, Format, fail, print_data
+from transom.cli.output import ExitCode, Format, fail, print_data, print_lines, tell
 
 if TYPE_CHECKING:
     from transom.capi.objects import FleetObject
+    from transom.cli.findings import Source
+    from transom.kube.client import Client
     from transom.proxy.objects import Cluster
     from transom.proxy.settings import Effective
     from transom.sources.objects import Objects
 
 
-class MachineTemplates(StrEnum):
+class TemplateReport(StrEnum):
     """In which form the entries of machine templates are printed."""
 
     ENTRIES = "entries"
@@ -23,22 +26,17 @@ class MachineTemplates(StrEnum):
 
 
 def fleet_objects(objects: "Objects", settings: "Effective") -> "Iterator[tuple[Cluster, tuple[FleetObject, ...]]]":
-    """The objects of each cluster that has any. What a cluster's id does not allow is said on stderr."""
+    """The objects of each cluster that has any. What a cluster's id does not allow the examination has said."""
     from transom.capi.identity import InvalidIdentity
     from transom.capi.objects import key_of, namesakes, wanted
 
     later = namesakes(objects.clusters)
     for cluster in objects.clusters:
         egress = settings.clusters[key_of(cluster)]
-        if key_of(cluster) in later:
-            first = "/".join(later[key_of(cluster)])
-            _warn(f"{cluster.place.object}: Cluster {first} has the same id and is older: nothing is made for this one")
-        elif egress is not None:
-            try:
-                made = wanted(cluster, egress, windows=key_of(cluster) in objects.windows_clusters)
-            except InvalidIdentity as error:
-                _warn(f"{cluster.place.object}: {error}")
-                continue
+        if egress is None or key_of(cluster) in later:
+            continue
+        with contextlib.suppress(InvalidIdentity):
+            made = wanted(cluster, egress, windows=key_of(cluster) in objects.windows_clusters)
             if made:
                 yield cluster, made
 
@@ -59,10 +57,11 @@ def app_references(objects: "Objects", settings: "Effective") -> Iterator[dict[s
         if cluster is None:
             _warn(f"{app.kind}/{app.namespace}/{app.name} of spec.apps: no one Cluster in its namespace that it belongs to")
         else:
-            yield references(app, cluster)
+            found_for = settings.clusters[key_of(cluster)]
+            yield references(app, cluster, own=found_for is not None and found_for.own_values)
 
 
-def machine_templates(objects: "Objects", settings: "Effective", form: MachineTemplates) -> Iterator[dict[str, Any]]:
+def machine_templates(objects: "Objects", settings: "Effective", form: TemplateReport) -> Iterator[dict[str, Any]]:
     """For each cluster, what there is to commit where its templates, or its class, are kept in Git."""
     from transom.capi.commit import class_patch_of, template_objects
     from transom.capi.identity import InvalidIdentity
@@ -73,63 +72,49 @@ def machine_templates(objects: "Objects", settings: "Effective", form: MachineTe
         if egress is None:
             continue
         try:
-            if form is MachineTemplates.ENTRIES:
+            if form is TemplateReport.ENTRIES:
                 yield from template_objects(cluster, egress)
             elif (patch := class_patch_of(cluster, egress)) is not None:
                 name = f"<class of {cluster.metadata.name}>"
                 kind = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass", "metadata": {"name": name}}
                 yield {**kind, "spec": {"patches": [patch]}}
-        except InvalidIdentity as error:
-            _warn(f"{cluster.place.object}: {error}")
+        except InvalidIdentity:
+            # the examination has said so
+            continue
 
 
 def _warn(message: str) -> None:
-    sys.stderr.write(f"transom: warning: {message}\n")
+    tell(f"transom: warning: {message}")
 
 
-def write_objects(paths: Sequence[str] | None, namespace: str, context: str | None, output: Format, *, dry_run: bool) -> None:
+def write_objects(source: "Source", output: Format, *, dry_run: bool) -> None:
     """`apply --objects` and `diff --objects`: write, or compare, and report; exit code 1 where something is left to do."""
-    import asyncio
-
+    from transom.cli.cluster import ask
     from transom.cli.findings import counted, print_findings
-    from transom.controllers.fleet.bootstrap import ObjectsReport, with_clusters_of, write
-    from transom.kube.client import Client
-    from transom.kube.connection import connect
-    from transom.kube.errors import ApiError, ConfigurationError
+    from transom.controllers.clusters.bootstrap import ObjectsReport, with_clusters_of, write
     from transom.sources.directory import load
     from transom.sources.examination import examine
 
-    if not paths or not context:
+    paths = source.filename
+    if not paths or not source.context:
         fail("--objects needs -f PATH, and --context NAME, so that it is said which cluster is written to")
 
-    async def run() -> ObjectsReport:
-        connection = connect(context=context)
-        try:
-            client = Client(connection)
-            objects = await with_clusters_of(client, load(paths, namespace))
-            examined = examine(objects, datetime.now(UTC), connection.server)
-            print_findings(examined.findings, sys.stderr)
-            if examined.errors:
-                fail(f"the manifests have {counted(len(examined.errors), 'error')}", ExitCode.INVALID)
-            return await write(client, objects, examined.settings, dry_run=dry_run)
-        finally:
-            await connection.close()
+    async def run(client: "Client") -> ObjectsReport:
+        objects = await with_clusters_of(client, load(paths, source.own))
+        examined = examine(objects, datetime.now(UTC), client.connection.server)
+        print_findings(examined.findings, sys.stderr)
+        if examined.errors:
+            fail(f"the manifests have {counted(len(examined.errors), 'error')}", ExitCode.INVALID)
+        return await write(client, objects, examined.settings, dry_run=dry_run)
 
-    try:
-        report = asyncio.run(run())
-    except ConfigurationError as error:
-        fail(str(error), ExitCode.INVALID)
-    except ApiError as error:
-        fail(str(error), ExitCode.NOT_DONE)
+    report = ask(source, run)
     if not report.objects and not report.errors:
-        sys.stderr.write(
-            "transom: no Cluster of the manifests gets objects by these settings; Clusters of the server alone do not count\n"
-        )
+        tell("transom: no Cluster of the manifests gets objects by these settings; Clusters of the server alone do not count")
     if output is Format.TEXT:
         for one in report.objects:
-            sys.stdout.write(f"{_WORDS[one.result][dry_run]:<16} {one.kind} {one.namespace}/{one.name}\n")
+            print_lines(f"{_WORDS[one.result][dry_run]:<16} {one.kind} {one.namespace}/{one.name}")
         for text in report.errors:
-            sys.stderr.write(f"transom: {text}\n")
+            tell(f"transom: {text}")
     else:
         print_data(report, output)
     left = {"foreign", "created", "applied", "deleted"} if dry_run else {"foreign"}

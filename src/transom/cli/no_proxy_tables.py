@@ -4,20 +4,20 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from transom.proxy.clients import CLIENTS, Decision, Finding
+from transom.cli.terminal import Terminal
+from transom.proxy.clients import CLIENTS, Decision, LintFinding
 
 _WIDTH = 100
 _WORD = {True: ("bypasses", "yellow"), False: ("proxy", "green"), None: ("fails", "red")}
 
 
-def _console() -> Console:
-    """Stdout, at most 100 columns wide; colours only on a terminal, and never with NO_COLOR."""
+def _console() -> Terminal:
+    """Stdout, at most 100 columns wide."""
     width = min(_WIDTH, os.get_terminal_size().columns) if sys.stdout.isatty() else _WIDTH
-    return Console(width=max(40, width), highlight=False, emoji=False, markup=False)
+    return Terminal(width=max(40, width))
 
 
 def _table(*headings: str) -> Table:
@@ -54,7 +54,7 @@ def print_decisions(decisions: Iterable[Decision]) -> None:
     _console().print(table)
 
 
-def print_lint(findings: Sequence[Finding], clients: Sequence[str]) -> None:
+def print_lint(findings: Sequence[LintFinding], clients: Sequence[str]) -> None:
     """The findings in the order of the list, then for whom the list was judged."""
     out = _console()
     if findings:

@@ -1,10 +1,22 @@
-"""How commands speak: data to stdout as text, JSON or YAML; progress and errors to stderr."""
+"""How commands speak: data to stdout as text, JSON or YAML; progress and errors to stderr.
+
+Nothing else in this package writes to either, but `transom.cli.terminal` for tables: what a host or a server said reaches a
+terminal without its control characters.
+"""
 
 import enum
+import json
+import re
 import sys
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
+
+from transom.shown import shown, spelled
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class Format(enum.StrEnum):
@@ -21,21 +33,59 @@ class ExitCode(enum.IntEnum):
     DONE = 0
     NOT_DONE = 1
     INVALID = 2
+    NOT_READ = 3
 
 
 def print_data(data: Any, output: Format) -> None:
-    """Write `data` (structs, dicts, lists) to stdout as JSON or YAML."""
+    """Write `data` (structs, dicts, lists) to stdout as JSON or YAML: each text as it is, escaped as they do."""
     plain = msgspec.to_builtins(data)
     if output is Format.YAML:
         import yaml
 
-        yaml.dump(plain, sys.stdout, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=110)
+        # YAML has no way to write half a character
+        whole = _mapped(plain, lambda text: _SURROGATE.sub(lambda half: shown(half[0]), text))
+        yaml.dump(whole, sys.stdout, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=110)
     else:
-        encoded = msgspec.json.format(msgspec.json.encode(plain), indent=2)
-        sys.stdout.write(encoded.decode() + "\n")
+        encoded = json.dumps(plain, indent=2, ensure_ascii=False)
+        sys.stdout.write(spelled(encoded, lambda one: json.dumps(one)[1:-1], keep="\n") + "\n")
+
+
+def print_document(text: str) -> None:
+    """Write a document to stdout as it is: YAML, a script."""
+    sys.stdout.write(text)
+
+
+def print_lines(*lines: str) -> None:
+    """Write lines for people to stdout: no text of others makes two of one."""
+    sys.stdout.write("".join(shown(line, keep="\t") + "\n" for line in lines))
+
+
+def tell(line: str) -> None:
+    """Write one line for people to stderr."""
+    sys.stderr.write(shown(line, keep="\t") + "\n")
 
 
 def fail(message: str, code: ExitCode = ExitCode.INVALID) -> NoReturn:
     """Write `transom: message` to stderr and end with `code`."""
-    sys.stderr.write(f"transom: {message}\n")
+    tell(f"transom: {message}")
     raise SystemExit(code)
+
+
+def for_people(data: Any) -> Any:
+    """Data as `print_data` takes it, each text in it as it is shown: what a table is made of."""
+    return _mapped(msgspec.to_builtins(data), shown)
+
+
+def struct_for_people(data: _T) -> _T:
+    """The same for a struct of plain values."""
+    return msgspec.convert(for_people(data), type(data))
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {_mapped(key, change): _mapped(present, change) for key, present in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mapped(present, change) for present in value]
+    return value

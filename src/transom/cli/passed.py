@@ -1,4 +1,4 @@
-"""The settings that hosts were well with, kept for `transom rollback` below the state directory.
+"""The last known good settings of hosts, kept for `transom rollback` below the state directory.
 
 They hold credentials, so each host's are sealed with the SSH key that its `WindowsInstance` names: who has that key can read
 the host's registry, too. What an earlier key sealed is read with that one, as long as the Secret has it. Where an agent has the
@@ -16,30 +16,19 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from transom.controllers.windows.hosts import Target
-from transom.controllers.windows.rollout import change_of, verdict
-from transom.hosts.passes import PassResult
+from transom.apply.kept_settings import KeptSettings, decoded, encoded
+from transom.apply.roll_out import change_of, result_of
+from transom.apply.target import Target
+from transom.hosts.passes.passes import PassResult
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.proxy.trust import parse_bundle, pem
-from transom.windows.gathering import LEDGER
+from transom.windows.host.queries import LEDGER
 
 _KEPT: Final = 2
 
 
-class _Kept(msgspec.Struct, frozen=True):
-    """Settings in a file: the certificates as PEM, credentials as they are."""
-
-    settings: Egress
-    trust: str = ""
-
-    def egress(self) -> Egress:
-        """The settings themselves."""
-        return msgspec.structs.replace(self.settings, trust=parse_bundle(self.trust).certificates if self.trust else ())
-
-
 class PassedSettings:
-    """For each host the last two settings that it was well with, the newest first; "nothing" is one of them."""
+    """For each host the last two settings that it was healthy with, the newest first; "nothing" is one of them."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory / "passed"
@@ -51,25 +40,28 @@ class PassedSettings:
             return []
         try:
             data = MultiFernet(seals).decrypt(self._file(target).read_bytes())
-            held = msgspec.json.decode(data, type=list[_Kept], dec_hook=lambda type_, value: type_(value))
+            present = decoded(data)
         except (FileNotFoundError, InvalidToken, msgspec.ValidationError):
             return []
-        return [kept.egress() for kept in held]
+        return [kept.egress() for kept in present]
 
     def note(self, target: Target, found: PassResult) -> None:
-        """Keep what a pass has proved: that the host is well with its settings, or that it had none before. Raises OSError."""
+        """Keep what a pass has proved: that the host is healthy with its settings, or had none before. Raises OSError."""
         if target.key is None:
             return
         # what an earlier key sealed is sealed anew
-        held = self.of(msgspec.structs.replace(target, previous=()))
-        known = list(held or self.of(target))
+        present = self.of(msgspec.structs.replace(target, previous=()))
+        known = list(present or self.of(target))
         if not known and found.before is not None and found.before.registry.key(LEDGER) is None:
             known = [Egress(windows=target.egress.windows)]
         settled = found.plan is not None and not found.plan and found.error is None
-        if settled or verdict(target.egress, found) == "passed":
+        if settled or result_of(target.egress, found) == "passed":
             same = change_of(target.egress)
-            known = [target.egress, *(one for one in known if change_of(one) != same)][:_KEPT]
-        if list(map(change_of, known)) != list(map(change_of, held)):
+            # a host that had none is put back to none
+            known = [msgspec.structs.replace(target.egress, missing=False), *(one for one in known if change_of(one) != same)][
+                :_KEPT
+            ]
+        if list(map(change_of, known)) != list(map(change_of, present)):
             self._write(target, known, _sealed_by(target, target.key))
 
     def before(self, target: Target) -> Egress | None:
@@ -81,11 +73,11 @@ class PassedSettings:
 
     def _write(self, target: Target, known: list[Egress], seal: Fernet) -> None:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        kept = [_Kept(msgspec.structs.replace(one, trust=()), pem(one.trust) if one.trust else "") for one in known]
+        kept = [KeptSettings.of(one) for one in known]
         file = self._file(target)
         part = file.with_suffix(f".{os.getpid()}")
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-            out.write(seal.encrypt(msgspec.json.encode(kept, enc_hook=Secret.reveal)))
+            out.write(seal.encrypt(encoded(kept)))
         part.replace(file)
 
 

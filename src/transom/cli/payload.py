@@ -1,18 +1,16 @@
 """`transom payload`: what a Windows worker is made of, as a directory."""
 
-import json
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transom.cli.output import ExitCode, Format, fail, print_data
+from transom.cli.output import ExitCode, Format, fail, print_data, print_document, print_lines, tell
 
 if TYPE_CHECKING:
     from transom.sources.payload import PayloadError
-    from transom.windows.payload import Payload
+    from transom.windows.payload.payload import Payload
 
 payload = typer.Typer(
     help="What Windows workers are made of: a directory that `transom run --payload` reads.",
@@ -26,9 +24,9 @@ Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The payload's di
 @payload.command()
 def schema() -> None:
     """Print the JSON Schema of payload.yaml."""
-    from transom.windows.payload_schema import payload_schema
+    from transom.windows.payload.payload_schema import payload_schema
 
-    sys.stdout.write(json.dumps(payload_schema(), indent=2) + "\n")
+    print_data(payload_schema(), Format.JSON)
 
 
 @payload.command()
@@ -45,11 +43,12 @@ def default(
 
     shipped = importlib.resources.files("transom.payloads") / "openshift"
     if directory is None:
-        sys.stdout.write((shipped / "payload.yaml").read_text("utf-8"))
+        print_document((shipped / "payload.yaml").read_text("utf-8"))
         return
     directory.mkdir(parents=True, exist_ok=True)
     for file in shipped.iterdir():
         (directory / file.name).write_bytes(file.read_bytes())
+    tell(f"transom: wrote payload.yaml and its scripts to {directory}; `transom payload build {directory}` completes it")
 
 
 @payload.command()
@@ -58,16 +57,25 @@ def build(
     files: Annotated[
         Path | None, typer.Option("--from", metavar="DIR", help="Where the files lie that payload.yaml names with `source`.")
     ] = None,
+    image: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-image",
+            metavar="IMAGE",
+            help="The image of the Windows Machine Config Operator, as a directory or a tarball: it has all programs.",
+        ),
+    ] = None,
     output: Output = Format.TEXT,
 ) -> None:
     """Complete a directory that has a payload.yaml.
 
-    Its files are copied, its URLs fetched, and every hash is checked. URLs are fetched through HTTPS_PROXY. What is there
-    already, with its hash, is left as it is.
+    Its files are copied or taken out of an image, its URLs fetched through HTTPS_PROXY, and every hash is checked. What is
+    there already, with its hash, is left as it is.
     """
     import asyncio
 
     from transom.downloads import DownloadError
+    from transom.image_files import ImageError, take
     from transom.sources.payload import FILE, PayloadError, read_payload
 
     try:
@@ -78,11 +86,16 @@ def build(
         found = read_payload(data, str(directory / FILE))
         if files is not None:
             _copy(found, files, directory)
+        if image is not None:
+            absent = {file.source for file in found.files if file.source and not (directory / file.source).exists()}
+            take(image, "payload", absent, directory)
         asyncio.run(_fetch(found, directory))
         _check(directory, output)
     except PayloadError as error:
         _show(error)
         raise typer.Exit(ExitCode.INVALID) from None
+    except ImageError as error:
+        fail(f"--from-image: {error}", ExitCode.INVALID)
     except DownloadError as error:
         fail(str(error), ExitCode.NOT_DONE)
 
@@ -111,17 +124,17 @@ def _copy(found: "Payload", source: Path, directory: Path) -> None:
 
 async def _fetch(found: "Payload", directory: Path) -> None:
     from transom.downloads import Way, download
-    from transom.hosts.payload_directory import downloaded, to_fetch
+    from transom.hosts.steps.payload_directory import downloaded, to_fetch
 
     way = Way()
     async with way.session() as session:
         for url, sha256 in to_fetch(found, directory).items():
-            sys.stderr.write(f"{url}\n")
+            tell(f"{url}")
             await download(way, session, url, sha256, downloaded(directory, sha256))
 
 
 def _check(directory: Path, output: Format) -> None:
-    from transom.hosts.payload_directory import PayloadDirectory
+    from transom.hosts.steps.payload_directory import PayloadDirectory
 
     opened = PayloadDirectory.open(directory)
     size = sum(artifact.size for artifact in opened.artifacts.values())
@@ -132,13 +145,13 @@ def _check(directory: Path, output: Format) -> None:
         summary = {"version": found.version, "kubernetes": found.kubernetes, "services": services, "files": files}
         print_data(summary, output)
         return
-    sys.stdout.write(
+    print_lines(
         f"payload {found.version}, Kubernetes {found.kubernetes}: {len(found.services)} services, {len(found.files)} files, "
-        f"{size / 1e6:.1f} MB\n"
+        f"{size / 1e6:.1f} MB"
     )
 
 
 def _show(error: "PayloadError") -> None:
     for finding in error.findings:
         place = finding.file + (f":{finding.line}:{finding.column}" if finding.line else "")
-        sys.stderr.write(f"{place}: {finding.field + ': ' if finding.field else ''}{finding.message}\n")
+        tell(f"{place}: {finding.field + ': ' if finding.field else ''}{finding.message}")

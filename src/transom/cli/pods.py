@@ -1,23 +1,33 @@
 """`transom pods`: what the admission server does to pods, and why."""
 
-import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from transom.cli.findings import NAMESPACE, Context, Files, FilesOrCluster, Namespace, examine_or_fail
-from transom.cli.output import ExitCode, Format, fail, print_data
+from transom.cli.cluster import ClusterOptions, ask
+from transom.cli.findings import Source, examine_or_fail
+from transom.cli.options import Output, grouped
+from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
 
 if TYPE_CHECKING:
+    from transom.kube.client import Client
     from transom.pods.environment import PodEgress
     from transom.pods.patch import Patch
     from transom.pods.pod import Pod
     from transom.sources.examination import Examined
     from transom.sources.objects import Objects
-    from transom.sources.workloads import Workload
 
 pods = typer.Typer(help="What pods get of the settings, and why.", no_args_is_help=True)
 _HIDDEN = "***"
+
+
+class _Explained(NamedTuple):
+    """A pod; `outdated` says of one that runs whether it is older than the settings, None where that is not known."""
+
+    object: str
+    patch: "Patch"
+    running: bool = False
+    outdated: bool | None = None
 
 
 @pods.callback()
@@ -26,40 +36,55 @@ def group() -> None:
 
 
 @pods.command()
+@grouped
 def explain(
-    filename: Files,
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.TEXT,
-    namespace: Namespace = NAMESPACE,
+    source: Source,
+    pod: Annotated[str | None, typer.Argument(metavar="[POD]", help="A pod of the cluster of the kubeconfig.")] = None,
+    output: Output = Format.TEXT,
 ) -> None:
     """Say what pods would get, and why.
 
     What the admission server would do to each pod in the manifests; nothing is asked of a cluster. The manifests hold the pods,
     or what makes pods, beside the settings. Of their Namespaces the labels count, of Services the address of
-    default/kubernetes.
+    default/kubernetes. With POD in their stead: what a pod of the cluster has, and would get if it were made now.
     """
     from transom.pods.patch import patch
 
-    objects, examined = examine_or_fail(filename, namespace)
-    if not objects.workloads:
-        fail("there is no pod in these manifests, and nothing that makes pods", ExitCode.INVALID)
-    egress = _egress(objects, examined, _address(objects))
-    labels = {one.metadata.name: one.metadata.labels for one in objects.namespaces}
-    found = []
-    for one in objects.workloads:
-        place = one.metadata.namespace or ""
-        found.append((one, patch(one.pod, place, labels.get(place, {}), egress)))
-    if output is Format.TEXT:
-        sys.stdout.write("\n".join(_text(one, made) for one, made in found))
+    if (pod is None) == (not source.filename):
+        fail("either POD, with -n NAMESPACE, or -f PATH")
+    if pod is not None:
+        found = [_live(pod, source)]
     else:
-        print_data([_plain(one, made) for one, made in found], output)
+        objects, examined = examine_or_fail(source)
+        if not objects.workloads:
+            fail("there is no pod in these manifests, and nothing that makes pods", ExitCode.INVALID)
+        labels = {one.metadata.name: one.metadata.labels for one in objects.namespaces}
+        egress = _egress(objects, examined, _address(objects))
+        found = [
+            _Explained(
+                f"{one.kind}/{one.metadata.namespace}/{one.metadata.name}",
+                patch(one.pod, place := one.metadata.namespace or "", labels.get(place, {}), egress),
+            )
+            for one in objects.workloads
+        ]
+    if output is Format.TEXT:
+        for at, one in enumerate(found):
+            print_lines(*([""] if at else []), *_lines(one))
+    else:
+        print_data([_plain(one) for one in found], output)
 
 
 @pods.command()
+@grouped
 def outdated(
-    filename: FilesOrCluster = None,
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.TEXT,
-    namespace: Namespace = NAMESPACE,
-    context: Context = None,
+    source: Source,
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="The pods of every namespace, as without -n.")
+    ] = False,
+    selector: Annotated[
+        str, typer.Option("--selector", "-l", metavar="LABELS", help="Only pods of the cluster with these labels: app=web.")
+    ] = "",
+    output: Output = Format.TEXT,
 ) -> None:
     """Count the pods that are older than the settings.
 
@@ -68,53 +93,79 @@ def outdated(
     """
     from transom.pods.outdated import outdated
 
-    objects, examined = examine_or_fail(filename, namespace, context)
-    if filename:
+    if all_namespaces and source.namespace:
+        fail("-A and -n exclude each other")
+    if selector and source.filename:
+        fail("-l is for pods of a cluster: -f names the pods itself")
+    # of the cluster, -n names the pods' namespace
+    its = source if source.filename else _of_transom(source)
+    objects, examined = examine_or_fail(its)
+    if source.filename:
         running = [one.pod for one in objects.workloads if one.kind == "Pod"]
         labels = {one.metadata.name: one.metadata.labels for one in objects.namespaces}
         address = _address(objects)
     else:
-        running, labels, address = _read(context)
+        running, labels, address = _read(source, labels=selector)
     egress = _egress(objects, examined, address)
     if egress.digest == _HIDDEN:
-        fail(f"Secret {namespace}/transom-webhook cannot be read: without its key pods of these settings cannot be told apart")
+        fail(f"Secret {its.own}/transom-webhook cannot be read: without its key pods of these settings cannot be told apart")
     found = outdated(running, labels, egress)
     if output is not Format.TEXT:
         print_data(found, output)
         return
     for one in found:
         owner = f"{one.kind}/{one.namespace}/{one.name}"
-        sys.stdout.write(f"{owner}: {one.outdated} of {one.pods} pods; {one.restart or 'replace them'}\n")
+        print_lines(f"{owner}: {one.outdated} of {one.pods} pods; {one.restart or 'replace them'}")
     if not found:
-        sys.stdout.write("no pod is older than the settings\n")
+        print_lines(f"no pod is older than the settings ({len(running):,} looked at)")
 
 
-def _read(context: str | None) -> "tuple[list[Pod], dict[str, dict[str, str]], str | None]":
-    """The pods of the cluster, its namespaces' labels, and the address of the Service default/kubernetes."""
-    import asyncio
+def _of_transom(source: Source) -> Source:
+    """The same cluster, for Transom's own objects."""
+    import msgspec
 
-    from transom.controllers.namespaces import NAMESPACES
-    from transom.kube.client import Client
-    from transom.kube.connection import connect
-    from transom.kube.errors import ApiError
+    return msgspec.structs.replace(source, namespace=None)
+
+
+def _live(name: str, source: Source) -> _Explained:
+    """A pod of the cluster; without `namespace` it is in the context's."""
+    from transom.pods.outdated import is_outdated
+    from transom.pods.patch import patch
+    from transom.proxy.names import NAME
+
+    if not NAME.match(name):
+        fail(f"{name!r} is no name of a pod")
+    objects, examined = examine_or_fail(_of_transom(source))
+    (pod,), labels, address = _read(source, name)
+    egress = _egress(objects, examined, address)
+    place = pod.metadata.namespace or ""
+    its = labels.get(place, {})
+    outdated = None if egress.digest == _HIDDEN else is_outdated(pod, its, egress)
+    return _Explained(f"Pod/{place}/{name}", patch(pod, place, its, egress), True, outdated)
+
+
+def _read(
+    cluster: ClusterOptions, name: str | None = None, *, labels: str = ""
+) -> "tuple[list[Pod], dict[str, dict[str, str]], str | None]":
+    """The pods of the cluster or the one of that name, their namespaces' labels, the address of default/kubernetes."""
+    from transom.controllers.runtime.namespaces import NAMESPACES
     from transom.kube.resources import Resource
     from transom.pods.pod import Pod
 
-    async def read() -> "tuple[list[Pod], dict[str, dict[str, str]], str | None]":
-        connection = connect(context=context)
-        client = Client(connection)
-        try:
-            running = await client.list_objects(Resource("", "v1", "Pod", "pods", True, Pod))
-            named = await client.list_objects(NAMESPACES)
-            service = await client.get_json("/api/v1/namespaces/default/services/kubernetes")
-        finally:
-            await connection.close()
-        return running.items, {one.metadata.name: one.labels for one in named.items}, service["spec"].get("clusterIP")
+    pods = Resource("", "v1", "Pod", "pods", True, Pod)
 
-    try:
-        return asyncio.run(read())
-    except ApiError as error:
-        fail(str(error), ExitCode.NOT_DONE)
+    async def read(client: "Client") -> "tuple[list[Pod], dict[str, dict[str, str]], str | None]":
+        if name is None:
+            running = (await client.list_objects(pods, cluster.namespace, labels=labels)).items
+            namespaces = (await client.list_objects(NAMESPACES)).items
+        else:
+            place = cluster.namespace or client.connection.namespace
+            running = [await client.get(pods, name, place)]
+            namespaces = [await client.get(NAMESPACES, place)]
+        service = await client.get_json("/api/v1/namespaces/default/services/kubernetes")
+        return running, {one.metadata.name: one.labels for one in namespaces}, service["spec"].get("clusterIP")
+
+    return ask(cluster, read)
 
 
 def _address(objects: "Objects") -> str | None:
@@ -127,18 +178,27 @@ def _egress(objects: "Objects", examined: "Examined", address: str | None) -> "P
 
     from transom.pods.environment import HASH_KEY, of
 
-    held = objects.secret(objects.namespace, "transom-webhook")
-    key = held.data.get(HASH_KEY) if held else None
+    present = objects.secret(objects.namespace, "transom-webhook")
+    key = present.data.get(HASH_KEY) if present else None
     made = of(examined.settings.own, objects.namespace, address, key.reveal().encode() if key else b"")
     # without the webhook's key the digest would give credentials away to whoever guesses
     return msgspec.structs.replace(made, digest=_HIDDEN) if made.in_secret and key is None else made
 
 
-def _plain(one: "Workload", made: "Patch") -> dict[str, Any]:
+_AGE = {
+    True: "it is older than the settings: it gets them when it is replaced",
+    False: "it is not older than the settings",
+    None: "whether it is older than the settings is not known: Secret transom-webhook cannot be read",
+}
+
+
+def _plain(one: _Explained) -> dict[str, Any]:
     from transom.pods.explanation import ca_text, proxy_text
 
+    made = one.patch
     return {
-        "object": f"{one.kind}/{one.metadata.namespace}/{one.metadata.name}",
+        "object": one.object,
+        "outdated": one.outdated,
         "proxy": {"given": made.proxy is None, "reason": proxy_text(made)},
         "ca": {"given": made.ca is None, "reason": ca_text(made)},
         "containers": [
@@ -149,6 +209,7 @@ def _plain(one: "Workload", made: "Patch") -> dict[str, Any]:
                 "kept": given.kept,
                 "replaced": given.replaced,
                 "mounted": given.mounted,
+                "excluded": given.excluded,
             }
             for given in made.given
         ],
@@ -157,16 +218,17 @@ def _plain(one: "Workload", made: "Patch") -> dict[str, Any]:
     }
 
 
-def _text(one: "Workload", made: "Patch") -> str:
-    plain = _plain(one, made)
+def _lines(one: _Explained) -> list[str]:
+    made, plain = one.patch, _plain(one)
     lines = [plain["object"], f"  proxy: {plain['proxy']['reason']}", f"  CAs: {plain['ca']['reason']}"]
+    if one.running:
+        lines.append(f"  {_AGE[one.outdated]}")
     for given in made.given:
         parts = [
             f"{verb} {', '.join(names)}"
-            for verb, names in (("gets", given.added), ("keeps its", given.kept), ("had replaced", given.replaced))
+            for verb, names in (("gets", given.added), ("keeps its", given.kept), ("has replaced", given.replaced))
             if names
         ]
         if parts:
             lines.append(f"  {given.container}: {'; '.join(parts)}")
-    lines += [f"  warning: {warning}" for warning in made.warnings]
-    return "\n".join(lines) + "\n"
+    return [*lines, *(f"  warning: {warning}" for warning in made.warnings)]

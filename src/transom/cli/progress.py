@@ -1,26 +1,46 @@
-"""How far a command on many hosts has come: one line on stderr, and only on a terminal."""
+"""How far a command on many hosts has come, on stderr: a line for each host as it ends, and on a terminal a bar below them."""
 
+import asyncio
 import sys
+import time
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+import structlog
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.progress import Task as BarTask
+from rich.text import Text
 
-from transom.controllers.windows.report import HostReport
+from transom.apply.report import HostReport
+from transom.apply.target import Target, Work
+from transom.cli.tables import STYLES, line_of
+from transom.cli.terminal import Terminal
+from transom.hosts.passes.passes import Admit, PassResult
+from transom.shown import shown
+
+_log: Final = structlog.get_logger("transom.cli.progress")
+_LONG: Final = 2.0
+"""Seconds from which a host that is worked on is named."""
 
 
 class Progress:
-    """A bar of hosts; it goes when the block ends, and a failure is written at once."""
+    """Lines, and on a terminal how many hosts are done, which one is worked on longest, what the others wait for."""
 
     def __init__(self, total: int, word: str) -> None:
-        self._console = Console(stderr=True, highlight=False)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        shown = sys.stderr.isatty() and total > 0
-        self._bar = Bar(*columns, console=self._console, transient=True, disable=not shown)
+        self._console = Terminal(stderr=True)
+        self._working: dict[str, float] = {}
+        self._awaited = ""
+        self._word, self._stopping = word, False
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(20),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            _Standing(self),
+        )
+        self._bar = Bar(*columns, console=self._console, transient=True, disable=not (sys.stderr.isatty() and total > 0))
         self._task = self._bar.add_task(f"hosts {word}", total=total)
-        self._shown = shown
         self._warned: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -31,18 +51,64 @@ class Progress:
         self._bar.stop()
 
     def say(self, text: str) -> None:
-        """A line for people who watch."""
-        if self._shown:
-            self._console.print(text, style="dim", markup=False)
+        """A line about all hosts."""
+        self._console.print(shown(text), style="dim", soft_wrap=True)
 
     def warn(self, text: str) -> None:
         """A line for everybody, once."""
         if text not in self._warned:
             self._warned.add(text)
-            self._console.print(f"transom: {text}", markup=False, soft_wrap=True)
+            self._console.print(f"transom: {shown(text)}", soft_wrap=True)
 
     def done(self, report: HostReport) -> None:
         """One host more."""
-        if report.error and self._shown:
-            self._console.print(f"{report.name}: {report.error}", style="red", markup=False)
+        line = line_of(report, planned=self._word == "compared")
+        self._console.print(shown(line), style=STYLES[report.result] if report.error else "", soft_wrap=True)
         self._bar.advance(self._task)
+
+    def wait_for(self, text: str) -> None:
+        """What hosts that are not worked on wait for; nothing."""
+        self._awaited = text
+
+    def watching(self, work: Work) -> Work:
+        """The same passes; who is worked on is known, and what a Ctrl-C means is said at once."""
+
+        async def watched(target: Target, admit: Admit) -> PassResult:
+            name = target.instance.name
+            self._working[name] = time.monotonic()
+            try:
+                found = await work(target, admit)
+            except asyncio.CancelledError:
+                if not self._stopping:
+                    self._stopping = True
+                    self.say("stopping: what was begun on a host is finished first; Ctrl-C again to leave at once")
+                raise
+            finally:
+                self._working.pop(name, None)
+            _log.debug("pass", host=name, result=found.result, channels=found.channels, steps=_steps(found))
+            return found
+
+        return watched
+
+    def standing(self) -> str:
+        """Who is worked on longest, and what the others wait for."""
+        now = time.monotonic()
+        parts = []
+        if self._working:
+            name, since = min(list(self._working.items()), key=lambda one: one[1])
+            if now - since >= _LONG:
+                parts.append(f"{name} for {now - since:.0f} s")
+        return "; ".join([*parts, *([self._awaited] if self._awaited else [])])
+
+
+def _steps(found: PassResult) -> list[str]:
+    return [f"{step.action} {step.target}" for step in (*found.first, *(found.plan.steps if found.plan else ()))]
+
+
+class _Standing(ProgressColumn):
+    def __init__(self, progress: Progress) -> None:
+        super().__init__()
+        self._progress = progress
+
+    def render(self, task: BarTask) -> Text:
+        return Text(shown(self._progress.standing()), "dim", no_wrap=True, overflow="ellipsis")

@@ -1,6 +1,6 @@
 """`transom render`: every object and file that Transom would produce, offline."""
 
-import sys
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transom.cli.files import write_private, yaml_stream
-from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, examine_or_fail
-from transom.cli.fleet import MachineTemplates, app_references
+from transom.cli.findings import Source, counted, examine_or_fail
+from transom.cli.fleet import TemplateReport, app_references
 from transom.cli.fleet import machine_templates as templates_to_commit
-from transom.cli.output import ExitCode, Format, fail, print_data
+from transom.cli.options import Output, grouped
+from transom.cli.output import ExitCode, Format, fail, print_data, print_document, print_lines, tell
 
 if TYPE_CHECKING:
     from transom.proxy.settings import Effective, Egress
     from transom.sources.objects import Objects
 
+_NOTHING = "transom: nothing to render: no Cluster, no ConfigMap that asks for the bundle, no Namespace whose pods get settings"
 SYSTEM_CA_FILE = "/etc/ssl/certs/ca-certificates.crt"
 # a field manager of its own: what kubectl applied under its own name and does not find again it takes away
 _REFERENCES = """\
@@ -25,11 +27,10 @@ _REFERENCES = """\
 """
 
 
+@grouped
 def render(
-    filename: FilesOrCluster = None,
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.YAML,
-    namespace: Namespace = NAMESPACE,
-    context: Context = None,
+    source: Source,
+    output: Output = Format.YAML,
     output_dir: Annotated[
         str | None, typer.Option("--output-dir", metavar="D", help="Write files, values included, each 0600.")
     ] = None,
@@ -38,7 +39,7 @@ def render(
     ] = SYSTEM_CA_FILE,
     show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Show the values of Secrets.")] = False,
     machine_templates: Annotated[
-        MachineTemplates | None,
+        TemplateReport | None,
         typer.Option("--machine-templates", help="Print what to commit where templates, or a ClusterClass, are kept in Git."),
     ] = None,
 ) -> None:
@@ -47,30 +48,33 @@ def render(
     That is for workload clusters, for ConfigMaps that ask for the bundle, and for pods of the Namespaces among the manifests.
     With --output-dir they are written as files, and the hosts' registry files beside them.
     """
-    objects, examined = examine_or_fail(filename, namespace, context)
+    objects, examined = examine_or_fail(source)
     if machine_templates is not None:
         _print_machine_templates(list(templates_to_commit(objects, examined.settings, machine_templates)), output)
         return
     rendered = list(_objects(objects, examined.settings, system_ca_file))
     references = list(app_references(objects, examined.settings))
     if output_dir is not None:
-        _write(Path(output_dir), rendered, references, objects, examined.settings)
+        written = _write(Path(output_dir), rendered, references, objects, examined.settings)
+        tell(f"transom: wrote {counted(written, 'file')} to {output_dir}" if written else _NOTHING)
     elif output is Format.JSON:
         items = [_shown(item, show_secrets=show_secrets) for item in (*rendered, *references)]
         print_data({"apiVersion": "v1", "kind": "List", "items": items}, output)
     else:
-        sys.stdout.write(yaml_stream([_shown(item, show_secrets=show_secrets) for item in rendered]))
+        print_document(yaml_stream([_shown(item, show_secrets=show_secrets) for item in rendered]))
         if references:
-            sys.stdout.write(_REFERENCES)
-            sys.stdout.write(yaml_stream(references))
+            print_document(_REFERENCES)
+            print_document(yaml_stream(references))
+        if not rendered and not references:
+            tell(_NOTHING + ("; --output-dir writes the registry files of hosts" if objects.windows_instances else ""))
 
 
 def _print_machine_templates(items: list[dict[str, Any]], output: Format) -> None:
     if output is Format.JSON:
         print_data({"apiVersion": "v1", "kind": "List", "items": items}, output)
         return
-    sys.stdout.write("# Parts of objects, to be added to the lists of yours: they are not to be applied as they are.\n")
-    sys.stdout.write(yaml_stream(items))
+    print_lines("# Parts of objects, to be added to the lists of yours: they are not to be applied as they are.")
+    print_document(yaml_stream(items))
 
 
 def _objects(objects: "Objects", settings: "Effective", system_ca_file: str) -> Iterator[dict[str, Any]]:
@@ -112,6 +116,7 @@ def _pod_objects(objects: "Objects", own: "Egress", system_ca_file: str) -> Iter
             yield config_map(name, trust_text(own.trust, _system_cas(system_ca_file)))
 
 
+@functools.cache
 def _system_cas(path: str) -> str:
     try:
         return Path(path).read_text("utf-8")
@@ -131,12 +136,15 @@ def _write(
     references: list[dict[str, Any]],
     objects: "Objects",
     settings: "Effective",
-) -> None:
-    from transom.windows.node import desired
-    from transom.windows.reg import render as render_reg
-    from transom.windows.registry import SetValue
+) -> int:
+    """Write all files, and give how many they are."""
+    from transom.windows.planning.desired import desired
+    from transom.windows.registry.reg import render as render_reg
+    from transom.windows.registry.registry import SetValue
 
-    for item, kind in [*((item, "objects") for item in rendered), *((item, "references") for item in references)]:
+    files = [*((item, "objects") for item in rendered), *((item, "references") for item in references)]
+    written = len(files)
+    for item, kind in files:
         meta = item["metadata"]
         folder = directory / kind / meta.get("namespace", "_cluster")
         write_private(folder / f"{item['kind'].lower()}-{meta['name']}.yaml", yaml_stream([item]).encode())
@@ -147,3 +155,5 @@ def _write(
             values = ((key.path, named) for key in desired(egress).registry for named in (key.values or {}).values())
             edits = (SetValue(path, named.name, named.value) for path, named in values)
             write_private(directory / "hosts" / host.name / "desired.reg", render_reg(edits))
+            written += 1
+    return written

@@ -1,76 +1,83 @@
-"""`transom rollback`: hosts put back to the settings that they were last well with."""
+"""`transom rollback`: hosts put back to their last known good settings."""
 
 from typing import TYPE_CHECKING
 
-from transom.cli.apply import Output, Workers, finished, print_hosts
-from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, examine_or_fail
-from transom.cli.output import ExitCode, Format
-from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
+from transom.cli.apply import DryRun
+from transom.cli.findings import Source, examine_or_fail
+from transom.cli.hosts import HostOptions, end, finished, print_hosts
+from transom.cli.options import Output, grouped
+from transom.cli.output import Format, tell
 
 if TYPE_CHECKING:
-    from transom.controllers.windows.hosts import Target
-    from transom.controllers.windows.report import Report
-    from transom.hosts.connection import Timeouts
+    from collections.abc import Sequence
+
+    from transom.apply.report import Report
+    from transom.apply.target import Target
+    from transom.windows.ledger.manager import Manager
 
 
-def rollback(
-    filename: FilesOrCluster = None,
-    output: Output = Format.TEXT,
-    namespace: Namespace = NAMESPACE,
-    context: Context = None,
-    workers: Workers = 32,
-    connect_timeout: ConnectTimeout = CONNECT,
-    channel_timeout: ChannelTimeout = CHANNEL,
-    pass_timeout: PassTimeout = WHOLE,
-) -> None:
-    """Put hosts back to the settings that they were last well with.
+@grouped
+def rollback(source: Source, hosts: HostOptions, output: Output = Format.TEXT, dry_run: DryRun = False) -> None:
+    """Roll hosts back to their last known good settings.
 
-    Of the hosts that the manifests (or the cluster) name, each gets the newest settings that `apply` of this user on this
-    machine has seen it well with, and that are not those of the manifests: none, where it had none. Mend the manifests before
-    the next `apply`. Where an operator works, edit the EgressProxy instead.
+    Of the hosts that the manifests (-f), or the cluster (--context), name, each gets the newest settings that `apply` of this
+    user on this machine has seen it healthy with, and that are not those of the manifests: none, where it had none. Mend the
+    manifests before the next `apply`. Where an operator works, edit the EgressProxy instead.
     """
+    from transom.apply.target import targets_of
     from transom.cli.foreign_nodes import worked_on
-    from transom.controllers.windows.hosts import targets_of
+    from transom.cli.manager import manager_of
 
-    made = timeouts(connect_timeout, channel_timeout, pass_timeout)
-    objects, examined = examine_or_fail(filename, namespace, context)
-    targets = targets_of(objects, examined.settings, ssh_config=True)
-    report = worked_on(targets, filename, context, lambda free: finished(_roll_back(free, workers, made)))
-    print_hosts(report, output, planned=False)
-    if any(host.result == "failed" for host in report.hosts):
-        raise SystemExit(ExitCode.NOT_DONE)
+    if not dry_run:
+        source.insist("rollback")
+    _ = hosts.timeouts
+    objects, examined = examine_or_fail(source)
+    targets = hosts.chosen(targets_of(objects, examined.settings, ssh_config=True))
+    manager = manager_of(source)
+    report = worked_on(targets, source, lambda free: _roll_back(free, hosts, manager, dry_run=dry_run, verbose=source.verbose))
+    print_hosts(report, source, output, planned=dry_run)
+    end(report, planned=dry_run)
 
 
-async def _roll_back(targets: "list[Target]", workers: int, made: "Timeouts") -> "Report":
+def _roll_back(
+    targets: "Sequence[Target]", hosts: HostOptions, manager: "Manager", *, dry_run: bool, verbose: bool
+) -> "Report":
     import msgspec
 
+    from transom.apply.report import Report
+    from transom.apply.target import report_of
     from transom.cli.passed import PassedSettings
-    from transom.cli.progress import Progress
-    from transom.cli.state import directory, host_keys, settings
-    from transom.controllers.windows.hosts import passing, report_of
-    from transom.controllers.windows.report import Report
-    from transom.controllers.windows.rollout import roll_out
-    from transom.hosts.passes import PassResult
+    from transom.cli.rollout import compare, put_back
+    from transom.cli.state import directory
+    from transom.hosts.passes.passes import PassResult
 
     passed = PassedSettings(directory())
-    known = {target.instance.place.object: passed.before(target) for target in targets}
-    found = {
-        target.instance.place.object: msgspec.structs.replace(
-            report_of(target, PassResult()),
-            result="failed",
-            error="not changed: nothing is known here of other settings that this host was well with",
-        )
-        for target in targets
-        if known[target.instance.place.object] is None
-    }
-    goals = [
-        msgspec.structs.replace(target, egress=egress)
-        for target in targets
-        if (egress := known[target.instance.place.object]) is not None
-    ]
-    with Progress(len(goals), "put back") as progress:
-        # those that are not well must not wait for each other
-        async for target, report in roll_out(goals, passing(host_keys(), settings(made)), at_once=workers, all_at_once=True):
-            found[target.instance.place.object] = report
-            progress.done(report)
-    return Report(tuple(found[target.instance.place.object] for target in targets))
+    goals, unknown = [], {}
+    for target in targets:
+        egress = passed.before(target)
+        if egress is None:
+            why = "not changed: no other settings are known here that this host was healthy with"
+            unknown[target.instance.place.object] = report_of(target, PassResult()).skip(why)
+        else:
+            goals.append(msgspec.structs.replace(target, egress=egress))
+    _tell_goals(goals)
+    report = finished(compare(goals, hosts, manager) if dry_run else put_back(goals, hosts, manager), verbose=verbose)
+    done = iter(report.hosts)
+    return Report(tuple(unknown.get(target.instance.place.object) or next(done) for target in targets), report.stopped)
+
+
+def _tell_goals(goals: "Sequence[Target]") -> None:
+    """Which settings hosts go back to."""
+    from transom.apply.roll_out import change_of
+    from transom.cli.findings import counted
+    from transom.proxy.secret import redact_userinfo
+
+    groups: dict[object, list[Target]] = {}
+    for goal in goals:
+        groups.setdefault(change_of(goal.egress), []).append(goal)
+    for group in groups.values():
+        egress = group[0].egress
+        variables = [f"{name}={redact_userinfo(value)}" for name, value in egress.variables.items()]
+        trust = [counted(len(egress.trust), "trusted CA")] if egress.trust else []
+        who = group[0].instance.name if len(group) == 1 else f"{len(group):,} hosts"
+        tell(f"transom: {who}: back to {', '.join([*variables, *trust]) or 'no proxy and no CAs'}")

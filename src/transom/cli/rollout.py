@@ -1,64 +1,123 @@
 """Hosts brought to their settings as `apply` does it: the readiness endpoints first, then a canary, a tenth, and all."""
 
-from collections.abc import Awaitable, Callable, Hashable
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from types import TracebackType
 from typing import Final
 
-import msgspec
-
+from transom.apply.earlier_keys import moving
+from transom.apply.report import STOPPED, HostReport, Report
+from transom.apply.roll_out import change_of, roll_out
+from transom.apply.target import Target, Work, passing, report_of, reporting
+from transom.cli.hosts import HostOptions
 from transom.cli.passed import PassedSettings
 from transom.cli.progress import Progress
 from transom.cli.state import directory, host_keys, settings
 from transom.controllers.egress.status import readiness
-from transom.controllers.windows.earlier_keys import moving
-from transom.controllers.windows.hosts import Target, Work, passing, reporting
-from transom.controllers.windows.report import HostReport, Report
-from transom.controllers.windows.rollout import change_of, roll_out
-from transom.hosts.connection import Timeouts
-from transom.hosts.fleet import side_by_side
-from transom.hosts.passes import PassResult
+from transom.hosts.faults import Fault
+from transom.hosts.passes.passes import Admit, PassResult
+from transom.hosts.ssh.side_by_side import side_by_side
 from transom.readiness import failures, probe
-from transom.windows.rollout import Stage
+from transom.windows.ledger.manager import Manager
+from transom.windows.nodes.rollout import Stage
 
 _SAID: Final[dict[Stage, str]] = {
-    "tenth": "the first host is well: a tenth of the hosts follows",
+    "tenth": "the first host is healthy: a tenth of the hosts follows",
     "all": "all the others follow",
     "halted": "the rollout stopped: no further host is changed",
 }
+_AWAITED: Final[dict[Stage, str]] = {
+    "canary": "the others wait for the first host",
+    "tenth": "the others wait for a tenth of the hosts",
+}
 
 
-async def carry_out(targets: list[Target], *, workers: int, timeouts: Timeouts, all_at_once: bool) -> Report:
+async def carry_out(targets: list[Target], options: HostOptions, manager: Manager, *, all_at_once: bool) -> Report:
     """Change the hosts that differ, each when it is its turn."""
-    made, known = settings(timeouts), host_keys()
+    made, known = settings(options.timeouts, manager), host_keys(required=options.require_host_keys)
     work = moving(passing(known, made), known, made)
-    waits = await _held_back(targets)
-    free = [target for target in targets if change_of(target.egress) not in waits]
-    held = [target for target in targets if change_of(target.egress) in waits]
-    found: dict[str, HostReport] = {}
     with Progress(len(targets), "done") as progress:
+        collected = Collected(targets, progress)
+        async with collected:
+            waits = await _held_back(targets)
+            free = [target for target in targets if change_of(target.egress) not in waits]
+            waiting = [target for target in targets if change_of(target.egress) in waits]
 
-        def told(stage: Stage) -> None:
-            if stage in _SAID and len(free) > 1 and not all_at_once:
-                progress.say(_SAID[stage])
+            def told(stage: Stage) -> None:
+                if len(free) > 1 and not all_at_once:
+                    progress.wait_for(_AWAITED.get(stage, ""))
+                    if stage in _SAID:
+                        progress.say(_SAID[stage])
 
-        async for target, report in roll_out(
-            free, _remembering(work, progress), at_once=workers, all_at_once=all_at_once, told=told
-        ):
-            found[target.instance.place.object] = report
-            progress.done(report)
-        async for target, compared in side_by_side(held, _comparing(timeouts), workers):
-            report = compared
-            if report.result == "changed":
-                report = msgspec.structs.replace(report, result="failed", error=waits[change_of(target.egress)])
-            found[target.instance.place.object] = report
-            progress.done(report)
-    return Report(tuple(found[target.instance.place.object] for target in targets))
+            watched = progress.watching(_remembering(work, progress))
+            async for target, report in roll_out(free, watched, at_once=options.workers, all_at_once=all_at_once, told=told):
+                collected.add(target, report)
+            async for target, report in side_by_side(
+                waiting, _comparing(options, manager, progress), options.workers, otherwise=_faulty
+            ):
+                held = report.skip(waits[change_of(target.egress)]) if report.result == "changed" else report
+                collected.add(target, held)
+    return collected.report
+
+
+async def put_back(targets: list[Target], options: HostOptions, manager: Manager) -> Report:
+    """Change the hosts, without one waiting for another: those that are not healthy must not."""
+    work = passing(host_keys(required=options.require_host_keys), settings(options.timeouts, manager))
+    with Progress(len(targets), "rolled back") as progress:
+        collected = Collected(targets, progress)
+        async with collected:
+            async for target, report in roll_out(targets, progress.watching(work), at_once=options.workers, all_at_once=True):
+                collected.add(target, report)
+    return collected.report
+
+
+async def compare(targets: list[Target], options: HostOptions, manager: Manager) -> Report:
+    """What would be changed."""
+    with Progress(len(targets), "compared") as progress:
+        collected = Collected(targets, progress)
+        async with collected:
+            async for target, report in side_by_side(
+                targets, _comparing(options, manager, progress), options.workers, otherwise=_faulty
+            ):
+                collected.add(target, report)
+    return collected.report
+
+
+class Collected:
+    """The reports of hosts as they come. A Ctrl-C in the block ends it; hosts without a report by then were not reached."""
+
+    def __init__(self, targets: Sequence[Target], progress: Progress) -> None:
+        self._targets, self._progress = targets, progress
+        self._found: dict[str, HostReport] = {}
+        self._stopped = False
+
+    async def __aenter__(self) -> None:
+        return
+
+    async def __aexit__(self, kind: type[BaseException] | None, _e: BaseException | None, _tb: TracebackType | None) -> bool:
+        self._stopped = kind is not None and issubclass(kind, asyncio.CancelledError)
+        return self._stopped
+
+    def add(self, target: Target, report: HostReport) -> None:
+        """One host more."""
+        self._found[target.instance.place.object] = report
+        self._progress.done(report)
+
+    @property
+    def report(self) -> Report:
+        """All hosts, in the order of the targets."""
+        hosts = (
+            self._found.get(target.instance.place.object) or report_of(target, PassResult()).skip(STOPPED)
+            for target in self._targets
+        )
+        return Report(tuple(hosts), self._stopped)
 
 
 def _remembering(work: Work, progress: Progress) -> Work:
-    """The same passes; what hosts are well with is kept for `transom rollback`. That it cannot be is no trouble of a host."""
+    """The same passes; what hosts are healthy with is kept for `transom rollback`. No host fails for want of that."""
     passed = PassedSettings(directory())
 
-    async def remembered(target: Target, admit: Callable[[], bool]) -> PassResult:
+    async def remembered(target: Target, admit: Admit) -> PassResult:
         found = await work(target, admit)
         try:
             passed.note(target, found)
@@ -69,19 +128,14 @@ def _remembering(work: Work, progress: Progress) -> Work:
     return remembered
 
 
-async def compare(targets: list[Target], *, workers: int, timeouts: Timeouts) -> Report:
-    """What would be changed."""
-    found: dict[str, HostReport] = {}
-    with Progress(len(targets), "compared") as progress:
-        async for target, report in side_by_side(targets, _comparing(timeouts), workers):
-            found[target.instance.place.object] = report
-            progress.done(report)
-    return Report(tuple(found[target.instance.place.object] for target in targets))
+def _comparing(options: HostOptions, manager: Manager, progress: Progress) -> Callable[[Target], Awaitable[HostReport]]:
+    made, known = settings(options.timeouts, manager), host_keys(required=options.require_host_keys)
+    work = moving(passing(known, made, dry_run=True), known, made, dry_run=True)
+    return reporting(progress.watching(work), dry_run=True)
 
 
-def _comparing(timeouts: Timeouts) -> Callable[[Target], Awaitable[HostReport]]:
-    made, known = settings(timeouts), host_keys()
-    return reporting(moving(passing(known, made, dry_run=True), known, made, dry_run=True), dry_run=True)
+def _faulty(target: Target, error: Fault) -> HostReport:
+    return report_of(target, PassResult(error=error), dry_run=True)
 
 
 async def _held_back(targets: list[Target]) -> dict[Hashable, str]:

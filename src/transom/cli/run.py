@@ -4,13 +4,14 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from transom.cli.findings import namespace_name
+from transom.cli.cluster import NAMESPACE, namespace_name
+from transom.cli.host_keys import HELP
 from transom.cli.output import ExitCode, fail
-from transom.cli.server import configure_logs, load_less, option
+from transom.cli.server import LocalMetrics, configure_logs, load_less, option
 from transom.cli.timeouts import CHANNEL, CHANNEL_HELP, CONNECT, CONNECT_HELP, WHOLE, WHOLE_HELP, duration, timeouts
 
 if TYPE_CHECKING:
-    from transom.controllers.options import Options
+    from transom.controllers.runtime.options import Options
     from transom.kube.connection import Connection
 
 _PAYLOAD = "/payload"
@@ -19,8 +20,11 @@ _PAYLOAD = "/payload"
 def run(
     kubeconfig: Annotated[str | None, option("--kubeconfig", "Kubeconfig; else the pod's service account.")] = None,
     context: Annotated[str | None, option("--context", "Context of the kubeconfig.")] = None,
-    namespace: Annotated[str, option("--namespace", "Transom's own namespace.", callback=namespace_name)] = "transom-system",
+    namespace: Annotated[
+        str, option("--namespace", "Transom's own namespace.", short="-n", callback=namespace_name)
+    ] = NAMESPACE,
     bind_address: Annotated[str, option("--bind-address", "For /healthz, /readyz and /metrics.")] = "0.0.0.0:8080",
+    local_metrics: LocalMetrics = False,
     workers: Annotated[int, option("--workers", "Hosts worked on at once.", min=1, max=1024)] = 32,
     check_interval: Annotated[str, option("--check-interval", "Between two checks of a host: 30m, 1h30m.")] = "30m",
     leader_elect: Annotated[
@@ -53,6 +57,7 @@ def run(
     connect_timeout: Annotated[str, option("--connect-timeout", CONNECT_HELP)] = CONNECT,
     channel_timeout: Annotated[str, option("--channel-timeout", CHANNEL_HELP)] = CHANNEL,
     pass_timeout: Annotated[str, option("--pass-timeout", WHOLE_HELP)] = WHOLE,
+    require_host_keys: Annotated[bool, option("--require-host-keys", HELP)] = False,
     payload_cache: Annotated[
         Path | None,
         option(
@@ -90,13 +95,13 @@ def run(
     load_less()
     import asyncio
 
-    from transom.controllers.options import Options, Pace
+    from transom.controllers.runtime.options import Options, Pace
     from transom.kube.connection import connect
     from transom.kube.errors import ConfigurationError
     from transom.manifests import roles
     from transom.operations.server import AddressInvalid, parse_address
     from transom.proxy.injection import SYSTEM_CA_FILE
-    from transom.windows.userdata import OPENSSH_MSI
+    from transom.windows.firstboot.userdata import OPENSSH_MSI
 
     try:
         named = roles.controllers(controllers)
@@ -123,6 +128,7 @@ def run(
             openssh_msi=openssh_msi or OPENSSH_MSI,
             system_ca_file=system_ca_file or SYSTEM_CA_FILE,
             max_unavailable=max_unavailable,
+            require_host_keys=require_host_keys,
         )
         connection = connect(kubeconfig, context)
     except AddressInvalid as error:
@@ -130,28 +136,28 @@ def run(
     except ConfigurationError as error:
         fail(str(error))
     try:
-        asyncio.run(_run(connection, options, address))
+        asyncio.run(_run(connection, options, address, local_metrics=local_metrics))
     except OSError as error:
         fail(f"--bind-address {bind_address}: {error.strerror}", ExitCode.NOT_DONE)
 
 
-async def _run(connection: "Connection", options: "Options", address: tuple[str, int]) -> None:
+async def _run(connection: "Connection", options: "Options", address: tuple[str, int], *, local_metrics: bool) -> None:
     import asyncio
 
     from transom.controllers.operator import Operator
     from transom.kube.client import Client
-    from transom.operations.metrics import Metrics
+    from transom.operations.metrics import OperatorMetrics
     from transom.operations.server import serving
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     operator = Operator(Client(connection), options, metrics.observe)
     metrics.follow(operator)
     try:
-        async with serving(address, lambda: operator.ready, metrics):
+        async with serving(address, lambda: operator.ready, metrics, local_metrics=local_metrics):
             await operator.run(stop)
     finally:
         await connection.close()

@@ -1,7 +1,7 @@
 """What the commands share that run until they are stopped: `transom run` and `transom webhook`."""
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,10 +11,15 @@ _NOT_LOADED = ("rich", "h2")
 """What structlog and httpx2 load where it is there, for coloured tracebacks and for HTTP/2, and a server does not use: 4 MB."""
 
 
-def option(flag: str, text: str, **more: Any) -> Any:
+def option(flag: str, text: str, *, short: str | None = None, **more: Any) -> Any:
     """An option of a server, which can be given in the environment too."""
     name = flag.partition("/")[0].strip("-").replace("-", "_").upper()
-    return typer.Option(flag, envvar=f"TRANSOM_{name}", help=text, **more)
+    return typer.Option(flag, *([short] if short else []), envvar=f"TRANSOM_{name}", help=text, **more)
+
+
+LocalMetrics = Annotated[
+    bool, option("--local-metrics", "Answer /metrics on the loopback address alone: to a proxy in the same pod.")
+]
 
 
 def load_less() -> None:

@@ -3,13 +3,15 @@
 import os
 from pathlib import Path
 
+import msgspec
 import platformdirs
 
 from transom.cli.output import ExitCode, fail
 from transom.hosts import owner
-from transom.hosts.connection import Timeouts
-from transom.hosts.known_hosts import KnownHostsFile
-from transom.hosts.passes import Settings
+from transom.hosts.passes.passes import PassSettings
+from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.ssh.known_hosts import KnownHostsFile
+from transom.windows.ledger.manager import Manager
 
 
 def directory() -> Path:
@@ -24,11 +26,12 @@ def directory() -> Path:
     return path
 
 
-def host_keys() -> KnownHostsFile:
-    """Host keys that were trusted on first use."""
-    return KnownHostsFile(directory() / "known_hosts")
+def host_keys(*, required: bool = False) -> KnownHostsFile:
+    """Host keys that were trusted on first use; with `required` there is none such."""
+    return KnownHostsFile(directory() / "known_hosts", required=required)
 
 
-def settings(timeouts: Timeouts) -> Settings:
+def settings(timeouts: Timeouts, manager: Manager = Manager()) -> PassSettings:  # noqa: B008  # frozen
     """Passes made by this person on this machine; two commands of theirs do not work on one host at once."""
-    return Settings(owner.person(directory()), claims=directory(), timeouts=timeouts)
+    person = msgspec.structs.replace(owner.person(directory()), manager=manager.name)
+    return PassSettings(person, claims=directory(), timeouts=timeouts, adopts=manager.adopts)

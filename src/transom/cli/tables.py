@@ -1,87 +1,200 @@
-"""Reports for people: one line for each host, and a table of what changed where and why."""
+"""Reports for people: hosts with the same changes as one group, those that failed last and by name."""
 
-import sys
-from collections.abc import Iterable
-from typing import Any
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from transom.controllers.windows.report import HostReport, Report
+from transom.apply.report import HostReport, Report, Result
+from transom.cli.output import for_people, struct_for_people
+from transom.cli.terminal import Terminal
+from transom.windows.host.steps import Step
 
-_STYLE = {"unchanged": "green", "changed": "yellow", "failed": "red"}
-
-
-def console() -> Console:
-    """Where tables go: stdout; colours only on a terminal, and never with NO_COLOR; full lines into a file or a pipe."""
-    width = None if sys.stdout.isatty() else 160
-    return Console(width=width, highlight=False, emoji=False, markup=False)
+STYLES: Final[dict[Result, str]] = {"unchanged": "green", "changed": "yellow", "skipped": "magenta", "failed": "red"}
+"""In the order of a report: what a person has to look at comes last."""
+_WHAT: Final = {
+    "machine-environment": "env",
+    "service-environment": "env",
+    "certificate": "cert",
+    "service": "svc",
+    "file": "file",
+    "directory": "dir",
+    "windows": "os",
+    "ledger": "note",
+}
+_DETAILED: Final = 20
+"""Groups whose changes are listed; of more there is a line each."""
+_NAME_LINES: Final = 2
+"""Lines of names of a group of hosts that are well."""
+_RECAPPED: Final = 10
+"""Names of hosts in the last line."""
+_INDENT: Final = "  "
 
 
 def print_report(report: Report, *, planned: bool) -> None:
-    """The hosts in order; `planned` for `diff`, which only says what would be done."""
-    out = console()
-    for host in report.hosts:
-        out.print(_headline(host, planned=planned))
-        if host.changes:
-            out.print(_changes(host))
-        for warning in host.warnings:
-            out.print(Text(f"  warning: {warning}", "yellow"))
-        if host.error:
-            out.print(Text(f"  {host.error}", "red"))
-    out.print(_totals(report, planned=planned))
+    """The hosts by what became of them; `planned` for `diff`, which only says what would be done."""
+    out = Terminal()
+    known: set[tuple[Step, ...]] = set()
+    groups = _groups(struct_for_people(report).hosts)
+    for number, group in enumerate(groups):
+        first = group[0]
+        head = _headline(group, planned=planned)
+        out.print(head if head.cell_len <= out.width else "\n".join(_lines(head.plain, out.width, "")), soft_wrap=True)
+        if len(group) > 1:
+            _print_names(out, group)
+        if first.changes and number < _DETAILED:
+            if first.result == "failed" and first.changes in known:
+                out.print(f"{_INDENT}(the changes that are listed above)", style="dim", soft_wrap=True)
+            else:
+                for line in _changes(first.changes, out.width, values=planned):
+                    out.print(line, soft_wrap=True)
+            known.add(first.changes)
+        for warning in first.warnings:
+            out.print(_wrapped(f"warning: {warning}", out.width), style="yellow", soft_wrap=True)
+        if first.error:
+            out.print(_wrapped(first.error, out.width), style=STYLES[first.result], soft_wrap=True)
+    out.print(_totals(report, planned=planned), style="bold", soft_wrap=True)
 
 
-def _headline(host: HostReport, *, planned: bool) -> Text:
-    words = {"unchanged": "unchanged", "changed": "would change" if planned else "changed", "failed": "failed"}
-    line = Text.assemble((host.name, "bold"), f" ({host.address})  ", (words[host.result], _STYLE[host.result]))
-    if host.restarted:
-        line.append(f", restarted {', '.join(host.restarted)}")
-    line.append(f"  {host.seconds:.1f} s, {host.channels} channels", "dim")
+def line_of(host: HostReport, *, planned: bool) -> str:
+    """One host in one line, as it ends."""
+    done = f", {_counted(len(host.changes), 'change')}" if host.result == "changed" else ""
+    restarted = f", restarted {', '.join(host.restarted)}" if host.restarted else ""
+    error = f": {host.error}" if host.error else ""
+    return f"{host.name}: {_word(host.result, planned=planned)}{done}{restarted}{error}  {host.seconds:.1f} s"
+
+
+def _groups(hosts: Sequence[HostReport]) -> list[list[HostReport]]:
+    """Hosts of which the same is to be said: the well ones first, of each kind the many before the few."""
+    found: dict[object, list[HostReport]] = {}
+    for host in hosts:
+        found.setdefault((host.result, host.changes, host.restarted, host.error, host.warnings), []).append(host)
+    order = list(STYLES)
+    return sorted(found.values(), key=lambda group: (order.index(group[0].result), -len(group)))
+
+
+def _word(result: Result, *, planned: bool) -> str:
+    return "would change" if planned and result == "changed" else result
+
+
+def _headline(group: Sequence[HostReport], *, planned: bool) -> Text:
+    first = group[0]
+    who = f"{first.name}" if len(group) == 1 else f"{len(group):,} hosts"
+    line = Text.assemble((who, "bold"), f" ({first.address})" if len(group) == 1 else "", "  ")
+    line.append(_word(first.result, planned=planned), STYLES[first.result])
+    if len(group) > 1 and first.changes:
+        line.append(f", the same {_counted(len(first.changes), 'change')} on each")
+    if first.restarted:
+        line.append(f", restarted {', '.join(first.restarted)}")
+    if len(group) == 1 and first.channels:
+        line.append(f"  {first.seconds:.1f} s, {first.channels} channels", "dim")
     return line
 
 
-def _changes(host: HostReport) -> Table:
-    table = Table(box=None, padding=(0, 2), pad_edge=True, header_style="dim")
-    for heading in ("WHAT", "WHERE", "CHANGE", "WHY"):
-        table.add_column(heading, overflow="fold")
-    for change in host.changes:
-        table.add_row(change.kind, change.target, change.action, change.reason)
-    return table
+def _print_names(out: Terminal, group: Sequence[HostReport]) -> None:
+    """All names of hosts that something is wrong with; of the others as many as fit."""
+    names = _lines(", ".join(host.name for host in group), out.width)
+    most = len(names) if group[0].error else _NAME_LINES
+    for line in names[:most]:
+        out.print(line, style="dim", soft_wrap=True)
+    if len(names) > most:
+        left = sum(line.count(",") + (not line.endswith(",")) for line in names[most:])
+        out.print(f"{_INDENT}and {left:,} more", style="dim", soft_wrap=True)
 
 
-def _totals(report: Report, *, planned: bool) -> Text:
-    counts = {result: sum(host.result == result for host in report.hosts) for result in _STYLE}
-    words = {"unchanged": "unchanged", "changed": "would change" if planned else "changed", "failed": "failed"}
-    parts = [f"{count} {words[result]}" for result, count in counts.items() if count]
-    hosts = "1 host" if len(report.hosts) == 1 else f"{len(report.hosts)} hosts"
-    return Text(f"{hosts}: {', '.join(parts)}" if parts else "no hosts: nothing to do", "bold")
+def _changes(steps: Sequence[Step], width: int, *, values: bool) -> Iterator[Text]:
+    """A change in a line, with its reason behind it where there is room, else below it."""
+    heads = [f"{_INDENT}{_WHAT[step.kind]:<5}{step.action:<8}{step.target}" for step in steps]
+    most = width - 2 - max(len(step.reason) for step in steps)
+    column = max((len(head) for head in heads if len(head) <= most), default=0) + 2
+    for step, head in zip(steps, heads, strict=True):
+        if len(head) <= most:
+            yield Text.assemble(head.ljust(column), (step.reason, "dim"))
+        else:
+            yield Text("\n".join(_lines(head.strip(), width, indent=_INDENT)))
+            yield Text("\n".join(_lines(step.reason, width, indent=_INDENT * 4)), "dim")
+        if values:
+            yield from _values(step)
+
+
+def _values(step: Step) -> Iterator[Text]:
+    """What a value was and will be; of NO_PROXY item by item."""
+    if step.before == step.after:
+        if step.before is not None:
+            yield Text(f"{_INDENT * 4}~ {step.before}  (another user name or password)", "yellow")
+        return
+    before, after = ([] if one is None else [one] for one in (step.before, step.after))
+    if step.target.upper().endswith("NO_PROXY"):
+        before, after = ([item for one in text for item in one.split(",")] for text in (before, after))
+        kept = set(before) & set(after)
+        if kept and (set(before) ^ set(after)):
+            before, after = ([item for item in items if item not in kept] for items in (before, after))
+        else:
+            before, after = ([",".join(items)] if items else [] for items in (before, after))
+    yield from (Text(f"{_INDENT * 4}- {one}", "red") for one in before)
+    yield from (Text(f"{_INDENT * 4}+ {one}", "green") for one in after)
+
+
+def _totals(report: Report, *, planned: bool) -> str:
+    parts = []
+    for result in STYLES:
+        names = [host.name for host in report.hosts if host.result == result]
+        if names:
+            told = f"{len(names):,} {_word(result, planned=planned)}"
+            parts.append(f"{told}: {_named(names)}" if result == "failed" else told)
+    hosts = _counted(len(report.hosts), "host")
+    stopped = "stopped by Ctrl-C: " if report.stopped else ""
+    return stopped + (f"{hosts}: {', '.join(parts)}" if parts else "no hosts: nothing to do")
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _RECAPPED
+    return ", ".join(names[:_RECAPPED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _wrapped(text: str, width: int) -> str:
+    return "\n".join(_lines(text, width))
+
+
+def _lines(text: str, width: int, indent: str = _INDENT) -> list[str]:
+    """Lines that break between words: a word that is wider than a line stays whole."""
+    return textwrap.wrap(
+        text,
+        max(width - 1, 20),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def print_facts(hosts: Iterable[dict[str, Any]]) -> None:
-    """What hosts look like, in the shape of `transom.cli.facts.view`."""
-    out = console()
-    for host in hosts:
-        out.print(Text.assemble((host["address"], "bold"), f"  {host['computerName']}  Windows {host['osVersion']}".rstrip()))
-        table = Table(box=None, padding=(0, 2), pad_edge=True, header_style="dim")
-        for heading in ("SERVICE", "STATE", "START", "VARIABLE", "VALUE"):
-            table.add_column(heading, overflow="fold")
+    """What hosts look like, in the shape of `transom.cli.facts.view`: a variable in a line, however long it is."""
+    out = Terminal()
+    for host in for_people(list(hosts)):
+        head = Text.assemble((host["address"], "bold"), f"  {host['computerName']}  Windows {host['osVersion']}".rstrip())
+        out.print(head, soft_wrap=True)
         for name, service in host["services"].items():
-            variables = list(service["environment"].items()) or [("", "")]
-            for at, (variable, value) in enumerate(variables):
-                head = (name, service["state"], service["start"]) if at == 0 else ("", "", "")
-                table.add_row(*head, variable, value)
+            state = "  ".join(part for part in (service["state"], service["start"]) if part) or "not there"
+            out.print(Text.assemble(f"{_INDENT}{name}  ", (state, "dim")), soft_wrap=True)
+            for variable, value in service["environment"].items():
+                out.print(f"{_INDENT * 2}{variable}={value}", soft_wrap=True)
         proxies = {name: value for name, value in host["environment"].items() if name.upper().endswith("_PROXY")}
+        if proxies:
+            out.print(f"{_INDENT}machine environment", soft_wrap=True)
         for name, value in proxies.items():
-            table.add_row("(machine)", "", "", name, value)
-        out.print(table)
-        for store, held in host["certificates"].items():
+            out.print(f"{_INDENT * 2}{name}={value}", soft_wrap=True)
+        for store, present in host["certificates"].items():
             ours = {sha1 for sha1, how in host["ledger"].get("certificates", {}).get(store, {}).items() if how == "added"}
-            out.print(f"  {store}: {len(held)} certificates, {len(ours)} of them Transom's")
+            out.print(f"{_INDENT}{store}: {len(present)} certificates, {len(ours)} of them Transom's")
             for sha1 in sorted(ours):
-                out.print(f"    {sha1}")
+                out.print(f"{_INDENT * 2}{sha1}")
         if not host["ledger"]:
-            out.print("  nothing on this host is Transom's")
+            out.print(f"{_INDENT}nothing on this host is Transom's")
         elif host["ledger"]["restarts"]:
-            out.print(f"  restarts owed: {', '.join(host['ledger']['restarts'])}")
+            out.print(f"{_INDENT}restarts owed: {', '.join(host['ledger']['restarts'])}", soft_wrap=True)

@@ -8,13 +8,13 @@ import typer
 from transom.cli.output import fail
 
 if TYPE_CHECKING:
-    from transom.hosts.connection import Timeouts
+    from transom.hosts.ssh.connection import Timeouts
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 CONNECT, CHANNEL, WHOLE = "10s", "1m", "15m"
 CONNECT_HELP = "How long a host may take to let us in."
-CHANNEL_HELP = "How long a host may make no progress before it is left."
+CHANNEL_HELP = "How long a host may make no progress before it is given up on."
 WHOLE_HELP = "How long all the work on one host may take, files sent included."
 ConnectTimeout = Annotated[str, typer.Option("--connect-timeout", help=CONNECT_HELP)]
 ChannelTimeout = Annotated[str, typer.Option("--channel-timeout", help=CHANNEL_HELP)]
@@ -23,7 +23,7 @@ PassTimeout = Annotated[str, typer.Option("--pass-timeout", help=WHOLE_HELP)]
 
 def timeouts(connect: str, channel: str, whole: str) -> "Timeouts":
     """The timeouts that three options say; ends the process where one is no duration."""
-    from transom.hosts.connection import Timeouts
+    from transom.hosts.ssh.connection import Timeouts
 
     return Timeouts(
         duration("--connect-timeout", connect),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transom.cli.output import ExitCode, Format, fail, print_data
+from transom.cli.output import ExitCode, Format, fail, print_data, print_lines, tell
 
 if TYPE_CHECKING:
     from transom.proxy.trust import Certificate
@@ -41,17 +41,17 @@ def inspect(
         fail(f"{file}: cannot be read: {error.strerror}", ExitCode.INVALID)
     bundle = parse_bundle(data)
     for problem in bundle.problems:
-        sys.stderr.write(f"{file}: {problem.severity}: {problem}\n")
+        tell(f"{file}: {problem.severity}: {problem}")
     if any(problem.severity == "error" for problem in bundle.problems):
         raise SystemExit(ExitCode.INVALID)
     if not bundle.certificates:
         fail(f"{file}: there is no certificate in it", ExitCode.INVALID)
     if output is Format.TEXT:
         for index, certificate in enumerate(bundle.certificates, 1):
-            sys.stdout.write(_paragraph(index, certificate))
+            print_lines(*_paragraph(index, certificate))
         for certificate, text in concerns(bundle.certificates, datetime.now(UTC)):
             index = bundle.certificates.index(certificate) + 1
-            sys.stderr.write(f"{file}: warning: certificate {index} {text}\n")
+            tell(f"{file}: warning: certificate {index} {text}")
     else:
         print_data([_as_json(certificate) for certificate in bundle.certificates], output)
 
@@ -73,7 +73,7 @@ def _timestamp(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _paragraph(index: int, certificate: "Certificate") -> str:
+def _paragraph(index: int, certificate: "Certificate") -> list[str]:
     rows = (
         ("subject", certificate.subject),
         ("issuer", "the same" if certificate.self_issued else certificate.issuer),
@@ -83,4 +83,4 @@ def _paragraph(index: int, certificate: "Certificate") -> str:
         ("valid", f"{_timestamp(certificate.not_before)} to {_timestamp(certificate.not_after)}"),
         ("store", certificate.store),
     )
-    return f"{index}\n" + "".join(f"  {name:<8} {value}\n" for name, value in rows)
+    return [str(index), *(f"  {name:<8} {value}" for name, value in rows)]

@@ -6,23 +6,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transom.cli.findings import NAMESPACE, Context, FilesOrCluster, Namespace, as_json, counted, examine, print_findings
-from transom.cli.output import ExitCode, Format, print_data
+from transom.cli.findings import Source, as_json, counted, examine, print_findings
+from transom.cli.options import Output, grouped
+from transom.cli.output import ExitCode, Format, print_data, print_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from transom.proxy.finding import Finding
     from transom.sources.objects import Objects
 
 
+@grouped
 def validate(
-    filename: FilesOrCluster = None,
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.TEXT,
-    namespace: Namespace = NAMESPACE,
-    context: Context = None,
+    source: Source,
+    output: Output = Format.TEXT,
     probe: Annotated[bool, typer.Option("--probe", help="Try the readiness endpoints through the proxy.")] = False,
 ) -> None:
     """Say everything that is wrong with the settings, at once. Offline, but for --probe."""
-    objects, examined = examine(filename, namespace, context)
-    findings = list(examined.findings)
+    objects, examined = examine(source)
+    findings = [*examined.findings, *(_unplaced(objects) if source.filename else ())]
     if probe and not examined.errors:
         from transom.cli.probe import probe_endpoints
 
@@ -31,11 +34,21 @@ def validate(
     if output is Format.TEXT:
         print_findings(findings, sys.stdout)
         found = ", ".join(counted(counts[severity], severity) for severity in ("error", "warning") if counts[severity])
-        sys.stdout.write(f"{_summary(objects)}: {found or 'nothing is wrong'}\n")
+        summary = _summary(objects)
+        print_lines(f"{summary or 'no settings'}: {found or ('nothing is wrong' if summary else 'there was nothing to check')}")
     else:
         print_data([as_json(finding) for finding in findings], output)
     if counts["error"]:
         raise SystemExit(ExitCode.INVALID)
+
+
+def _unplaced(objects: "Objects") -> "Iterator[Finding]":
+    """One warning for all of them."""
+    if objects.unplaced:
+        first, more = objects.unplaced[0], len(objects.unplaced) - 1
+        also = f", nor {'does' if more == 1 else 'do'} {counted(more, 'more object')}" if more else ""
+        message = f"names no namespace{also}: `kubectl apply` would put it into that of its context, and it is looked for in "
+        yield first.warning(("metadata",), message + objects.namespace)
 
 
 def _summary(objects: "Objects") -> str:
@@ -45,4 +58,4 @@ def _summary(objects: "Objects") -> str:
         ("Cluster", len(objects.clusters)),
         ("WindowsInstance", len(objects.windows_instances)),
     )
-    return ", ".join(f"{count} {kind}" for kind, count in kinds if count) or "no settings"
+    return ", ".join(f"{count} {kind}" for kind, count in kinds if count)

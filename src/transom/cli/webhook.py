@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-from transom.cli.findings import namespace_name
+from transom.cli.cluster import NAMESPACE, namespace_name
 from transom.cli.output import ExitCode, fail
-from transom.cli.server import configure_logs, load_less, option
+from transom.cli.server import LocalMetrics, configure_logs, load_less, option
 
 if TYPE_CHECKING:
     from transom.kube.connection import Connection
-    from transom.webhook.webhook import Options
+    from transom.webhook.webhook import WebhookOptions
 
 Address = tuple[str, int]
 
@@ -20,11 +20,14 @@ Address = tuple[str, int]
 def webhook(
     kubeconfig: Annotated[str | None, option("--kubeconfig", "Kubeconfig; else the pod's service account.")] = None,
     context: Annotated[str | None, option("--context", "Context of the kubeconfig.")] = None,
-    namespace: Annotated[str, option("--namespace", "Transom's own namespace.", callback=namespace_name)] = "transom-system",
+    namespace: Annotated[
+        str, option("--namespace", "Transom's own namespace.", short="-n", callback=namespace_name)
+    ] = NAMESPACE,
     bind_address: Annotated[str, option("--bind-address", "Where reviews are taken, over TLS.")] = "0.0.0.0:9443",
     metrics_bind_address: Annotated[
         str, option("--metrics-bind-address", "For /healthz, /readyz and /metrics.")
     ] = "0.0.0.0:8080",
+    local_metrics: LocalMetrics = False,
     url: Annotated[
         str | None,
         option("--url", "https://HOST:PORT: register by URL instead of by Service, for a server outside the cluster."),
@@ -48,7 +51,7 @@ def webhook(
     from transom.kube.connection import connect
     from transom.kube.errors import ConfigurationError
     from transom.operations.server import AddressInvalid, parse_address
-    from transom.webhook.webhook import Options
+    from transom.webhook.webhook import WebhookOptions
 
     configure_logs(log_format, log_level)
     if failure_policy not in ("Ignore", "Fail"):
@@ -65,9 +68,9 @@ def webhook(
         connection = connect(kubeconfig, context)
     except ConfigurationError as error:
         fail(str(error))
-    options = Options(namespace=namespace, url=url, failure_policy="Fail" if failure_policy == "Fail" else "Ignore")
+    options = WebhookOptions(namespace=namespace, url=url, failure_policy="Fail" if failure_policy == "Fail" else "Ignore")
     try:
-        asyncio.run(_run(connection, options, addresses[0], addresses[1]))
+        asyncio.run(_run(connection, options, addresses[0], addresses[1], local_metrics=local_metrics))
     except OSError as error:
         flags = f"--bind-address {bind_address} or --metrics-bind-address {metrics_bind_address}"
         fail(f"{flags}: {error.strerror or error}", ExitCode.NOT_DONE)
@@ -99,22 +102,24 @@ def _check_url(url: str) -> None:
         fail("--url: must be https://HOST:PORT; the paths are Transom's")
 
 
-async def _run(connection: "Connection", options: "Options", address: Address, metrics_address: Address) -> None:
+async def _run(
+    connection: "Connection", options: "WebhookOptions", address: Address, metrics_address: Address, *, local_metrics: bool
+) -> None:
     import asyncio
 
     from transom.kube.client import Client
     from transom.operations.server import serving
-    from transom.webhook.metrics import Metrics
+    from transom.webhook.metrics import WebhookMetrics
     from transom.webhook.webhook import Webhook
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    metrics = Metrics()
+    metrics = WebhookMetrics()
     served = Webhook(Client(connection), options, metrics)
     try:
-        async with serving(metrics_address, lambda: served.ready, metrics):
+        async with serving(metrics_address, lambda: served.ready, metrics, local_metrics=local_metrics):
             await served.run(stop, address)
     finally:
         await connection.close()

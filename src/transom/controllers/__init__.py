@@ -1,1 +1,1 @@
-"""Load, decide, act, report: what the commands and the operator share."""
+"""Load, decide, act, report: the controllers of the operator."""

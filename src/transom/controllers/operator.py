@@ -2,62 +2,136 @@
 
 import asyncio
 import gc
-import hashlib
 import math
 import re
 import secrets
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Final
 
 import msgspec
 import structlog
 
-from transom.controllers.controller import Controller, Maker, Surroundings
+from transom.controllers.certificates import CertificatesController
+from transom.controllers.clusters.controller import ClustersController
 from transom.controllers.egress.controller import EgressController
-from transom.controllers.fleet.controller import FleetController
-from transom.controllers.fleet.machines import ClusterMachinesController
-from transom.controllers.fleet.propagation import PropagationController
-from transom.controllers.options import Options
-from transom.controllers.pods import PodsController
-from transom.controllers.reports import Reports
-from transom.controllers.settings import CurrentSettings
-from transom.controllers.term import Term
-from transom.controllers.watched import Watched
-from transom.controllers.windows.certificates import CertificatesController
-from transom.controllers.windows.controller import WindowsController
-from transom.controllers.windows.instances import InstancesController
-from transom.controllers.windows.keys import KeysController
-from transom.controllers.windows.nodes import NodesController
-from transom.controllers.windows.user_data import UserDataController
-from transom.controllers.workers import work
+from transom.controllers.hosts.controller import HostsController
+from transom.controllers.instance.node_identities import NodeIdentities
+from transom.controllers.instances.controller import InstancesController
+from transom.controllers.instances.strays import StraysController
+from transom.controllers.join.members import Members
+from transom.controllers.keys.controller import KeysController
+from transom.controllers.keys.key_rotation import KeyRotation
+from transom.controllers.machines.controller import MachinesController
+from transom.controllers.nodes.controller import NodesController
+from transom.controllers.pods.controller import PodsController
+from transom.controllers.propagation.controller import PropagationController
+from transom.controllers.rollout.rollouts import Rollouts
+from transom.controllers.rollout.subjects import Resumption, settings_of
+from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.controllers.runtime.controller import Controller
+from transom.controllers.runtime.informers import Informers
+from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.machine_api import machines
+from transom.controllers.runtime.options import Options
+from transom.controllers.runtime.settings import CurrentSettings
+from transom.controllers.runtime.workers import work
+from transom.controllers.userdata import UserDataController
+from transom.hosts import owner
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassResult
+from transom.hosts.passes.passes import PassResult
 from transom.kube.client import Client
 from transom.kube.errors import ApiError
-from transom.kube.events import EventRecorder
+from transom.kube.events import EventRecorder, Regarding
 from transom.kube.lease import Holding, LeaseElection
-from transom.kube.resources import NAMESPACES
+from transom.kube.reading import Malformed
+from transom.kube.resources import LEASES, NAMESPACES
 from transom.manifests.workloads import GRACE
 
 _log: Final = structlog.get_logger("transom.operator")
-CONTROLLERS: Final[Mapping[str, Maker]] = {
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """What a controller is made from. It says what else it has to see by `informers.watch`, when it is made."""
+
+    informers: Informers
+    settings: CurrentSettings
+    options: Options
+    observe: Callable[[PassResult], None]
+    """Told of each pass on a host, for the metrics."""
+    now: Callable[[], datetime]
+    reports: ConditionAggregator
+    """What each controller says of an EgressProxy."""
+
+    @cached_property
+    def members(self) -> Members:
+        """The hosts that Transom joins; several controllers know them."""
+        return Members(self.informers, self.identities, self.now)
+
+    @cached_property
+    def identities(self) -> NodeIdentities:
+        """Which Node is whose; everything that asks is answered by it."""
+        chosen = self.options.controllers
+        joins = chosen is None or not {"certificates", "nodes"}.isdisjoint(chosen)
+        return NodeIdentities(self.informers, self.settings, machines(self.informers) if joins else None)
+
+    @cached_property
+    def resumption(self) -> Resumption:
+        """The word by which a person has halted rollouts go on."""
+        return Resumption(self.informers)
+
+    @cached_property
+    def rollouts(self) -> Rollouts:
+        """Whose turn it is to get other settings, of all Windows hosts."""
+        return settings_of(self.informers, self.settings, self.reports, self.resumption)
+
+    @cached_property
+    def keys(self) -> KeyRotation:
+        """Which SSH keys open which Windows host."""
+        return KeyRotation(self.informers, self.reports, self.resumption)
+
+
+ControllerFactory = Callable[[Dependencies], Controller]
+CONTROLLERS: Final[Mapping[str, ControllerFactory]] = {
     "egress": lambda on: EgressController(
-        on.watched, on.settings, system_ca_file=on.options.system_ca_file, reports=on.reports, now=on.now
+        on.informers, on.settings, system_ca_file=on.options.system_ca_file, reports=on.reports, now=on.now
     ),
-    "hosts": lambda on: WindowsController(
-        on.watched, on.settings, pace=on.options.pace, observe=on.observe, rollouts=on.rollouts, keys=on.keys, now=on.now
+    "hosts": lambda on: HostsController(
+        on.informers,
+        on.settings,
+        pace=on.options.pace,
+        observe=on.observe,
+        rollouts=on.rollouts,
+        keys=on.keys,
+        require_host_keys=on.options.require_host_keys,
+        identities=on.identities,
+        now=on.now,
     ),
-    "clusters": FleetController,
-    "machines": ClusterMachinesController,
-    "propagation": PropagationController,
-    "instances": lambda on: InstancesController(on.watched),
-    "userdata": lambda on: UserDataController(on.watched, on.settings, openssh_msi=on.options.openssh_msi),
-    "certificates": lambda on: CertificatesController(on.watched, on.members),
-    "nodes": NodesController,
-    "keys": KeysController,
-    "pods": lambda on: PodsController(on.watched, on.settings, on.reports, system_ca_file=on.options.system_ca_file),
+    "clusters": lambda on: ClustersController(on.informers, on.settings, on.reports),
+    "machines": lambda on: MachinesController(on.informers, on.settings, on.reports, now=on.now),
+    "propagation": lambda on: PropagationController(on.informers, on.settings, on.reports),
+    "instances": lambda on: InstancesController(on.informers),
+    "strays": lambda on: StraysController(on.informers, now=on.now),
+    "userdata": lambda on: UserDataController(on.informers, on.settings, openssh_msi=on.options.openssh_msi),
+    "certificates": lambda on: CertificatesController(on.informers, on.settings, on.members),
+    "nodes": lambda on: NodesController(
+        on.informers,
+        on.settings,
+        options=on.options,
+        observe=on.observe,
+        reports=on.reports,
+        rollouts=on.rollouts,
+        keys=on.keys,
+        members=on.members,
+        identities=on.identities,
+        now=on.now,
+    ),
+    "keys": lambda on: KeysController(on.informers, on.keys, pace=on.options.pace, now=on.now),
+    "pods": lambda on: PodsController(on.informers, on.settings, on.reports, system_ca_file=on.options.system_ca_file),
 }
 """The controllers by name. What each may do in a cluster is in `transom.manifests.roles`, by the same names."""
 DRAIN: Final = GRACE - 10.0
@@ -79,15 +153,17 @@ class Operator:
         self._options = options
         self._host_name = _OTHER.sub("-", socket.gethostname()) or "transom"
         self.identity = f"{self._host_name}_{secrets.token_hex(4)}"
-        self.watched = Watched(client, options.namespace, options.reflector)
-        self.settings = CurrentSettings(self.watched, client.connection.server, now)
-        made = Surroundings(self.watched, self.settings, options, observe, now, Reports())
+        self.informers = Informers(client, options.namespace, options.reflector)
+        self.settings = CurrentSettings(self.informers, client.connection.server, now)
+        made = Dependencies(self.informers, self.settings, options, observe, now, ConditionAggregator())
         self.controllers: dict[str, Controller] = {
             name: make(made) for name, make in CONTROLLERS.items() if options.controllers is None or name in options.controllers
         }
         """Those that were asked for."""
         self.election = LeaseElection(client, options.namespace, self.identity, terms=options.terms, now=now)
         self._owner = Owner("transom-operator", self._host_name)
+        self._teller: EventRecorder | None = None
+        self.informers.on_malformed = self._tell_malformed
         self.dropped_events = 0
         self.working = False
         """Whether this process works: it holds the lease, or there is no election."""
@@ -124,7 +200,7 @@ class Operator:
 
     async def _follow(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.watched.run())
+            group.create_task(self.informers.run())
             group.create_task(self.settings.run())
 
     async def _lead(self) -> None:
@@ -135,25 +211,28 @@ class Operator:
         # what was read lasts: the collector need not look through it again and again
         gc.collect()
         gc.freeze()
-        _log.info("ready", instances=len(self.watched.windows_instances), nodes=len(self.watched.nodes))
+        _log.info("ready", instances=len(self.informers.windows_instances), nodes=len(self.informers.nodes))
         if self._options.leader_elect:
             await self.election.run(self._serve_term)
         else:
-            await self._work(Term(self._client, self._recorder(self._client), lambda: math.inf, self._owner))
+            await self._work(Leadership(self._client, self._recorder(self._client), lambda: math.inf, self._owner))
 
     async def _serve_term(self, holding: Holding) -> None:
         client = self._client.guarded(holding.remaining)
         owner = msgspec.structs.replace(self._owner, generation=holding.generation)
-        await self._work(Term(client, self._recorder(client), holding.remaining, owner))
+        await self._work(Leadership(client, self._recorder(client), holding.remaining, owner))
 
     def _recorder(self, client: Client) -> EventRecorder:
         return EventRecorder(client, instance=self.identity)
 
-    async def _work(self, term: Term) -> None:
+    async def _work(self, leadership: Leadership) -> None:
         """Workers for each controller until their queues are closed. Raises LeaseLost."""
-        telling = asyncio.ensure_future(term.recorder.run())
+        telling = asyncio.ensure_future(leadership.recorder.run())
+        self._teller = leadership.recorder
+        for kind, malformed in self.informers.malformed():
+            self._tell_malformed(kind, malformed)
         workers = [
-            asyncio.ensure_future(work(controller, term))
+            asyncio.ensure_future(work(controller, leadership))
             for controller in self.controllers.values()
             for _ in range(self._options.workers)
         ]
@@ -163,23 +242,35 @@ class Operator:
             await asyncio.wait((all_workers, telling), return_when=asyncio.FIRST_COMPLETED)
             if all_workers.done():
                 all_workers.result()
-                await term.recorder.drain()
+                await leadership.recorder.drain()
             else:
                 telling.result()
         finally:
             self.working = False
-            self.dropped_events += term.recorder.dropped
+            self._teller = None
+            self.dropped_events += leadership.recorder.dropped
             for task in (*workers, telling):
                 task.cancel()
             await asyncio.gather(*workers, telling, all_workers, return_exceptions=True)
 
+    def _tell_malformed(self, kind: str, malformed: Malformed) -> None:
+        """In Transom's own namespace: in a tenant's it may tell nothing."""
+        if self._teller is None:
+            return
+        named = malformed.metadata.metadata
+        regarding = Regarding(LEASES.api_version, LEASES.kind, "transom", self._options.namespace)
+        place = "/".join(filter(None, (named.namespace, named.name)))
+        self._teller.warning(regarding, "ObjectMalformed", f"{kind} {place}: {malformed.problem}")
+
     async def _who(self) -> Owner:
-        """The operator of this cluster, over all its lives: what one replica left on a host, the next one may tidy up."""
+        """The operator of this cluster, over all its lives."""
         try:
             found = await self._client.get(NAMESPACES, self._options.namespace)
-            unique = found.metadata.uid or self._client.connection.server
         except ApiError as error:
             _log.warning("the namespace cannot be read", error=str(error))
-            unique = self._client.connection.server
-        cluster = hashlib.sha256(unique.encode()).hexdigest()[:8]
-        return Owner(f"transom-operator@{cluster}", self._host_name)
+            found = None
+        if found is not None and found.metadata.uid:
+            return owner.operator(self._options.namespace, found.metadata.uid, self._host_name)
+        # under another name than that of its other lives it would refuse every host
+        unnamed = owner.operator(self._options.namespace, self._client.connection.server, self._host_name)
+        return msgspec.structs.replace(unnamed, manager="")

@@ -21,8 +21,20 @@ class HostKeyChanged(HostError):
     """The host showed another key than the pinned or recorded one."""
 
 
+class HostKeyMissing(HostError):
+    """No key of the host is known, and hosts are not trusted on first use: it was not connected to."""
+
+
+class HostKeyNotRecorded(HostError):
+    """The key of a host that was first met could not be kept: nothing was sent to it."""
+
+
 class HostKeyUnusable(HostError):
     """A pinned host key line that is not a public key."""
+
+
+class HostKeyNotKept(HostError):
+    """The key that the host showed first cannot be written down, so that another one would not be noticed."""
 
 
 class ConnectionLost(HostError):
@@ -49,6 +61,10 @@ class Unreadable(HostError):
     """A registry key, a value or a service that exists could not be read, or not be understood."""
 
 
+class WrongEnvironmentType(HostError):
+    """A service's value `Environment` is not of the type that Windows reads: it was left, and the rest of the host is done."""
+
+
 class NotExpressible(HostError):
     """A name that cannot be written into a script without being read as something else."""
 
@@ -65,12 +81,25 @@ class Held(HostError):
         self.holder, self.boot = holder, boot
 
 
+class ManagedByOther(HostError):
+    """The host, or its Node, is worked on by somebody else."""
+
+
 class Superseded(HostError):
     """A holder of a newer lease has worked on the host."""
 
     def __init__(self, generation: int, seen: int) -> None:
         super().__init__(f"a newer lease (generation {seen}) has worked on this host; this one is generation {generation}")
         self.generation, self.seen = generation, seen
+
+
+class Overtaken(HostError):
+    """An earlier pass ended on the host after this one had read it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "an earlier pass of Transom ended on the host meanwhile; nothing was changed by this one. It is tried again"
+        )
 
 
 class ImportFailed(HostError):

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from transom.hosts.errors import Held
+from transom.windows.ledger import manager
 
 _WORD = re.compile(r"[A-Za-z0-9@._-]+")
 _OTHER = re.compile(r"[^A-Za-z0-9@._-]+")
@@ -25,12 +26,13 @@ class Owner(msgspec.Struct, frozen=True):
     `identity` names it over all its lives: passes of one identity never run at one time on one host, so a lock with our own
     identity is of an earlier life of ours. `process` tells people which life it is. Both are made of letters, digits, `@`,
     `.`, `_` and `-`; `process` may have blanks. `generation` is the number of the lease, None for a command line, which is
-    not fenced.
+    not fenced. `manager` is what the ledger of a host calls whoever works on it; empty: nothing.
     """
 
     identity: str
     process: str
     generation: int | None = None
+    manager: str = ""
 
     def __post_init__(self) -> None:
         if not _WORD.fullmatch(self.identity) or not all(map(_WORD.fullmatch, self.process.split(" "))):
@@ -63,12 +65,18 @@ def person(state: Path) -> Owner:
     number = _OTHER.sub("-", kept.read_text("ascii").strip()) or "0"
     user = _OTHER.sub("-", getpass.getuser())
     machine = _OTHER.sub("-", socket.gethostname())
-    return Owner(f"{user}@{machine}-{number}", f"pid {os.getpid()}")
+    return Owner(f"{user}@{machine}-{number}", f"pid {os.getpid()}", manager=manager.FILES)
+
+
+def operator(namespace: str, uid: str, process: str = "transom") -> Owner:
+    """An operator, over all its lives; `uid` is that of its namespace: what one replica left, the next one may tidy up."""
+    cluster = hashlib.sha256(uid.encode()).hexdigest()[:8]
+    return Owner(f"transom-operator@{cluster}", process, manager=manager.operator(namespace, cluster))
 
 
 @contextmanager
 def claim(state: Path, address: str, port: int) -> Iterator[None]:
-    """Hold one host against other commands that share `state`, until the block or the process ends. Raises Held, OSError."""
+    """Hold one host against other commands that share `state`, until the block or process ends. Raises Held, OSError."""
     directory = state / "hosts"
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     name = hashlib.sha256(f"{address.casefold()} {port}".encode()).hexdigest()[:16]

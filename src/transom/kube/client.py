@@ -1,6 +1,8 @@
 """Requests to an API server: each with a deadline of its own, each failure an ApiError."""
 
 import asyncio
+import os
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,18 +14,28 @@ from typing import Any, Final, Generic
 import aiohttp
 import httpx2
 import msgspec
+import structlog
 
 from transom.kube.connection import Connection
-from transom.kube.errors import ApiError, ConfigurationError, ConnectionFailed, Unreadable, status_error
-from transom.kube.exchange import Answer
-from transom.kube.objects import Metadata, T
+from transom.kube.errors import AnswerTooLarge, ApiError, ConfigurationError, ConnectionFailed, Unreadable, status_error
+from transom.kube.exchange import Answer, Request
+from transom.kube.nesting import shortened, too_deep
+from transom.kube.objects import T
+from transom.kube.reading import Malformed, around, decoded, read_object
 from transom.kube.resources import Resource
 
+_log: Final = structlog.get_logger("transom.kube.client")
 FIELD_MANAGER: Final = "transom"
 TIMEOUT: Final = 30.0
 """Seconds for one request and its answer, however slowly either comes."""
 PAGE: Final = 500
+_MAX_PAGE: Final = 24 << 20
+"""Bytes of a page of a list. One of 500 objects has up to 15 MB, unless somebody made large ones."""
 _MAX_LINE: Final = 8 << 20
+_MAX_FOREIGN: Final = 4 << 20
+"""Bytes of an answer of another cluster's API server. Objects have up to 1.5 MiB."""
+_MAX_FOREIGN_VALUES: Final = 100_000
+"""In such an answer: each takes up to fifty times the memory of its text."""
 _MAX_RETRIES: Final = 4
 _MAX_RETRY_AFTER: Final = 30.0
 _WATCH_HEADERS_SECONDS: Final = 30.0
@@ -32,19 +44,13 @@ Permit = Callable[[], float]
 """Asked right before each write: gives the seconds that are left for it, or raises (the lease is lost)."""
 
 
-class Malformed(msgspec.Struct, frozen=True):
-    """An object that does not fit what it is read into; `problem` names the field."""
-
-    metadata: Metadata
-    problem: str
-
-
 @dataclass(frozen=True)
 class Listing(Generic[T]):
     """All objects of a kind at one version."""
 
     items: list[T]
     malformed: list[Malformed]
+    """What does not fit; of the `items` those, too, of which not everything was read."""
     resource_version: str
 
 
@@ -94,8 +100,8 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 _decode_page: Final = msgspec.json.Decoder(_Page).decode
+_decode_status: Final = msgspec.json.Decoder(_Status).decode
 _decode_event: Final = msgspec.json.Decoder(WatchEvent).decode
-_decode_metadata: Final = msgspec.json.Decoder(Metadata).decode
 
 
 class Client:
@@ -114,27 +120,39 @@ class Client:
         return _decoded(resource, await self.request("GET", resource.path(namespace, name)))
 
     async def get_json(self, path: str) -> Any:
-        """Whatever is at a path, as plain values."""
-        return msgspec.json.decode(await self.request("GET", path))
+        """Whatever is at a path, as plain values. Raises Unreadable."""
+        body = await self.request("GET", path)
+        try:
+            return decoded(msgspec.json.decode, shortened(body) if too_deep(body) else body)
+        except msgspec.DecodeError as error:
+            raise Unreadable(f"{path}: {error}") from error
 
     async def list_objects(
         self, resource: Resource[T], namespace: str | None = None, *, labels: str = "", fields: str = "", page: int = PAGE
     ) -> Listing[T]:
-        """All objects, page by page. An object that does not decode is in `malformed` and spoils no other. Raises Gone."""
-        query = {"limit": str(page)} | _selectors(labels, fields)
+        """All objects, page by page. An object that does not fit is in `malformed` and spoils no other. Raises Gone."""
+        query = _selectors(labels, fields)
         items: list[T] = []
         malformed: list[Malformed] = []
         while True:
-            body = await self.request("GET", resource.path(namespace), query)
             try:
-                read = _decode_page(body)
+                body = await self.request("GET", resource.path(namespace), query | {"limit": str(page)}, most=_MAX_PAGE)
+            except AnswerTooLarge:
+                if page == 1:
+                    raise
+                # anybody's large objects: as many of them as there is memory for
+                page = max(1, page // 4)
+                continue
+            try:
+                read = await around(_decode_page, body)
             except msgspec.DecodeError as error:
                 raise ConnectionFailed(f"{resource.plural}: the answer is no list: {error}") from error
             for raw in read.items or ():
-                try:
-                    items.append(resource.decode(raw))
-                except msgspec.DecodeError as error:
-                    malformed.append(malformed_object(raw, error))
+                one = read_object(resource, raw)
+                if one.object is not None:
+                    items.append(one.object)
+                if one.malformed is not None:
+                    malformed.append(one.malformed)
             if not read.metadata.continue_:
                 return Listing(items, malformed, read.metadata.resource_version or "")
             query["continue"] = read.metadata.continue_
@@ -218,9 +236,13 @@ class Client:
         *,
         subresource: str | None = None,
         force: bool = True,
+        manager: str = FIELD_MANAGER,
     ) -> T:
-        """Server-side apply as field manager `transom`. Without `force`, a field that is another manager's raises Conflict."""
-        query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
+        """Server-side apply as field manager `transom`. Without `force`, a field that is another manager's raises Conflict.
+
+        What two parts of Transom write of one object, each by itself, has a `manager` for each: neither takes the other's away.
+        """
+        query = {"fieldManager": manager, "force": "true" if force else "false"}
         path = resource.path(namespace, name, subresource)
         return _decoded(resource, await self.request("PATCH", path, query, value, content_type="application/apply-patch+yaml"))
 
@@ -239,8 +261,11 @@ class Client:
         content_type: str = "application/json",
         seconds: float = TIMEOUT,
         retries: int = _MAX_RETRIES,
+        most: int | None = None,
     ) -> bytes:
         """One request; `seconds` include the retries of what the server refused unseen (429). Raises ApiError.
+
+        `most` are the bytes of an answer that is taken: AnswerTooLarge.
 
         Where a 429 is the answer itself, as an eviction's is, there are to be no `retries`.
         """
@@ -253,7 +278,10 @@ class Client:
                 for attempt in range(retries + 1):
                     if attempt and self._permit is not None and method != "GET":
                         self._permit()
-                    answer = await self._exchange(method, path, query, content, content_type)
+                    began = time.monotonic()
+                    answer = await self._exchange(Request(method, path, query, content, content_type, most))
+                    taken = round(time.monotonic() - began, 3)
+                    _log.debug("request", method=method, path=path, query=query, status=answer.status, seconds=taken)
                     if 200 <= answer.status < 300:
                         return answer.body
                     error = _error(answer.body, answer.status, _seconds(answer.retry_after))
@@ -263,33 +291,38 @@ class Client:
                     await asyncio.sleep(wait)
         raise AssertionError("unreachable")  # pragma: no cover
 
-    async def _exchange(
-        self, method: str, path: str, query: Mapping[str, str] | None, content: bytes | None, content_type: str
-    ) -> Answer:
+    async def _exchange(self, asked: Request) -> Answer:
         if self.connection.exchange is not None:
-            return await self.connection.exchange.request(method, path, query, content, content_type)
-        headers = {"Content-Type": content_type} if content is not None else None
+            return await self.connection.exchange.request(asked)
+        headers = {"Content-Type": asked.content_type} if asked.content is not None else None
         name = self.connection.server_name
-        response = await self.connection.http.request(
-            method, path, params=query, content=content, headers=headers, extensions={"sni_hostname": name} if name else None
+        extensions = {"sni_hostname": name} if name else None
+        answered = self.connection.http.stream(
+            asked.method, asked.path, params=asked.query, content=asked.content, headers=headers, extensions=extensions
         )
-        return Answer(response.status_code, response.headers.get("Retry-After"), response.content)
+        async with answered as response:
+            return Answer(response.status_code, response.headers.get("Retry-After"), await _foreign_body(response))
+
+
+async def _foreign_body(response: httpx2.Response) -> bytes:
+    """What another cluster's server answers, which may be anybody. Raises ConnectionFailed where it is too much."""
+    if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+        raise ConnectionFailed("the answer is compressed, though the request allows none that is")
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) > _MAX_FOREIGN:
+            raise ConnectionFailed(f"the answer has more than {_MAX_FOREIGN:,} bytes")
+    if sum(map(body.count, (b"{", b"[", b","))) > _MAX_FOREIGN_VALUES:
+        raise ConnectionFailed(f"the answer has more than {_MAX_FOREIGN_VALUES:,} values")
+    return bytes(body)
 
 
 def _decoded(resource: Resource[T], body: bytes) -> T:
-    try:
-        return resource.decode(body)
-    except msgspec.DecodeError as error:
-        raise Unreadable(f"{resource.kind}: {error}") from error
-
-
-def malformed_object(raw: bytes | msgspec.Raw, error: msgspec.DecodeError) -> Malformed:
-    """What can be said of an object that does not decode; without a name where even the metadata does not."""
-    try:
-        metadata = _decode_metadata(raw)
-    except msgspec.DecodeError:
-        metadata = Metadata()
-    return Malformed(metadata, str(error))
+    read = read_object(resource, body)
+    if read.object is None:
+        raise Unreadable(f"{resource.kind}: {read.malformed.problem if read.malformed else ''}")
+    return read.object
 
 
 def status_of(event: WatchEvent) -> ApiError:
@@ -306,7 +339,7 @@ async def _events(content: aiohttp.StreamReader, what: str) -> AsyncIterator[lis
             if len(rest) > _MAX_LINE:
                 raise ConnectionFailed(f"{what}: a line of the watch is longer than {_MAX_LINE:,} bytes")
             try:
-                events = [_decode_event(line) for line in lines if line]
+                events = [await around(_decode_event, line) for line in lines if line]
             except msgspec.DecodeError as error:
                 raise ConnectionFailed(f"{what}: a line of the watch cannot be read: {error}") from error
             if events:
@@ -327,15 +360,31 @@ class _ApiErrors:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, TimeoutError | httpx2.TimeoutException):
             raise ConnectionFailed(f"{self._what}: no answer in time") from error
+        if isinstance(error, httpx2.InvalidURL | UnicodeError | OverflowError):
+            # a name or a port that no resolver takes
+            raise ConnectionFailed(f"{self._what}: the server's address is none") from error
         if isinstance(error, httpx2.HTTPError | httpx2.StreamError | aiohttp.ClientError | OSError):
-            raise ConnectionFailed(f"{self._what}: {error or type(error).__name__}") from error
+            raise ConnectionFailed(f"{self._what}: {_way(error)}") from error
         if isinstance(error, ConfigurationError):
             raise ConnectionFailed(f"{self._what}: {error}") from error
 
 
+def _way(error: Exception) -> str:
+    """What is wrong on the way to the server."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+        told = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else str(cause)
+        return f"certificate verify failed: {told}: it is another server, or the kubeconfig has another CA"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"{error.host} cannot be resolved"
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
+        return os.strerror(error.os_error.errno)
+    return str(error) or type(error).__name__
+
+
 def _error(body: bytes, code: int, retry_after: float | None) -> ApiError:
     try:
-        status = msgspec.json.decode(body, type=_Status)
+        status = decoded(_decode_status, body)
     except msgspec.DecodeError:
         # a proxy or a server that is not ready answers in its own words: the first of them
         status = _Status(None, None, " ".join(body[:200].decode(errors="replace").split()))

@@ -1,4 +1,4 @@
-"""How an API server is reached: from a kubeconfig or from inside a pod. The one module that imports lightkube.
+"""How an API server is reached: by what a kubeconfig says, or from inside a pod.
 
 The environment decides nothing about the way there: a process that manages proxies must not be cut off from its API server by
 the variables it manages. A proxy is used where the kubeconfig's cluster has a `proxy-url`, as kubectl does.
@@ -16,16 +16,15 @@ import msgspec
 import structlog
 import yaml
 from lightkube.config import client_adapter
-from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig, SingleConfig
 from lightkube.core.exceptions import ConfigError
 
 from transom.kube.errors import ConfigurationError
 from transom.kube.exchange import Exchange
+from transom.kube.kubeconfig import Chosen, choose
 from transom.kube.rotation import RotatedFiles
 
 _log: Final = structlog.get_logger("transom.kube.connection")
 USER_AGENT: Final = "transom"
-DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 _MAX_CONNECTIONS: Final = 128
 _TIMEOUT: Final = httpx2.Timeout(30, connect=10)
 """Of one step, in seconds; a request as a whole has a deadline of its own (`transom.kube.client`)."""
@@ -37,7 +36,9 @@ _EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authenticati
 
 @dataclass
 class Connection:
-    """A server and the client that reaches it. `namespace` is the context's own, `source` where the settings came from.
+    """A server and the client that reaches it.
+
+    `namespace` is the context's own, `source` where the settings came from, `context` its name (none in a pod).
 
     Requests go through `exchange` where there is one, else through `http`, by which the certificate has to name `server_name`
     where there is one.
@@ -50,6 +51,7 @@ class Connection:
     exchange: Exchange | None = None
     renewal: "Renewal | None" = None
     server_name: str | None = None
+    context: str = ""
 
     def renew(self) -> None:
         """Go on over new connections where the files that these were made from have been rotated.
@@ -118,13 +120,14 @@ def connect(kubeconfig: str | None = None, context: str | None = None) -> Connec
 
     Nothing is sent yet. Raises ConfigurationError.
     """
-    config, source = _configuration(kubeconfig, context)
-    files = RotatedFiles(_files(config))
-    proxy, server_name = _written_text(config, "proxy-url"), _written_text(config, "tls-server-name")
+    chosen = choose(kubeconfig, context)
+    config, source = chosen.config, chosen.source
+    files = RotatedFiles(chosen.files)
+    proxy, server_name = (str(chosen.cluster.get(field) or "") or None for field in ("proxy-url", "tls-server-name"))
     try:
         parameters = client_adapter.ConnectionParams(timeout=_TIMEOUT, trust_env=False, proxy=proxy)
         arguments: dict[str, Any] = parameters.httpx_params(config)
-        arguments["auth"] = _authentication(config, arguments["auth"])
+        arguments["auth"] = _authentication(chosen, arguments["auth"])
         http = httpx2.AsyncClient(
             **arguments,
             headers={"User-Agent": USER_AGENT, "Accept": "application/json"},
@@ -135,85 +138,16 @@ def connect(kubeconfig: str | None = None, context: str | None = None) -> Connec
     server = config.cluster.server
     exchange = Exchange(http, server, arguments["verify"], arguments["auth"], proxy, _MAX_CONNECTIONS, server_name)
     renewal = Renewal(files, lambda: connect(kubeconfig, context))
-    return Connection(http, server, config.namespace, source, exchange, renewal)
+    return Connection(http, server, config.namespace, source, exchange, renewal, context=chosen.context)
 
 
-def _files(config: SingleConfig) -> list[Path]:
-    """What TLS is made from; a token has a reader of its own."""
-    user = config.user
-    named = (config.cluster.certificate_auth, user.client_cert if user else None, user.client_key if user else None)
-    found = [Path(config.abs_file(name)) for name in named if name is not None]
-    return found if config.fname is None else [config.fname.expanduser(), *found]
-
-
-def _configuration(kubeconfig: str | None, context: str | None) -> tuple[SingleConfig, str]:
-    if kubeconfig is None and context is None and Path(SERVICE_ACCOUNT, "token").exists():
-        try:
-            inside = KubeConfig.from_service_account().get()
-        except (ConfigError, KeyError, OSError) as error:
-            raise ConfigurationError(f"{SERVICE_ACCOUNT}: {error}") from error
-        return _checked(inside, SERVICE_ACCOUNT), SERVICE_ACCOUNT
-    path = kubeconfig or os.environ.get("KUBECONFIG") or DEFAULT_KUBECONFIG
-    if kubeconfig is None and os.pathsep in path:
-        raise ConfigurationError(f"KUBECONFIG names several files ({path}): name one, or use --kubeconfig")
-    if not Path(path).expanduser().exists():
-        raise ConfigurationError(f"{path}: there is no such file; KUBECONFIG can name another")
-    try:
-        read = KubeConfig.from_file(path)
-        if context is not None and context not in read.contexts:
-            raise ConfigurationError(f"{path}: there is no context {context!r}; there are {', '.join(read.contexts)}")
-        config = read.get(context)
-    except (AttributeError, TypeError) as error:
-        raise ConfigurationError(f"{path}: this is no kubeconfig") from error
-    except (ConfigError, KeyError, OSError, yaml.YAMLError, msgspec.ValidationError) as error:
-        raise ConfigurationError(f"{path}: {_reason(error)}") from error
-    return _checked(config, path), path
-
-
-def _checked(config: SingleConfig | None, source: str) -> SingleConfig:
-    if config is None or config.user is None:
-        raise ConfigurationError(f"{source}: the context names no user")
-    if config.user.token_file is not None:
-        config.user.token_file = str(config.abs_file(config.user.token_file))
-    files = {
-        "certificate-authority": config.cluster.certificate_auth,
-        "client-certificate": config.user.client_cert,
-        "client-key": config.user.client_key,
-        "tokenFile": config.user.token_file,
-    }
-    for field, file in files.items():
-        if file is not None and not Path(config.abs_file(file)).is_file():
-            raise ConfigurationError(f"{source}: {field}: there is no file {file}")
-    return config
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"`{error.args[0]}` is missing"
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f"line {error.problem_mark.line + 1}: {error.problem}"
-    return str(error)
-
-
-def _written_text(config: SingleConfig, field: str) -> str | None:
-    """A field of the cluster that lightkube does not read."""
-    if config.fname is None:
-        return None
-    clusters = yaml.safe_load(config.fname.expanduser().read_text()).get("clusters") or []
-    for entry in clusters:
-        if entry.get("name") == config.context.cluster:
-            text = (entry.get("cluster") or {}).get(field)
-            return str(text) if text else None
-    return None
-
-
-def _authentication(config: SingleConfig, ready: Any) -> Any:
-    user = config.user
+def _authentication(chosen: Chosen, ready: Any) -> Any:
+    user = chosen.config.user
     if user is not None and user.token_file is not None:
         return _FileToken(Path(user.token_file), str.strip)
-    if user is not None and user.token is not None and config.fname is not None:
-        name = config.context.user
-        return _FileToken(config.fname.expanduser(), lambda text: _token_of(text, name))
+    if user is not None and user.token is not None and chosen.user_file is not None:
+        name = chosen.config.context.user
+        return _FileToken(chosen.user_file, lambda text: _token_of(text, name))
     if user is not None and user.exec is not None and user.token is None:
         return _CommandToken(user.exec.apiVersion, [user.exec.command, *(user.exec.args or [])], _variables(user.exec.env))
     return ready

@@ -16,6 +16,10 @@ class ConnectionFailed(ApiError):
     """No answer, or none that could be read to its end: refused, cut off, timed out, wrong certificate."""
 
 
+class AnswerTooLarge(ApiError):
+    """An answer of more bytes than are taken at once."""
+
+
 class Unreadable(ApiError):
     """The server did what was asked, but the object it answered with does not fit; the message names the field."""
 

@@ -18,6 +18,7 @@ import structlog
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, NotFound
 from transom.kube.resources import EVENTS
+from transom.shown import shown
 
 _log: Final = structlog.get_logger("transom.kube.events")
 COMPONENT: Final = "transom"
@@ -122,7 +123,7 @@ class EventRecorder:
     def _tell(self, regarding: Regarding, type_: Type, reason: str, message: str) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        message = self._combined((regarding, type_, reason), _shortened(message), now)
+        message = self._combined((regarding, type_, reason), _shortened(shown(message)), now)
         key = (regarding, type_, reason, message)
         stamp = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         known = self._known.get(key)

@@ -7,7 +7,7 @@ import ssl
 from asyncio import sslproto
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 import aiohttp
@@ -15,12 +15,25 @@ import httpx2
 import msgspec
 from yarl import URL
 
+from transom.kube.errors import AnswerTooLarge
+
 # asyncio holds a buffer of 256 kB for each TLS connection, and there are dozens; a record of TLS has 16 kB
 sslproto.SSLProtocol.max_size = 65536
 _CONNECT_SECONDS: Final = 10.0
 _UNAUTHORIZED: Final = 401
 _WHOLE: Final = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
 """For an answer that is awaited as a whole: who asks has a deadline."""
+
+
+class Request(NamedTuple):
+    """What a server is asked; `most` are the bytes of an answer that is taken, None for any number."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] | None = None
+    content: bytes | None = None
+    content_type: str = ""
+    most: int | None = None
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -60,38 +73,33 @@ class Exchange:
         self._server_name = server_name
         self._session: aiohttp.ClientSession | None = None
 
-    async def request(
-        self, method: str, path: str, query: Mapping[str, str] | None, content: bytes | None, content_type: str
-    ) -> Answer:
-        """One request; of a token that is refused a newer one is tried. Raises aiohttp.ClientError, OSError, TimeoutError."""
-        response = await self._ask(method, path, query, content, content_type, _WHOLE)
+    async def request(self, asked: Request) -> Answer:
+        """One request; of a token that is refused a newer one is tried.
+
+        Raises AnswerTooLarge, aiohttp.ClientError, OSError, TimeoutError.
+        """
+        response = await self._ask(asked, _WHOLE)
         async with response:
-            return Answer(response.status, response.headers.get("Retry-After"), await response.read())
+            body = await response.read() if asked.most is None else await _read(response, asked.most)
+            return Answer(response.status, response.headers.get("Retry-After"), body)
 
     @asynccontextmanager
     async def stream(self, path: str, query: Mapping[str, str], inactivity: float) -> AsyncIterator[aiohttp.ClientResponse]:
         """An answer that comes bit by bit; its connection ends with the block. `inactivity` is in seconds; raises the same."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=inactivity)
-        response = await self._ask("GET", path, query, None, "", limits)
+        response = await self._ask(Request("GET", path, query), limits)
         try:
             yield response
         finally:
             response.close()
 
-    async def _ask(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        content: bytes | None,
-        content_type: str,
-        limits: aiohttp.ClientTimeout,
-    ) -> aiohttp.ClientResponse:
-        url = URL(f"{self._server}{path}{'?' + urlencode(query) if query else ''}", encoded=True)
+    async def _ask(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        method, content = request.method, request.content
+        url = URL(f"{self._server}{request.path}{'?' + urlencode(request.query) if request.query else ''}", encoded=True)
         headers = dict(self._http.headers)
         headers.pop("accept-encoding", None)
         if content is not None:
-            headers["Content-Type"] = content_type
+            headers["Content-Type"] = request.content_type
         if self._auth is None:
             return await self._send(method, url, content, headers, limits)
         # the library's authentication works on a request of its own kind
@@ -134,3 +142,13 @@ class Exchange:
             allow_redirects=False,
             timeout=limits,
         )
+
+
+async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > most:
+            response.close()
+            raise AnswerTooLarge(f"the answer has more than {most:,} bytes")
+    return bytes(body)

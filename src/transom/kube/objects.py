@@ -97,15 +97,17 @@ class ManagedFields(Projected, frozen=True):
 
     manager: str | None = None
     operation: str | None = None
-    fields: dict[str, Any] | None = msgspec.field(default=None, name="fieldsV1")
+    fields: dict[str, dict[str, Any]] | None = msgspec.field(default=None, name="fieldsV1")
 
 
-class _ManagedMeta(ObjectMeta, frozen=True):
+class ManagedMeta(ObjectMeta, frozen=True):
+    """Metadata with who wrote which field."""
+
     managed_fields: list[ManagedFields] | None = None
 
 
 class _ConfigMap(Projected, frozen=True):
-    metadata: _ManagedMeta = _ManagedMeta()
+    metadata: ManagedMeta = ManagedMeta()
     data: dict[str, str] | None = None
 
 

@@ -8,24 +8,25 @@ even bookmarks, is left after `inactivity`. A kind that is not there (404) is no
 import asyncio
 import random
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, Final, Generic
 
 import msgspec
 import structlog
 
 from transom.kube.backoff import Backoff
-from transom.kube.client import Client, WatchEvent, malformed_object, status_of
-from transom.kube.errors import ApiError, Gone, NotFound
+from transom.kube.client import Client, WatchEvent, status_of
+from transom.kube.errors import ApiError, Gone, NotFound, StatusError
 from transom.kube.objects import Metadata, T
+from transom.kube.reading import Malformed, metadata_of, read_object
 from transom.kube.resources import Resource
-from transom.kube.store import Store
+from transom.kube.store import ObjectKey, Store
 from transom.kube.versions import PREFERRED, KindAbsent, served
 
 _log: Final = structlog.get_logger("transom.kube.reflector")
-_decode_metadata: Final = msgspec.json.Decoder(Metadata).decode
 
 
-class Pace(msgspec.Struct, frozen=True):
+class ReflectorPace(msgspec.Struct, frozen=True):
     """How a reflector takes its time, in seconds."""
 
     backoff: Backoff = Backoff(0.8, 30.0)
@@ -39,7 +40,7 @@ class Pace(msgspec.Struct, frozen=True):
     """Between two beginnings of a watch, however well it went: a server that ends each at once is not called in a loop."""
 
 
-PACE: Final = Pace()
+PACE: Final = ReflectorPace()
 
 
 class Reflector(Generic[T]):
@@ -57,9 +58,12 @@ class Reflector(Generic[T]):
         namespace: str | None = None,
         labels: str = "",
         fields: str = "",
-        pace: Pace = PACE,
+        pace: ReflectorPace = PACE,
         draw: Callable[[], float] = random.random,
+        on_malformed: Callable[[Malformed], None] = lambda _: None,
+        optional: bool = False,
     ) -> None:
+        self._optional = optional
         self._client = client
         self._asked = resource
         self._resource = resource
@@ -71,6 +75,7 @@ class Reflector(Generic[T]):
         self._draw = draw
         self._failures = 0
         self._version: str | None = None
+        self._on_malformed = on_malformed
         self.synced = asyncio.Event()
         self.present = False
         """Whether the server has this kind."""
@@ -107,6 +112,11 @@ class Reflector(Generic[T]):
                 else:
                     self._failures = 1
             except ApiError as error:
+                if self._optional and isinstance(error, StatusError) and error.code == HTTPStatus.FORBIDDEN:
+                    # nobody has given the right yet: it is asked for as a kind that is not there
+                    self._absent()
+                    await self._wait(self._pace.absent, error)
+                    continue
                 await self._wait(self._pace.backoff, error)
 
     async def _choose_version(self) -> None:
@@ -119,7 +129,7 @@ class Reflector(Generic[T]):
         listing = await self._client.list_objects(self._resource, self._namespace, labels=self._labels, fields=self._fields)
         self._store.replace(listing.items, listing.malformed, listing.resource_version)
         for one in listing.malformed:
-            self._malformed(one.metadata, one.problem)
+            self._note(one)
         self._version = listing.resource_version
         self.present = True
         self.synced.set()
@@ -151,24 +161,21 @@ class Reflector(Generic[T]):
         if event.type == "ERROR":
             raise status_of(event)
         if event.type == "BOOKMARK":
-            self._progress(_decode_metadata(event.object))
+            self._progress(metadata_of(bytes(event.object)))
             return
-        try:
-            obj = self._resource.decode(event.object)
-        except msgspec.DecodeError as error:
-            bad = malformed_object(event.object, error)
-            if event.type == "DELETED":
-                self._store.remove((bad.metadata.metadata.namespace, bad.metadata.metadata.name))
-            else:
-                self._store.put_malformed(bad)
-                self._malformed(bad.metadata, bad.problem)
-            self._progress(bad.metadata)
-            return
+        read = read_object(self._resource, event.object)
+        bad = read.malformed
+        named = read.object or (bad.metadata if bad is not None else Metadata())
         if event.type == "DELETED":
-            self._store.remove((obj.metadata.namespace, obj.metadata.name))
+            self._store.remove(ObjectKey(named.metadata.namespace, named.metadata.name))
         elif event.type in ("ADDED", "MODIFIED"):
-            self._store.put(obj)
-        self._progress(obj)
+            if read.object is not None:
+                self._store.put(read.object, bad)
+            elif bad is not None:
+                self._store.put_malformed(bad)
+            if bad is not None:
+                self._note(bad)
+        self._progress(named)
 
     def _progress(self, obj: Any) -> None:
         version = obj.metadata.resource_version
@@ -176,14 +183,16 @@ class Reflector(Generic[T]):
             self._version = version
             self._store.resource_version = version
 
-    def _malformed(self, obj: Metadata, problem: str) -> None:
+    def _note(self, malformed: Malformed) -> None:
+        named = malformed.metadata.metadata
         _log.warning(
             "object does not fit",
             kind=self._resource.kind,
-            namespace=obj.metadata.namespace,
-            name=obj.metadata.name,
-            problem=problem,
+            namespace=named.namespace,
+            name=named.name,
+            problem=malformed.problem,
         )
+        self._on_malformed(malformed)
 
     def _absent(self) -> None:
         if self.present or not self.synced.is_set():
@@ -196,6 +205,6 @@ class Reflector(Generic[T]):
     async def _wait(self, backoff: Backoff, error: ApiError) -> None:
         self._failures += 1
         seconds = backoff.seconds(self._failures, error.retry_after)
-        if not isinstance(error, NotFound):
+        if not isinstance(error, NotFound) and backoff is not self._pace.absent:
             _log.warning("cannot follow", kind=self._resource.kind, error=str(error), seconds=round(seconds, 1))
         await asyncio.sleep(seconds)

@@ -12,27 +12,28 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import httpx2
-import yaml
 
 from transom.kube.connection import USER_AGENT, Connection
 from transom.kube.errors import ConfigurationError
+from transom.kube.kubeconfig import parts
 
 TIMEOUT: Final = 10.0
 """Seconds of one step on the way to the server: shorter than at home, since the server may be far away or gone."""
 _CONNECT: Final = 5.0
+_MAX_PORT: Final = 65_535
 _REFUSED: Final = {
     "cluster": ("certificate-authority",),
     "user": ("exec", "auth-provider", "tokenFile", "client-certificate", "client-key"),
 }
 
 
-def server_of(kubeconfig: bytes, source: str) -> str:
-    """The URL of the server that a kubeconfig leads to. Raises ConfigurationError."""
+def server_of(kubeconfig: Any, source: str) -> str:
+    """The URL of the server that a kubeconfig, as plain values, leads to. Raises ConfigurationError."""
     return str(_parts(kubeconfig, source)[0].get("server") or "")
 
 
-def connect_remote(kubeconfig: bytes, source: str, proxy: str | None = None) -> Connection:
-    """A connection by the current context of a kubeconfig; its `proxy-url` comes before `proxy`.
+def connect_remote(kubeconfig: Any, source: str, proxy: str | None = None) -> Connection:
+    """A connection by the current context of a kubeconfig, as plain values; its `proxy-url` comes before `proxy`.
 
     Nothing is sent yet. Raises ConfigurationError; its message names `source` and the field, and no value.
     """
@@ -40,55 +41,45 @@ def connect_remote(kubeconfig: bytes, source: str, proxy: str | None = None) -> 
     server = str(cluster.get("server") or "")
     if not server.startswith("https://"):
         raise ConfigurationError(f"{source}: cluster.server is no https URL")
-    headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
+    # what is compressed may become any size
+    headers = {"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": "identity"}
     auth: httpx2.Auth | None = None
     if token := user.get("token"):
+        if not str(token).isascii() or not str(token).isprintable():
+            raise ConfigurationError(f"{source}: user.token has characters that no token has")
         headers["Authorization"] = f"Bearer {token}"
     elif user.get("username"):
         auth = httpx2.BasicAuth(str(user["username"]), str(user.get("password") or ""))
+    way = str(cluster.get("proxy-url") or "") or proxy
     try:
+        for url in filter(None, (server, way)):
+            if (httpx2.URL(url).port or 0) > _MAX_PORT:
+                raise ValueError("no such port")
         http = httpx2.AsyncClient(
             base_url=server,
             verify=_context(cluster, user, source),
             headers=headers,
             auth=auth,
-            proxy=str(cluster.get("proxy-url") or "") or proxy,
+            proxy=way,
             trust_env=False,
             timeout=httpx2.Timeout(TIMEOUT, connect=_CONNECT),
             limits=httpx2.Limits(max_connections=2),
         )
-    except (ValueError, TypeError, httpx2.InvalidURL) as error:
-        # their texts may quote the proxy's URL
-        raise ConfigurationError(f"{source}: the server or the proxy has no usable URL") from error
+    except (ValueError, TypeError, ImportError, httpx2.InvalidURL) as error:
+        # their texts may quote the proxy's URL. ImportError: a proxy by SOCKS, for which a library would be needed
+        raise ConfigurationError(f"{source}: the server or the proxy has no usable URL (a proxy's is http or https)") from error
     server_name = str(cluster.get("tls-server-name") or "") or None
     return Connection(http, server, str(cluster.get("namespace") or "default"), source, server_name=server_name)
 
 
-def _parts(kubeconfig: bytes, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _parts(config: Any, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The cluster and the user of the current context."""
-    try:
-        config = yaml.load(kubeconfig, yaml.CSafeLoader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{source}: this is no YAML") from error
-    if not isinstance(config, dict):
-        raise ConfigurationError(f"{source}: this is no kubeconfig")
-    context = _named(config, "contexts", "context", config.get("current-context"), source)
-    cluster = _named(config, "clusters", "cluster", context.get("cluster"), source)
-    user = _named(config, "users", "user", context.get("user"), source)
-    for part, values in (("cluster", cluster), ("user", user)):
+    found = parts(config, source)
+    for part, values in (("cluster", found.cluster), ("user", found.user)):
         for field in _REFUSED[part]:
             if values.get(field):
                 raise ConfigurationError(f"{source}: {part}.{field} is not taken: put the data itself into the kubeconfig")
-    return cluster, user
-
-
-def _named(config: Mapping[str, Any], listed: str, field: str, name: Any, source: str) -> dict[str, Any]:
-    entries = config.get(listed)
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and entry.get("name") == name and isinstance(entry.get(field), dict):
-            found: dict[str, Any] = entry[field]
-            return found
-    raise ConfigurationError(f"{source}: {listed} has no entry that the current context names")
+    return found.cluster, found.user
 
 
 def _context(cluster: Mapping[str, Any], user: Mapping[str, Any], source: str) -> ssl.SSLContext:

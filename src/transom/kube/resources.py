@@ -51,6 +51,9 @@ def _decoder(type_: Any) -> Callable[[bytes | msgspec.Raw], Any]:
 
 NODES: Final = Resource("", "v1", "Node", "nodes", False, Whole)
 NAMESPACES: Final = Resource("", "v1", "Namespace", "namespaces", False, Metadata)
+REGISTRATIONS: Final = Resource(
+    "admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False, Whole
+)
 SECRETS: Final = Resource("", "v1", "Secret", "secrets", True, Whole)
 CONFIG_MAPS: Final = Resource("", "v1", "ConfigMap", "configmaps", True, Whole)
 BUNDLE_HOLDERS: Final = Resource("", "v1", "ConfigMap", "configmaps", True, BundleHolder)

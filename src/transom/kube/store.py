@@ -2,23 +2,31 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, Generic
+from typing import Final, Generic, NamedTuple
 
-from transom.kube.client import Malformed
 from transom.kube.objects import Stored, T
+from transom.kube.reading import Malformed
 
-Name = tuple[str | None, str]
-"""Namespace (None where the kind has none) and name."""
 IndexFunction = Callable[[T], Iterable[str]]
-Listener = Callable[[Name, T | None, T | None], None]
+Listener = Callable[["ObjectKey", T | None, T | None], None]
 """Told of each change: the name, what was there before, what is there now."""
 
-_NOTHING: Final[frozenset[Name]] = frozenset()
+_NOTHING: Final[frozenset["ObjectKey"]] = frozenset()
 
 
-def name_of(obj: Stored) -> Name:
+class ObjectKey(NamedTuple):
+    """Where an object is kept: its namespace (None where the kind has none) and its name."""
+
+    namespace: str | None
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def key_of(obj: Stored) -> ObjectKey:
     """Where an object is kept."""
-    return obj.metadata.namespace, obj.metadata.name
+    return ObjectKey(obj.metadata.namespace, obj.metadata.name)
 
 
 class Snapshot(Generic[T]):
@@ -28,9 +36,9 @@ class Snapshot(Generic[T]):
 
     def __init__(
         self,
-        objects: Mapping[Name, T],
-        indexes: Mapping[str, Mapping[str, frozenset[Name]]],
-        malformed: Mapping[Name, Malformed],
+        objects: Mapping[ObjectKey, T],
+        indexes: Mapping[str, Mapping[str, frozenset[ObjectKey]]],
+        malformed: Mapping[ObjectKey, Malformed],
         resource_version: str | None,
     ) -> None:
         self._objects = objects
@@ -44,14 +52,18 @@ class Snapshot(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return iter(self._objects.values())
 
-    def __contains__(self, name: Name) -> bool:
+    def __contains__(self, name: ObjectKey) -> bool:
         return name in self._objects
 
-    def get(self, name: str, namespace: str | None = None) -> T | None:
-        """The object of that name, or None."""
-        return self._objects.get((namespace, name))
+    def get(self, key: ObjectKey) -> T | None:
+        """The object of that key, or None."""
+        return self._objects.get(key)
 
-    def names(self) -> Iterable[Name]:
+    def named(self, name: str, namespace: str | None = None) -> T | None:
+        """The object of that name, or None."""
+        return self._objects.get(ObjectKey(namespace, name))
+
+    def names(self) -> Iterable[ObjectKey]:
         """The names of all objects."""
         return self._objects.keys()
 
@@ -65,9 +77,9 @@ class Store(Generic[T]):
 
     def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
         self._functions = dict(indexes or {})
-        self._objects: dict[Name, T] = {}
-        self._indexes: dict[str, dict[str, frozenset[Name]]] = {index: {} for index in self._functions}
-        self._malformed: dict[Name, Malformed] = {}
+        self._objects: dict[ObjectKey, T] = {}
+        self._indexes: dict[str, dict[str, frozenset[ObjectKey]]] = {index: {} for index in self._functions}
+        self._malformed: dict[ObjectKey, Malformed] = {}
         self._listeners: list[Listener[T]] = []
         self._shared = False
         self.resource_version: str | None = None
@@ -75,6 +87,11 @@ class Store(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._objects)
+
+    @property
+    def malformed(self) -> Mapping[ObjectKey, Malformed]:
+        """What does not fit, and of which a part was read, as it is now."""
+        return MappingProxyType(self._malformed)
 
     def add_indexes(self, indexes: Mapping[str, IndexFunction[T]]) -> None:
         """Find objects by more than so far; an index of the same name is the same function. Before the store is filled.
@@ -108,38 +125,40 @@ class Store(Generic[T]):
     def replace(self, items: Iterable[T], malformed: Iterable[Malformed], resource_version: str) -> None:
         """Put a whole list in place: what is not in it is gone, and told as gone. Unchanged objects are not told.
 
-        An object that no longer decodes stays as it last was, and is named in `malformed`.
+        An object that no longer fits stays as it last was, and is named in `malformed`; so are those of which a part was read.
         """
-        listed = {name_of(item): item for item in items}
-        bad = {name_of(one.metadata): one for one in malformed}
+        listed = {key_of(item): item for item in items}
+        bad = {key_of(one.metadata): one for one in malformed}
         for name in [name for name in self._objects if name not in listed and name not in bad]:
             self.remove(name)
         self._detach()
-        self._malformed = bad
-        for item in listed.values():
-            self.put(item)
+        self._malformed = {name: one for name, one in bad.items() if name not in listed}
+        for name, item in listed.items():
+            self.put(item, bad.get(name))
         self.resource_version = resource_version
 
-    def put(self, obj: T) -> None:
-        """Add an object or put it in the place of its last version."""
-        name = name_of(obj)
+    def put(self, obj: T, malformed: Malformed | None = None) -> None:
+        """Add an object or put it in the place of its last version; `malformed` says what of it was not read."""
+        name = key_of(obj)
         before = self._objects.get(name)
         same = before is not None and before.metadata.resource_version == obj.metadata.resource_version
         # of one version, but read from another version of the API, it may differ
-        if same and before == obj and name not in self._malformed:
+        if same and before == obj and self._malformed.get(name) == malformed:
             return
         self._detach()
         self._malformed.pop(name, None)
+        if malformed is not None:
+            self._malformed[name] = malformed
         self._objects[name] = obj
         self._index(name, before, obj)
         self._tell(name, before, obj)
 
     def put_malformed(self, malformed: Malformed) -> None:
-        """Note that the newest version of an object does not decode; the last one that did stays."""
+        """Note that the newest version of an object does not fit; the last one that did stays."""
         self._detach()
-        self._malformed[name_of(malformed.metadata)] = malformed
+        self._malformed[key_of(malformed.metadata)] = malformed
 
-    def remove(self, name: Name) -> None:
+    def remove(self, name: ObjectKey) -> None:
         """Take an object out, if it is there."""
         self._detach()
         self._malformed.pop(name, None)
@@ -153,11 +172,11 @@ class Store(Generic[T]):
         self.replace((), (), "")
         self.resource_version = None
 
-    def _tell(self, name: Name, before: T | None, after: T | None) -> None:
+    def _tell(self, name: ObjectKey, before: T | None, after: T | None) -> None:
         for listener in self._listeners:
             listener(name, before, after)
 
-    def _index(self, name: Name, before: T | None, after: T | None) -> None:
+    def _index(self, name: ObjectKey, before: T | None, after: T | None) -> None:
         for index, function in self._functions.items():
             old = frozenset(function(before)) if before is not None else frozenset()
             new = frozenset(function(after)) if after is not None else frozenset()
@@ -180,5 +199,5 @@ class Store(Generic[T]):
             self._shared = False
 
 
-def _order(name: Name) -> tuple[str, str]:
-    return name[0] or "", name[1]
+def _order(name: ObjectKey) -> tuple[str, str]:
+    return name.namespace or "", name.name

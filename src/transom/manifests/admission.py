@@ -7,47 +7,57 @@ it, so that it goes with the install.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from transom.manifests.roles import FOLLOW, LABELS, TELL, Rule, granted, rule
-from transom.manifests.workloads import METRICS, PORT, pod, replicas
+from transom.manifests.roles import EGRESS_PROXIES, FOLLOW, LABELS, OWN, Grants, Rule, granted, rule
+from transom.manifests.workloads import PORT, metrics_of, pod, replicas
 from transom.pods.registration import NAME as REGISTRATION
 
 NAME: Final = "transom-webhook"
 HTTPS_PORT: Final = 9443
-_COMPONENT: Final = {**LABELS, "app.kubernetes.io/component": "webhook"}
+COMPONENT: Final = {**LABELS, "app.kubernetes.io/component": "webhook"}
 _GRACE: Final = 30
 _PRIORITY: Final = 1_000_000_000
 """The highest that is not the system's own."""
 
 
+WEBHOOK: Final = Grants(
+    everywhere=(
+        rule("transom.dev", "egressproxies", FOLLOW, "the settings that pods get"),
+        rule("config.openshift.io", "proxies networks infrastructures", FOLLOW, "the settings that pods get"),
+        rule("networking.k8s.io", "servicecidrs", FOLLOW, "the networks that NO_PROXY has"),
+        rule("", "configmaps", FOLLOW, "the networks of the cluster (kube-system, kube-public), OpenShift's trusted CA"),
+        rule("", "namespaces", FOLLOW, "which namespaces asked for what"),
+        rule("", "namespaces", "get", "settings that go with everything of Transom go on to hold", OWN),
+        rule("apiextensions.k8s.io", "customresourcedefinitions", "get", "whether there can be settings", EGRESS_PROXIES),
+        rule("", "events", "create patch", "a Secret that is missing is told in the namespace of the pod"),
+        rule(
+            "admissionregistration.k8s.io",
+            "mutatingwebhookconfigurations",
+            f"get {FOLLOW} create patch",
+            "the registration, and its CA",
+            REGISTRATION,
+        ),
+        rule("rbac.authorization.k8s.io", "clusterroles", "get", "its own role owns the registration", NAME),
+    ),
+    own=(
+        rule("", "secrets", FOLLOW, "credentials, for the settings"),
+        rule("", "secrets", "get create patch", "the certificate that the replicas share", NAME),
+        rule("coordination.k8s.io", "leases", "create", "which replica renews the certificate"),
+        rule("coordination.k8s.io", "leases", "get update", "which replica renews the certificate", NAME),
+    ),
+    default=(rule("", "services", FOLLOW, "the address of the API server, which pods reach directly", "kubernetes"),),
+)
+"""What `transom webhook` needs."""
+
+
 def admission_roles(place: str) -> Iterator[dict[str, Any]]:
     """ServiceAccount, roles and bindings of `transom webhook`."""
-    placed = {place: list(_own())}
-    placed.setdefault("default", []).append(rule("", ["services"], FOLLOW, ["kubernetes"]))
-    yield from granted(NAME, place, list(_everywhere()), placed)
+    placed: dict[str, list[Rule]] = {}
+    for where, rules in WEBHOOK.placed(place, openshift=False):
+        placed.setdefault(where, []).extend(rules)
+    yield from granted(NAME, place, WEBHOOK.everywhere, placed)
 
 
-def _everywhere() -> Iterator[Rule]:
-    yield rule("transom.dev", ["egressproxies"], FOLLOW)
-    yield rule("config.openshift.io", ["proxies", "networks", "infrastructures"], FOLLOW)
-    yield rule("networking.k8s.io", ["servicecidrs"], FOLLOW)
-    # the networks of the cluster (kube-system, kube-public), OpenShift's trusted CA
-    yield rule("", ["configmaps", "namespaces"], FOLLOW)
-    yield rule("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"], ["egressproxies.transom.dev"])
-    # a Secret that is missing is told in the namespace of the pod
-    yield TELL
-    yield rule("admissionregistration.k8s.io", ["mutatingwebhookconfigurations"], ["create"])
-    yield rule("admissionregistration.k8s.io", ["mutatingwebhookconfigurations"], ["get", *FOLLOW, "patch"], [REGISTRATION])
-    yield rule("rbac.authorization.k8s.io", ["clusterroles"], ["get"], [NAME])
-
-
-def _own() -> Iterator[Rule]:
-    yield rule("", ["secrets"], [*FOLLOW, "create"])
-    yield rule("", ["secrets"], ["get", "patch"], [NAME])
-    yield rule("coordination.k8s.io", ["leases"], ["create"])
-    yield rule("coordination.k8s.io", ["leases"], ["get", "update"], [NAME])
-
-
-def admission(place: str, image: str) -> list[dict[str, Any]]:
+def admission(place: str, image: str, metrics_proxy: str | None = None) -> list[dict[str, Any]]:
     """PriorityClass, Deployment, Service and PodDisruptionBudget. Two replicas, both of which answer."""
     arguments = [
         "webhook",
@@ -56,7 +66,7 @@ def admission(place: str, image: str) -> list[dict[str, Any]]:
         f"--metrics-bind-address=0.0.0.0:{PORT}",
     ]
     ports = {"https": HTTPS_PORT, "http": PORT}
-    spec = pod(image, arguments, _COMPONENT, name=NAME, ports=ports, memory=("64Mi", "192Mi"), grace=_GRACE)
+    spec = pod(image, arguments, COMPONENT, name=NAME, ports=ports, memory=("64Mi", "192Mi"), grace=_GRACE)
     priority = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -65,4 +75,5 @@ def admission(place: str, image: str) -> list[dict[str, Any]]:
         "description": "The admission server that gives pods the egress proxy.",
     }
     https = {"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}
-    return [priority, *replicas(NAME, place, _COMPONENT, {"priorityClassName": NAME, **spec}, [https, METRICS])]
+    metrics = metrics_of(spec, metrics_proxy)
+    return [priority, *replicas(NAME, place, COMPONENT, {"priorityClassName": NAME, **spec}, [https, metrics])]

@@ -59,11 +59,24 @@ _RULES: Final = {
         " the instance."
     ),
     "spec.windows.winHTTP": Rules("Also set WinHTTP's proxy: for Windows Update, Defender and revocation lists."),
-    "spec.consumers": Rules("Who gets the settings; all of them by default.", {"maxItems": 3}),
+    "spec.consumers": Rules(
+        "Who gets the settings; all of them by default, StaticPods only where the proxy has no credentials.", {"maxItems": 4}
+    ),
     "spec.pods": Rules("Which pods get the settings. Of the base alone."),
     "spec.pods.namespaceSelector": Rules("The namespaces whose pods get them."),
+    "spec.propagated": Rules("What workload clusters get, with propagate, as their own settings of the same names."),
+    "spec.propagated.pods": Rules("Which of their pods get the settings; the highest layer that sets it."),
+    "spec.propagated.pods.namespaceSelector": Rules(
+        "The namespaces whose pods get them. With credentials no pod there gets a proxy without it."
+    ),
+    "spec.mode": Rules("Direct: the clusters of this layer have no proxy and no CAs of the layers below it. Not of the base."),
+    "spec.values": Rules("The values objects of workload clusters. Of the base alone."),
+    "spec.values.names": Rules(
+        "Own: <id>-egress-values, beside the <id>-cluster-values of another operator. By default ours have that name."
+    ),
     "spec.networks": Rules(
-        "The networks of the cluster that this object lives in, where Transom cannot read them. Of the base alone."
+        "The networks of the cluster that this object lives in, where Transom cannot read them. Of the base alone, but for"
+        " machineNetwork: in a layer it is added to the lists of its clusters."
     ),
     "spec.networks.dnsDomain": Rules("The cluster's DNS domain, as cluster.local.", {"maxLength": 253}),
     "spec.networks.machineNetwork": Rules("CIDRs of the machines.", _CIDRS, _CIDR),
@@ -77,7 +90,10 @@ _RULES: Final = {
         "The cloud of Azure: AzurePublicCloud (the default), AzureUSGovernmentCloud, AzureStackCloud …", {"maxLength": 64}
     ),
     "spec.networks.platform.armEndpoint": Rules("The ARM endpoint of Azure Stack.", {"maxLength": 2048}),
-    "spec.clusterSelector": Rules("The Cluster API clusters that get the settings, by label; all of them where it is absent."),
+    "spec.clusterSelector": Rules(
+        "The Cluster API clusters that get the settings, by label; all of them where it is absent. Credentials are sent only"
+        " where it is there: `{}` is all clusters."
+    ),
     "spec.priority": Rules("Of two layers for one cluster the higher wins; of equal ones the later name."),
     "spec.rollout": Rules("Whether machines of workload clusters are replaced by themselves when their settings change."),
     "spec.propagate": Rules("Whether workload clusters get the settings without being asked."),
@@ -138,7 +154,27 @@ _CHECKS: Final = (
         "message": "must be absolute URLs: http:// or https://, and a host",
         "fieldPath": ".spec.readinessEndpoints",
     },
-    *(_base_alone(field) for field in ("networks", "windows", "pods", "readinessEndpoints", "readinessPolicy")),
+    {
+        "rule": "self.metadata.name == 'cluster' || !has(self.spec) || !has(self.spec.networks) || !("
+        + " || ".join(
+            f"has(self.spec.networks.{field})"
+            for field in ("dnsDomain", "serviceNetwork", "podNetwork", "internalAPIHost", "platform")
+        )
+        + ")",
+        "message": "but for machineNetwork belongs to the EgressProxy named cluster alone: take it out of this layer",
+        "fieldPath": ".spec.networks",
+    },
+    {
+        "rule": "self.metadata.name != 'cluster' || !has(self.spec) || !has(self.spec.mode)",
+        "message": "is for layers: to take the proxy away everywhere, take the URLs out of the base",
+        "fieldPath": ".spec.mode",
+    },
+    {
+        "rule": f"!has(self.spec) || !has(self.spec.mode) || !{_is('httpProxy')} && !{_is('httpsProxy')}",
+        "message": "Direct is no proxy, and this layer sets one: keep one of them",
+        "fieldPath": ".spec.mode",
+    },
+    *(_base_alone(field) for field in ("values", "windows", "pods", "readinessEndpoints", "readinessPolicy")),
 )
 
 _STATUS: Final[dict[str, Any]] = {
@@ -152,6 +188,23 @@ _STATUS: Final[dict[str, Any]] = {
             "sha256": text("Of the bundle as it is handed on, in lower-case hex."),
             "certificates": {"description": "How many there are.", "type": "integer", "format": "int32", "minimum": 0},
             "earliestExpiry": text("When the first of them expires.", format="date-time"),
+        },
+    },
+    "settings": text(
+        "What the hosts of this cluster are to have, and the endpoints, as a keyed hash: another after each change, also of a "
+        "Secret or a ConfigMap. Of EgressProxy/cluster alone."
+    ),
+    "hosts": {
+        "description": "The hosts of this cluster that are not paused, by how far they are. Of EgressProxy/cluster alone.",
+        "type": "object",
+        "properties": {
+            name: {"description": description, "type": "integer", "format": "int32", "minimum": 0}
+            for name, description in (
+                ("total", "All of them."),
+                ("updated", "Those that have the settings that hold."),
+                ("waiting", "Those whose turn has not come, or that wait for a boot."),
+                ("failed", "Those with which something is wrong."),
+            )
         },
     },
 }
@@ -169,9 +222,12 @@ EGRESS_PROXY: Final = Kind(
     status=_STATUS,
     columns=(
         column("HTTPS Proxy", ".status.httpsProxy"),
-        condition_column("Valid", "Valid"),
-        condition_column("Trust", "TrustBundleValid"),
         condition_column("Ready", "Ready"),
+        column("Reason", '.status.conditions[?(@.type=="Ready")].reason'),
+        column("Hosts", ".status.hosts.total", "integer"),
+        column("Updated", ".status.hosts.updated", "integer"),
+        condition_column("Valid", "Valid", 1),
+        condition_column("Trust", "TrustBundleValid", 1),
         # no date: kubectl shows the age of a date, and of one to come `<invalid>`
         column("CA Expiry", ".status.trustBundle.earliestExpiry", priority=1),
         column("HTTP Proxy", ".status.httpProxy", priority=1),

@@ -5,30 +5,63 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.windows.signers import BOOTSTRAPPERS, CLIENT, SERVING
+from transom.pods.environment import CONFIG_MAP, LEDGER, SECRET
+from transom.pods.registration import NAME as REGISTRATION
+from transom.windows.nodes.signers import BOOTSTRAPPERS, CLIENT, SERVING
 
 NAME: Final = "transom"
 LABELS: Final = {"app.kubernetes.io/name": "transom"}
 RBAC: Final = "rbac.authorization.k8s.io/v1"
-FOLLOW: Final = ["list", "watch"]
-"""A reflector's verbs."""
-_CLUSTER_EVENTS: Final = "default"
+OWN: Final = "<own>"
+"""Stands for Transom's own namespace, which an install names."""
+EGRESS_PROXIES: Final = "egressproxies.transom.dev"
+EVENTS_OF_CLUSTER: Final = "default"
 """The namespace of events about cluster-scoped objects."""
-_SYSTEM: Final = "kube-system"
-
-Rule = dict[str, list[str]]
+SYSTEM: Final = "kube-system"
 
 
-def rule(group: str, resources: list[str], verbs: list[str], names: list[str] | None = None) -> Rule:
-    """One rule of a role; `names` narrows it to some objects."""
-    made = {"apiGroups": [group], "resources": resources, "verbs": verbs}
-    return made | {"resourceNames": names} if names else made
+class Rule(msgspec.Struct, frozen=True):
+    """One rule of a role, and why Transom needs it: what docs/security.md says of it. `names` narrows it to some objects."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    why: str
+    names: tuple[str, ...] = ()
+
+    def manifest(self, namespace: str) -> dict[str, list[str]]:
+        """As it stands in a role; `namespace` is Transom's own."""
+        made = {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+        return made | {"resourceNames": [namespace if name == OWN else name for name in self.names]} if self.names else made
 
 
-TELL: Final = rule("", ["events"], ["create", "patch"])
+def rule(group: str, resources: str, verbs: str, why: str, *names: str) -> Rule:
+    """A rule; resources and verbs are separated by blanks."""
+    return Rule(group, tuple(resources.split()), tuple(verbs.split()), why, names)
 
 
-_USER_DATA: Final = rule("", ["secrets"], ["get", "create", "patch"], ["windows-user-data"])
+FOLLOW: Final = "list watch"
+"""A reflector's verbs."""
+TELL: Final = rule("", "events", "create patch", "what happened to an object, told once and counted")
+_USER_DATA: Final = rule(
+    "", "secrets", f"get create patch {FOLLOW}", "the user data of new Windows machines", "windows-user-data"
+)
+_SETTINGS: Final = "what the settings are made of"
+_OPENSHIFT_TOKEN: Final = rule("", "secrets", FOLLOW, "OpenShift's token by which nodes join", "node-bootstrapper-token")
+_MACHINES: Final = rule("machine.openshift.io", "machines", FOLLOW, "which machines of OpenShift are Windows hosts")
+_TEMPLATES: Final = (
+    rule("bootstrap.cluster.x-k8s.io", "kubeadmconfigs kubeadmconfigtemplates", FOLLOW, "which templates name our Secrets"),
+    rule("controlplane.cluster.x-k8s.io", "kubeadmcontrolplanes", FOLLOW, "which control planes name our Secrets"),
+    rule("cluster.x-k8s.io", "machinedeployments machinepools machines", FOLLOW, "which machines are older than the settings"),
+)
+_FINALIZER: Final = rule(
+    "transom.dev", "windowsinstances", "patch", "the finalizer: a host is given back before its object goes"
+)
+_STATUS: Final = rule("transom.dev", "windowsinstances/status", "patch", "conditions of a host")
+_LEASE: Final = (
+    rule("coordination.k8s.io", "leases", "create", "who works: one replica at a time"),
+    rule("coordination.k8s.io", "leases", "get update", "who works: one replica at a time", "transom"),
+)
 
 
 class Grants(msgspec.Struct, frozen=True):
@@ -45,139 +78,207 @@ class Grants(msgspec.Struct, frozen=True):
     system: tuple[Rule, ...] = ()
     openshift: Mapping[str, tuple[Rule, ...]] = msgspec.field(default_factory=dict)
 
+    def placed(self, namespace: str, *, openshift: bool) -> Iterator[tuple[str, tuple[Rule, ...]]]:
+        """The rules of roles by their namespace; `namespace` is Transom's own."""
+        yield namespace, self.own
+        yield EVENTS_OF_CLUSTER, self.default
+        yield SYSTEM, self.system
+        yield from self.openshift.items() if openshift else ()
 
-_GRANTS: Final[Mapping[str, Grants]] = {
+
+ALWAYS: Final = Grants(
+    everywhere=(
+        rule("transom.dev", "egressproxies", FOLLOW, _SETTINGS),
+        rule("config.openshift.io", "proxies networks infrastructures", FOLLOW, _SETTINGS),
+        rule("networking.k8s.io", "servicecidrs", FOLLOW, "the networks that NO_PROXY has"),
+        rule("cluster.x-k8s.io", "clusters", FOLLOW, "to which cluster of Cluster API settings belong"),
+        rule(
+            "",
+            "configmaps",
+            FOLLOW,
+            "the cluster's networks (kube-system, kube-public), OpenShift's trusted CA, ConfigMaps that ask for the bundle",
+        ),
+        rule("", "nodes", FOLLOW, "which Node is a host's, and whether it is Ready"),
+        rule(
+            "apiextensions.k8s.io",
+            "customresourcedefinitions",
+            "get",
+            "an EgressProxy that went with its definition is an accident, one that was deleted a wish",
+            EGRESS_PROXIES,
+        ),
+        rule("", "namespaces", "get", "who this operator is, over all its lives", OWN),
+    ),
+    own=(
+        rule("transom.dev", "windowsinstances", FOLLOW, "the hosts"),
+        rule("", "secrets", FOLLOW, "credentials, SSH keys, what Transom keeps"),
+        *_LEASE,
+        rule("", "events", "create patch", "objects of any namespace that cannot be read"),
+    ),
+)
+"""What every operator needs, whichever controllers run."""
+_ALL_GOES: Final = "hosts are left as they are where everything of Transom is deleted"
+_RESUME: Final = rule("", "namespaces", FOLLOW, f"the word that has rollouts go on; {_ALL_GOES}", OWN)
+_HOSTS: Final = (
+    _RESUME,
+    rule("apiextensions.k8s.io", "customresourcedefinitions", "get", _ALL_GOES, "windowsinstances.transom.dev"),
+)
+GRANTS: Final[Mapping[str, Grants]] = {
     "egress": Grants(
         everywhere=(
-            # ConfigMaps that ask for the bundle may be in any namespace
-            rule("", ["configmaps"], ["patch"]),
-            rule("transom.dev", ["egressproxies/status"], ["patch"]),
+            rule("", "configmaps", "patch", "ConfigMaps that ask for the bundle may be in any namespace"),
+            rule("transom.dev", "egressproxies/status", "patch", "conditions of the settings"),
+            rule("transom.dev", "egressproxies", "patch", "the finalizer: hosts are given back first", "cluster"),
         ),
-        own=(TELL,),
+        own=(rule("", "secrets", "create", "the key of the hashes in a status"), TELL),
         default=(TELL,),
     ),
     "hosts": Grants(
-        # whether a host that is given back goes with its Machine
-        everywhere=(rule("cluster.x-k8s.io", ["machines"], ["get"]),),
+        everywhere=(
+            *_HOSTS,
+            rule("cluster.x-k8s.io", "machines", "get", "whether a host that is given back goes with its Machine"),
+        ),
         own=(
-            rule("transom.dev", ["windowsinstances/status"], ["patch"]),
-            # the finalizer
-            rule("transom.dev", ["windowsinstances"], ["patch"]),
-            # the key of the hashes in a status; keys that were seen to open hosts
-            rule("", ["secrets"], ["create", "patch"]),
+            _STATUS,
+            _FINALIZER,
+            rule("", "secrets", "create patch", "the key of the hashes in a status; keys that were seen to open hosts"),
             TELL,
         ),
     ),
     "clusters": Grants(
         everywhere=(
-            rule("", ["secrets"], ["get", "create", "patch", "delete"]),
-            rule("", ["configmaps"], ["get", "create", "patch", "delete"]),
-            rule("application.giantswarm.io", ["apps"], [*FOLLOW, "patch"]),
-            rule("helm.toolkit.fluxcd.io", ["helmreleases"], [*FOLLOW, "patch"]),
-            rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigs", "kubeadmconfigtemplates"], FOLLOW),
-            rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], FOLLOW),
-            rule("cluster.x-k8s.io", ["machinedeployments", "machinepools", "machines"], FOLLOW),
+            rule("", "secrets", "get create patch delete", "what workload clusters get, each beside its Cluster"),
+            rule("", "configmaps", "get create patch delete", "what workload clusters get that holds no credentials"),
+            rule("application.giantswarm.io", "apps", f"{FOLLOW} patch", "Apps that ask for the values"),
+            rule("helm.toolkit.fluxcd.io", "helmreleases", f"{FOLLOW} patch", "HelmReleases that ask for the values"),
+            *_TEMPLATES,
         ),
     ),
     "machines": Grants(
         everywhere=(
-            rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigs", "kubeadmconfigtemplates"], FOLLOW),
-            rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], FOLLOW),
-            rule("cluster.x-k8s.io", ["machinedeployments", "machinepools", "machines"], FOLLOW),
-            # templates that ask for the entries; a rollout is a field of the other two
-            rule("bootstrap.cluster.x-k8s.io", ["kubeadmconfigtemplates"], ["patch"]),
-            rule("controlplane.cluster.x-k8s.io", ["kubeadmcontrolplanes"], ["patch"]),
-            rule("cluster.x-k8s.io", ["machinedeployments"], ["patch"]),
-            # when the Secrets that machines boot with were written; which templates were edited is noted on them
-            rule("", ["secrets"], ["get", "patch"]),
+            *_TEMPLATES,
+            rule("bootstrap.cluster.x-k8s.io", "kubeadmconfigtemplates", "patch", "templates that ask for our entries"),
+            rule(
+                "controlplane.cluster.x-k8s.io",
+                "kubeadmcontrolplanes",
+                "patch",
+                "the same entries; a rollout",
+            ),
+            rule("cluster.x-k8s.io", "machinedeployments", "patch", "a rollout"),
+            rule(
+                "",
+                "secrets",
+                "get patch",
+                "when the Secrets that machines boot with were written; which templates were edited is noted on them",
+            ),
         ),
     ),
     "propagation": Grants(
         everywhere=(
-            # the kubeconfigs of workload clusters, each beside its Cluster
-            rule("", ["secrets"], ["get"]),
-            rule("", ["namespaces"], ["get"], ["kube-system"]),
+            rule("", "secrets", "get", "the kubeconfigs of workload clusters, each beside its Cluster"),
+            rule("", "namespaces", "get", "whether a kubeconfig leads to this very cluster", "kube-system"),
         ),
     ),
     "instances": Grants(
         everywhere=(
-            rule("machine.openshift.io", ["machines"], FOLLOW),
-            rule("cluster.x-k8s.io", ["machines"], FOLLOW),
+            _MACHINES,
+            rule("cluster.x-k8s.io", "machines", FOLLOW, "which machines of Cluster API are Windows hosts"),
+            rule("", "namespaces", FOLLOW, "whether Transom is being uninstalled", OWN),
         ),
-        own=(rule("transom.dev", ["windowsinstances"], ["create", "patch", "delete"]), TELL),
+        own=(
+            rule("transom.dev", "windowsinstances", "create patch delete", "instances of Machines and of `windows-instances`"),
+            TELL,
+        ),
+    ),
+    "strays": Grants(
+        everywhere=(
+            rule("transom.dev", "windowsinstances", FOLLOW, "hosts in namespaces where nobody works on them"),
+            rule("transom.dev", "windowsinstances/status", "patch", "that nobody works on a host there"),
+            TELL,
+        ),
     ),
     "userdata": Grants(
-        everywhere=(rule("machine.openshift.io", ["machines"], FOLLOW),),
+        everywhere=(_MACHINES,),
         own=(TELL,),
         openshift=dict.fromkeys(("openshift-machine-api", "openshift-cluster-api"), (_USER_DATA,)),
     ),
     "certificates": Grants(
         everywhere=(
-            rule("machine.openshift.io", ["machines"], FOLLOW),
-            rule("certificates.k8s.io", ["certificatesigningrequests"], FOLLOW),
-            rule("certificates.k8s.io", ["certificatesigningrequests/approval"], ["patch"]),
-            rule("certificates.k8s.io", ["signers"], ["approve"], [CLIENT, SERVING]),
-            # OpenShift's, by which its nodes join: it is there by this name alone
-            rule("", ["secrets"], FOLLOW, ["node-bootstrapper-token"]),
+            _MACHINES,
+            rule("certificates.k8s.io", "certificatesigningrequests", FOLLOW, "certificates that kubelets ask for"),
+            rule(
+                "certificates.k8s.io",
+                "certificatesigningrequests/approval",
+                "patch",
+                "those of our instances are approved",
+            ),
+            rule("certificates.k8s.io", "signers", "approve", "approval, for two signers", CLIENT, SERVING),
+            _OPENSHIFT_TOKEN,
+            rule("", "services", "list", "no certificate of a host has a Service's name or address"),
         ),
-        own=(TELL,),
-        default=(TELL,),
+        own=(
+            rule("transom.dev", "windowsinstances/status", "patch", "which Node a host is, before its certificate is approved"),
+            TELL,
+        ),
+        default=(rule("discovery.k8s.io", "endpointslices", "get", "nor the API server's addresses", "kubernetes"), TELL),
     ),
     "nodes": Grants(
         everywhere=(
-            rule("machine.openshift.io", ["machines"], FOLLOW),
-            rule("operator.openshift.io", ["networks"], FOLLOW),
-            rule("config.openshift.io", ["imagedigestmirrorsets", "imagetagmirrorsets"], FOLLOW),
-            rule("", ["secrets"], FOLLOW, ["node-bootstrapper-token"]),
-            # the Node as a payload's variables see it; its annotations, the worker's role, and whether it takes pods
-            rule("", ["nodes"], ["get", "patch"]),
-            # the Node of a host that is given back, unless its Machine is there
-            rule("", ["nodes"], ["delete"]),
-            rule("machine.openshift.io", ["machines"], ["get"]),
-            # a Node is drained before its host is interrupted
-            rule("", ["pods"], ["list"]),
-            rule("", ["pods/eviction"], ["create"]),
-            # how many of its machines may be away at once
-            rule("machine.openshift.io", ["machinesets"], FOLLOW),
+            *_HOSTS,
+            _MACHINES,
+            rule("operator.openshift.io", "networks", FOLLOW, "whether the network takes Windows nodes"),
+            rule("config.openshift.io", "imagedigestmirrorsets imagetagmirrorsets", FOLLOW, "containerd's registry mirrors"),
+            rule("config.openshift.io", "images", FOLLOW, "which ConfigMap has the CAs of registries"),
+            rule("machineconfiguration.openshift.io", "controllerconfigs", FOLLOW, "the CAs of registries on Linux nodes"),
+            _OPENSHIFT_TOKEN,
+            rule("", "nodes", "get patch", "a payload's variables; annotations, the worker's role, and whether it takes pods"),
+            rule("", "nodes", "delete", "the Node of a host that is given back, unless its Machine is there"),
+            rule("machine.openshift.io", "machines", "get", "whether the Machine of a host that is given back is there"),
+            rule("", "pods", "list", "a Node is drained before its host is interrupted"),
+            rule("", "pods/eviction", "create", "a Node is drained by eviction: budgets hold"),
+            rule("machine.openshift.io", "machinesets", FOLLOW, "how many of its machines may be away at once"),
         ),
         own=(
-            rule("transom.dev", ["windowsinstances/status"], ["patch"]),
-            # the finalizer
-            rule("transom.dev", ["windowsinstances"], ["patch"]),
-            # what a bootstrap token was made for; keys that were seen to open hosts
-            rule("", ["secrets"], ["create", "patch", "delete"]),
+            _STATUS,
+            _FINALIZER,
+            rule(
+                "", "secrets", "create patch delete", "what a bootstrap token was made for; keys that were seen to open hosts"
+            ),
             TELL,
         ),
-        # bootstrap tokens
-        system=(rule("", ["secrets"], ["create"]),),
-        # what registry mirrors want
-        openshift={"openshift-config": (rule("", ["secrets"], ["get"], ["pull-secret"]),)},
+        system=(rule("", "secrets", "create", "bootstrap tokens; the admission policy refuses others"),),
+        openshift={"openshift-config": (rule("", "secrets", FOLLOW, "what registry mirrors want", "pull-secret"),)},
     ),
     "keys": Grants(
-        everywhere=(rule("machine.openshift.io", ["machines"], FOLLOW),),
-        # keys that open no host any more
-        own=(rule("", ["secrets"], ["patch", "delete"]), TELL),
+        everywhere=(_MACHINES, _RESUME),
+        own=(rule("", "secrets", "patch delete", "keys that open no host any more"), TELL),
         openshift={
             "openshift-machine-api": (
-                # a Machine that no key opens is replaced by its MachineSet, with user data that has today's
-                rule("machine.openshift.io", ["machines"], ["delete"]),
-                rule("machine.openshift.io", ["machinesets"], ["get"]),
-                rule("", ["secrets"], ["get"], ["windows-user-data"]),
+                rule("machine.openshift.io", "machines", "delete", "a Machine that no key opens: its MachineSet makes another"),
+                rule("machine.openshift.io", "machinesets", "get", "whether a MachineSet makes another"),
+                rule("", "secrets", "get", "whether new machines get today's key", "windows-user-data"),
             )
         },
     ),
     "pods": Grants(
         everywhere=(
-            rule("", ["namespaces", "pods"], FOLLOW),
-            rule("", ["secrets"], ["get", "create", "patch", "delete"]),
-            rule("", ["configmaps"], ["create", "patch", "delete"]),
+            rule("", "namespaces pods", FOLLOW, "which namespaces and pods asked for what"),
+            rule(
+                "admissionregistration.k8s.io",
+                "mutatingwebhookconfigurations",
+                FOLLOW,
+                "whether new pods are asked about",
+                REGISTRATION,
+            ),
+            rule("", "secrets", "get create patch delete", "the URLs that injected pods refer to", SECRET),
+            rule("", "configmaps", "create patch delete", "the CAs that injected pods refer to", CONFIG_MAP),
         ),
+        own=(rule("", "secrets", "create patch", "which namespaces have that Secret", LEDGER),),
         default=(TELL,),
     ),
 }
 CONTROLLERS: Final[Mapping[str, tuple[str, ...]]] = {
     "egress": ("egress",),
-    "windows": ("hosts", "instances", "userdata", "certificates", "nodes", "keys"),
+    "windows": ("hosts", "instances", "strays", "userdata", "certificates", "nodes", "keys"),
     "fleet": ("clusters", "machines", "propagation"),
     "pods": ("pods",),
 }
@@ -191,7 +292,7 @@ def controllers(text: str | None) -> tuple[str, ...]:
         ValueError: a name that nothing has, or none at all.
     """
     named = list(CONTROLLERS) if text is None else [name for part in text.split(",") if (name := part.strip())]
-    unknown = [name for name in named if name not in CONTROLLERS and name not in _GRANTS]
+    unknown = [name for name in named if name not in CONTROLLERS and name not in GRANTS]
     if unknown or not named:
         parts = "; ".join(f"{name} ({', '.join(of)})" if len(of) > 1 else name for name, of in CONTROLLERS.items())
         raise ValueError(f"there is no controller {unknown[0]!r}; there are {parts}" if unknown else f"there are {parts}")
@@ -201,17 +302,12 @@ def controllers(text: str | None) -> tuple[str, ...]:
 def roles(namespace: str, controllers: Iterable[str], *, openshift: bool = False) -> Iterator[dict[str, Any]]:
     """ServiceAccount, roles and bindings of `transom run` in a namespace, for some of its controllers."""
     chosen = tuple(controllers)
-    grants = [_GRANTS[name] for name in chosen]
-    placed: dict[str, list[Rule]] = {namespace: [*_own(), *(one for grant in grants for one in grant.own)]}
-    placed.setdefault(_CLUSTER_EVENTS, []).extend(one for grant in grants for one in grant.default)
-    placed.setdefault(_SYSTEM, []).extend(one for grant in grants for one in grant.system)
-    for grant in grants if openshift else ():
-        for place, more in grant.openshift.items():
-            placed.setdefault(place, []).extend(more)
-    everywhere = [*_everywhere(namespace, chosen), *(one for grant in grants for one in grant.everywhere)]
-    yield from granted(
-        NAME, namespace, _distinct(everywhere), {place: _distinct(rules) for place, rules in placed.items() if rules}
-    )
+    grants = (ALWAYS, *(GRANTS[name] for name in chosen))
+    placed: dict[str, list[Rule]] = {}
+    for grant in grants:
+        for place, rules in grant.placed(namespace, openshift=openshift):
+            placed.setdefault(place, []).extend(rules)
+    yield from granted(NAME, namespace, [one for grant in grants for one in grant.everywhere], placed)
     if "certificates" in chosen:
         yield _bootstrappers()
 
@@ -227,49 +323,53 @@ def _bootstrappers() -> dict[str, Any]:
     }
 
 
-def _everywhere(namespace: str, chosen: tuple[str, ...]) -> Iterator[Rule]:
-    """What the settings are made of, whoever runs."""
-    yield rule("transom.dev", ["egressproxies"], FOLLOW)
-    yield rule("config.openshift.io", ["proxies", "networks", "infrastructures"], FOLLOW)
-    yield rule("networking.k8s.io", ["servicecidrs"], FOLLOW)
-    yield rule("cluster.x-k8s.io", ["clusters"], FOLLOW)
-    # the networks of the cluster (kube-system, kube-public), OpenShift's trusted CA, ConfigMaps that ask for the bundle
-    yield rule("", ["configmaps", "nodes"], FOLLOW)
-    yield rule("", ["namespaces"], ["get"], [namespace])
-    # an EgressProxy that went with its definition is an accident, one that was deleted is a wish
-    yield rule("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"], ["egressproxies.transom.dev"])
-    if "hosts" in chosen or "nodes" in chosen:
-        # hosts are left as they are where everything of Transom is deleted
-        yield rule("", ["namespaces"], FOLLOW, [namespace])
-        yield rule("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"], ["windowsinstances.transom.dev"])
-
-
-def _own() -> Iterator[Rule]:
-    yield rule("transom.dev", ["windowsinstances"], FOLLOW)
-    yield rule("", ["secrets"], FOLLOW)
-    yield rule("coordination.k8s.io", ["leases"], ["create"])
-    yield rule("coordination.k8s.io", ["leases"], ["get", "update"], [NAME])
-
-
-def _distinct(rules: Iterable[Rule]) -> list[Rule]:
+def _distinct(rules: Iterable[Rule], namespace: str) -> list[dict[str, list[str]]]:
     """Each rule once, in order: several controllers may need the same."""
-    found: list[Rule] = []
+    found: list[dict[str, list[str]]] = []
     for one in rules:
-        if one not in found:
-            found.append(one)
+        if (made := one.manifest(namespace)) not in found:
+            found.append(made)
     return found
 
 
-def granted(name: str, namespace: str, everywhere: list[Rule], placed: Mapping[str, list[Rule]]) -> Iterator[dict[str, Any]]:
+def granted(
+    name: str, namespace: str, everywhere: Iterable[Rule], placed: Mapping[str, Iterable[Rule]]
+) -> Iterator[dict[str, Any]]:
     """ServiceAccount `name` in a namespace, and what it may do: everywhere, and in the namespaces that are named."""
     account = {"name": name, "namespace": namespace, "labels": LABELS}
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}
-    yield {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name, "labels": LABELS}, "rules": everywhere}
+    yield {
+        "apiVersion": RBAC,
+        "kind": "ClusterRole",
+        "metadata": {"name": name, "labels": LABELS},
+        "rules": _distinct(everywhere, namespace),
+    }
     yield _binding("ClusterRoleBinding", "ClusterRole", namespace, None, name)
-    for place, rules in placed.items():
+    for place, rules in ((place, _distinct(rules, namespace)) for place, rules in placed.items()):
+        if not rules:
+            continue
         metadata = {"name": name, "namespace": place, "labels": LABELS}
         yield {"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": rules}
         yield _binding("RoleBinding", "Role", namespace, place, name)
+
+
+def metrics_roles(namespace: str, accounts: Iterable[str]) -> list[dict[str, Any]]:
+    """What kube-rbac-proxy asks as these ServiceAccounts, and ClusterRole `transom-metrics` for those who scrape."""
+    asks = [
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+    ]
+    proxy, reader = ({"name": f"{NAME}-{name}", "labels": LABELS} for name in ("metrics-proxy", "metrics"))
+    read = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    bound = {
+        "apiVersion": RBAC,
+        "kind": "ClusterRoleBinding",
+        "metadata": proxy,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": proxy["name"]},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace} for account in accounts],
+    }
+    role = {"apiVersion": RBAC, "kind": "ClusterRole"}
+    return [role | {"metadata": proxy, "rules": asks}, role | {"metadata": reader, "rules": read}, bound]
 
 
 def _binding(kind: str, role: str, namespace: str, place: str | None, name: str) -> dict[str, Any]:

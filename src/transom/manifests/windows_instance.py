@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from transom.manifests.kind import AGE, NAME, Kind, column, condition_column, text
 from transom.manifests.schema import Check, Rules
-from transom.windows.instance import WindowsInstanceSpec
+from transom.windows.nodes.instance import WindowsInstanceSpec
 
 _RULES: Final = {
     "spec": Rules("How the host is reached, and what Transom is to it.", required=("address", "username")),
@@ -24,6 +24,11 @@ _RULES: Final = {
         "The Node that the host is, where it is not the host's own name.",
         {"maxLength": 253, "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"},
     ),
+    "spec.nodeIP": Rules(
+        "The Node's IP address, where SSH goes to another one: a second network card, NAT, a jump host.",
+        {"minLength": 2, "maxLength": 45},
+        checks=(Check("self.matches('^[0-9A-Fa-f.:]+$')", "must be an IP address, without brackets, prefix and port"),),
+    ),
     "spec.hostKey": Rules(
         "The host's public key, a line as in ssh_host_ed25519_key.pub. Without it the first key seen is recorded in status.",
         {"maxLength": 8192},
@@ -39,13 +44,26 @@ _RULES: Final = {
 }
 
 _STATUS: Final[dict[str, Any]] = {
-    "nodeName": text("The Node that the host is."),
+    "nodeName": text("The Node that the host is, or will be. Decided once: clear it to have it decided anew."),
+    "nodeUID": text("The UID of that Node, once it is there."),
+    "nodeProof": text(
+        "By what it was decided: Machine (its nodeRef), Certificate (one that was approved for this instance's own token), "
+        "Spec (spec.nodeName), Address, or Name: the host's own name is reserved for it, and no Node is known to be its."
+    ),
+    "hostAddress": text("The IP address that SSH has reached the host by."),
     "hostKeyFingerprint": text("Of the key that the host is known by, as SHA256:…. Clear it to accept another key."),
     "keyHash": text("SHA-256 of the public key that opens the host: type and base64, as in authorized_keys."),
     "osVersion": text("The version of Windows."),
     "payloadVersion": text("The payload that was installed."),
     "stateHash": text("Of the state last applied; keyed, because credentials go into it."),
-    "failedChanges": text("The changes with which the host failed, as keyed hashes: a rollout that was halted stays it."),
+    "settings": text(
+        "The settings, and the endpoints, by which the host was last judged, as a keyed hash: those that hold where "
+        "status.settings of EgressProxy/cluster says the same."
+    ),
+    "changes": text(
+        "How far the changes to this host have come, as kind/keyed hash:state: a rollout goes on from there, and one that was "
+        "halted stays it, whoever leads."
+    ),
     "lastChecked": text("When the host was last looked at.", format="date-time"),
 }
 
@@ -68,10 +86,12 @@ WINDOWS_INSTANCE: Final = Kind(
     status=_STATUS,
     columns=(
         column("Address", ".spec.address"),
-        condition_column("Reachable", "Reachable"),
+        condition_column("Ready", "Ready"),
+        column("Reason", '.status.conditions[?(@.type=="Ready")].reason'),
+        condition_column("Reachable", "Reachable", 1),
         condition_column("ProxyApplied", "ProxyApplied"),
         condition_column("TrustApplied", "TrustApplied"),
-        condition_column("Configured", "Configured"),
+        condition_column("Configured", "Configured", 1),
         condition_column("Egress", "EgressWorks", 1),
         column("Node", ".status.nodeName"),
         condition_column("NodeReady", "NodeReady"),

@@ -1,13 +1,15 @@
 """What runs: the Deployment of `transom run`, its Service for metrics, and its PodDisruptionBudget."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from transom.manifests.roles import LABELS, NAME
 
 PORT: Final = 8080
-METRICS: Final = {"name": "metrics", "port": PORT, "targetPort": "http", "protocol": "TCP"}
-"""The port of a Service for the metrics."""
-_COMPONENT: Final = {**LABELS, "app.kubernetes.io/component": "operator"}
+_METRICS: Final = {"name": "metrics", "port": PORT, "targetPort": "http", "protocol": "TCP"}
+SECURE_PORT: Final = 8443
+_SECURE_METRICS: Final = {"name": "metrics", "port": SECURE_PORT, "targetPort": "metrics", "protocol": "TCP"}
+COMPONENT: Final = {**LABELS, "app.kubernetes.io/component": "operator"}
 GRACE: Final = 60
 """Seconds from SIGTERM to SIGKILL."""
 CACHE: Final = "/var/cache/transom"
@@ -24,19 +26,59 @@ for a sixth of all CPU. mallopt(3).
 """
 
 
-def namespace(name: str) -> dict[str, Any]:
-    """Transom's own namespace, in which nothing runs that needs more than the restricted Pod Security Standard allows."""
+def namespace(name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Transom's own namespace, in which nothing runs that needs more than the restricted Pod Security Standard allows.
+
+    `labels` are further ones.
+    """
     levels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {**LABELS, **levels}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": {**LABELS, **levels, **(labels or {})}},
+    }
 
 
-def operator(place: str, image: str, controllers: str | None) -> list[dict[str, Any]]:
-    """Deployment, Service and PodDisruptionBudget. Two replicas: one works, the other takes over within the lease."""
-    arguments, ports = _arguments(place, controllers), {"http": PORT}
-    spec = pod(image, arguments, _COMPONENT, name=NAME, ports=ports, memory=("128Mi", "384Mi"), grace=GRACE)
+def operator(
+    place: str, image: str, controllers: str, metrics_proxy: str | None = None, *, require_host_keys: bool = False
+) -> list[dict[str, Any]]:
+    """Deployment, Service and PodDisruptionBudget. Two replicas: one works, the other takes over within the lease.
+
+    `metrics_proxy` is the image of kube-rbac-proxy, where the metrics are to be behind it.
+    """
+    arguments, ports = _arguments(place, controllers, require_host_keys=require_host_keys), {"http": PORT}
+    spec = pod(image, arguments, COMPONENT, name=NAME, ports=ports, memory=("128Mi", "384Mi"), grace=GRACE)
     spec["containers"][0]["volumeMounts"].append({"name": "cache", "mountPath": CACHE})
     spec["volumes"].append({"name": "cache", "emptyDir": {"sizeLimit": "4Gi"}})
-    return replicas(NAME, place, _COMPONENT, spec, [METRICS])
+    return replicas(NAME, place, COMPONENT, spec, [metrics_of(spec, metrics_proxy)])
+
+
+def metrics_of(spec: dict[str, Any], proxy: str | None) -> dict[str, Any]:
+    """The port of a Service for the metrics of these pods; with the image of kube-rbac-proxy that is put in front of them.
+
+    It asks the API server who scrapes (TokenReview) and whether they may (SubjectAccessReview of `get` on `/metrics`), and
+    serves TLS with a certificate that it makes for itself (brancz/kube-rbac-proxy, README.md).
+    """
+    if proxy is None:
+        return _METRICS
+    transom = spec["containers"][0]
+    transom["args"].append("--local-metrics")
+    spec["containers"].append(
+        {
+            "name": "kube-rbac-proxy",
+            "image": proxy,
+            "args": [
+                f"--secure-listen-address=0.0.0.0:{SECURE_PORT}",
+                f"--upstream=http://127.0.0.1:{PORT}/",
+                "--allow-paths=/metrics",
+            ],
+            "ports": [{"name": "metrics", "containerPort": SECURE_PORT, "protocol": "TCP"}],
+            "resources": {"requests": {"cpu": "5m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
+            "securityContext": transom["securityContext"],
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+        }
+    )
+    return _SECURE_METRICS
 
 
 def replicas(
@@ -67,9 +109,15 @@ def replicas(
     ]
 
 
-def _arguments(place: str, controllers: str | None) -> list[str]:
-    chosen = [f"--controllers={controllers}"] if controllers else []
-    return ["run", f"--namespace={place}", *chosen, f"--payload-cache={CACHE}", f"--bind-address=0.0.0.0:{PORT}"]
+def _arguments(place: str, controllers: str, *, require_host_keys: bool) -> list[str]:
+    return [
+        "run",
+        f"--namespace={place}",
+        f"--controllers={controllers}",
+        *(["--require-host-keys"] if require_host_keys else []),
+        f"--payload-cache={CACHE}",
+        f"--bind-address=0.0.0.0:{PORT}",
+    ]
 
 
 def pod(

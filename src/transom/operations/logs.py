@@ -3,16 +3,21 @@
 import logging
 import os
 import sys
-from typing import Any, Final, Literal
+from collections.abc import MutableMapping
+from io import StringIO
+from typing import Any, Final, Literal, TextIO
 
 import structlog
+from structlog.typing import ExcInfo
+
+from transom.shown import shown
 
 LogFormat = Literal["json", "console"]
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 
-def configure(form: LogFormat, level: str) -> None:
-    """Set up logging for this process. `level` is one of LEVELS."""
+def configure(form: LogFormat, level: str, *, lasting: bool = True) -> None:
+    """Set up logging for this process. `level` is one of LEVELS; `lasting`: who has logged keeps it, whatever comes later."""
     number = logging.getLevelNamesMapping()[level.upper()]
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -25,13 +30,13 @@ def configure(form: LogFormat, level: str) -> None:
         shared.append(structlog.processors.format_exc_info)
         renderer = structlog.processors.JSONRenderer()
     else:
-        plain = structlog.dev.plain_traceback
-        renderer = structlog.dev.ConsoleRenderer(colors=colours(), exception_formatter=plain)
+        shared.append(_for_people)
+        renderer = structlog.dev.ConsoleRenderer(colors=colours(), exception_formatter=_traceback)
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
-        cache_logger_on_first_use=True,
+        cache_logger_on_first_use=lasting,
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
@@ -39,6 +44,17 @@ def configure(form: LogFormat, level: str) -> None:
     root.handlers[:] = [handler]
     # libraries tell every connection at INFO
     root.setLevel(max(number, logging.WARNING))
+
+
+def _for_people(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Texts as they are shown on a terminal; what is no text is written by its repr, which has no control characters."""
+    return {shown(name): shown(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _traceback(out: TextIO, error: ExcInfo) -> None:
+    lines = StringIO()
+    structlog.dev.plain_traceback(lines, error)
+    out.write(shown(lines.getvalue(), keep="\n"))
 
 
 def colours() -> bool:

@@ -9,13 +9,13 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from transom.controllers.operator import Operator
-from transom.hosts.passes import PassResult
+from transom.hosts.passes.passes import PassResult
 
 _SECONDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
 _CONDITIONS: Final = ("Reachable", "Configured", "ProxyApplied", "TrustApplied", "NodeReady", "RebootRequired")
 
 
-class Metrics:
+class OperatorMetrics:
     """The metrics of one operator: what passes say of themselves, and what is read when somebody asks."""
 
     def __init__(self) -> None:
@@ -70,16 +70,17 @@ class _State(Collector):
         yield _hosts(operator)
         yield _unconfigured(operator)
         yield from _certificates(operator)
+        yield _malformed(operator)
         yield CounterMetricFamily("transom_events_dropped", "Events that could not be told.", value=operator.dropped_events)
         lists = CounterMetricFamily("transom_api_lists", "Lists begun, by kind.", labels=["kind"])
         watches = CounterMetricFamily("transom_api_watches", "Watches begun, by kind.", labels=["kind"])
         counts: dict[str, tuple[int, int]] = {}
-        for kind, reflector in zip(operator.watched.kinds, operator.watched.reflectors, strict=True):
-            listed, watched = counts.get(kind, (0, 0))
-            counts[kind] = listed + reflector.lists, watched + reflector.watches
-        for kind, (listed, watched) in counts.items():
+        for kind, reflector in zip(operator.informers.kinds, operator.informers.reflectors, strict=True):
+            listed, informers = counts.get(kind, (0, 0))
+            counts[kind] = listed + reflector.lists, informers + reflector.watches
+        for kind, (listed, informers) in counts.items():
             lists.add_metric([kind], listed)
-            watches.add_metric([kind], watched)
+            watches.add_metric([kind], informers)
         yield lists
         yield watches
 
@@ -88,11 +89,23 @@ def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, value=float(value))
 
 
+def _malformed(operator: Operator) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "transom_objects_malformed", "Objects of which not everything could be read, by kind.", labels=["kind"]
+    )
+    counts = dict.fromkeys(operator.informers.kinds, 0)
+    for kind, _ in operator.informers.malformed():
+        counts[kind] += 1
+    for kind, count in counts.items():
+        family.add_metric([kind], count)
+    return family
+
+
 def _hosts(operator: Operator) -> GaugeMetricFamily:
     family = GaugeMetricFamily("transom_hosts", "WindowsInstances by condition and its status.", labels=["condition", "status"])
     counts = dict.fromkeys(((type_, status) for type_ in _CONDITIONS for status in ("True", "False", "Unknown")), 0)
-    for held in operator.watched.windows_instances.snapshot():
-        conditions = {one["type"]: one["status"] for one in held.live.get("conditions") or ()}
+    for cached in operator.informers.windows_instances.snapshot():
+        conditions = {one["type"]: one["status"] for one in cached.live.get("conditions") or ()}
         for type_ in _CONDITIONS:
             counts[type_, conditions.get(type_, "Unknown")] += 1
     for labels, count in counts.items():
@@ -105,8 +118,8 @@ def _unconfigured(operator: Operator) -> GaugeMetricFamily:
         "transom_hosts_unconfigured", "WindowsInstances that are not configured, by reason.", labels=["reason"]
     )
     counts = dict.fromkeys(("KeyMissing", "KeyInvalid", "Unreachable"), 0)
-    for held in operator.watched.windows_instances.snapshot():
-        for one in held.live.get("conditions") or ():
+    for cached in operator.informers.windows_instances.snapshot():
+        for one in cached.live.get("conditions") or ():
             if one["type"] == "Configured" and one["status"] == "False":
                 counts[one["reason"]] = counts.get(one["reason"], 0) + 1
     for reason, count in counts.items():

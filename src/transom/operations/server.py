@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from ipaddress import IPv6Address, ip_address
 from typing import Final, Protocol
 
 from aiohttp import web
@@ -13,7 +14,7 @@ class AddressInvalid(ValueError):
     """An address to bind that is not HOST:PORT."""
 
 
-class Metrics(Protocol):
+class MetricsSource(Protocol):
     """What is scraped."""
 
     def text(self) -> bytes:
@@ -29,9 +30,21 @@ def parse_address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104  # as asked for: the kubelet's probes come from outside
 
 
+def is_loopback(remote: str | None) -> bool:
+    """Whether a request came from this machine, a pod, itself."""
+    address = ip_address(remote or "::")
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
 @asynccontextmanager
-async def serving(address: tuple[str, int], ready: Callable[[], bool], metrics: Metrics) -> AsyncIterator[int]:
-    """Answer until the end of the block; gives the port. Raises OSError where the address cannot be had."""
+async def serving(
+    address: tuple[str, int], ready: Callable[[], bool], metrics: MetricsSource, *, local_metrics: bool = False
+) -> AsyncIterator[int]:
+    """Answer until the end of the block; gives the port. Raises OSError where the address cannot be had.
+
+    With `local_metrics` the metrics are for this machine's, a pod's, own loopback address: a proxy that asks who is there.
+    """
 
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")
@@ -41,7 +54,9 @@ async def serving(address: tuple[str, int], ready: Callable[[], bool], metrics: 
             return web.Response(text="ok\n")
         return web.Response(status=503, text="the cluster's objects have not all been read\n")
 
-    async def scrape(_: web.Request) -> web.Response:
+    async def scrape(request: web.Request) -> web.Response:
+        if local_metrics and not is_loopback(request.remote):
+            return web.Response(status=403, text="metrics are behind the proxy of this pod\n")
         return web.Response(body=metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
     app = web.Application()

@@ -14,13 +14,15 @@ KYVERNO: Final = "policies.kyverno.io/inject-proxy-env"
 """Annotation by which a pod keeps out of the proxy policies of Kyverno: `exclude`."""
 NODE_USE_ENV_PROXY: Final = "transom.dev/inject-node-use-env-proxy"
 """Annotation of a pod: `true` adds NODE_USE_ENV_PROXY=1, by which Node.js 22.21 and 24 read the variables themselves."""
+EXCLUDE_CONTAINERS: Final = "transom.dev/exclude-containers"
+"""Annotation of a pod: the names of containers, with commas, that get nothing."""
 _WITHHELD: Final = (
     "the proxy has credentials and spec.pods.namespaceSelector of EgressProxy/cluster is not set: "
     "set it to the namespaces that may have them"
 )
 
 
-class Decision(tuple[str | None, str | None]):
+class PodDecision(tuple[str | None, str | None]):
     """Why not: for the variables and for the CAs; None where the pod gets them."""
 
     __slots__ = ()
@@ -36,12 +38,12 @@ class Decision(tuple[str | None, str | None]):
         return self[1]
 
 
-def decide(pod: Pod, namespace: str, labels: Mapping[str, str], egress: PodEgress) -> Decision:
+def decide(pod: Pod, namespace: str, labels: Mapping[str, str], egress: PodEgress) -> PodDecision:
     """Whether a pod of a namespace (with these labels) gets the variables, and whether the CAs."""
     whole = _untouched(pod, namespace, labels, egress)
     if whole is not None:
-        return Decision((whole, whole))
-    return Decision((_no_proxy(pod, egress), _no_ca(pod, labels, egress)))
+        return PodDecision((whole, whole))
+    return PodDecision((_no_proxy(pod, egress), _no_ca(pod, labels, egress)))
 
 
 def unknown_value(pod: Pod) -> str | None:
@@ -55,6 +57,12 @@ def unknown_value(pod: Pod) -> str | None:
 def overrides(pod: Pod) -> bool:
     """Whether what the pod sets itself is replaced."""
     return pod.metadata.annotation(INJECT_PROXY) == "override"
+
+
+def excluded_containers(pod: Pod) -> frozenset[str]:
+    """The names of containers that get nothing. They need not be there: another webhook may add them later."""
+    value = pod.metadata.annotation(EXCLUDE_CONTAINERS)
+    return frozenset(name.strip() for name in value.split(",")) if value else frozenset()
 
 
 def _untouched(pod: Pod, namespace: str, labels: Mapping[str, str], egress: PodEgress) -> str | None:
@@ -95,6 +103,6 @@ def _no_ca(pod: Pod, labels: Mapping[str, str], egress: PodEgress) -> str | None
     return None
 
 
-def withheld(decision: Decision) -> bool:
+def withheld(decision: PodDecision) -> bool:
     """Whether the pod would get the variables, had somebody said which namespaces may have the credentials."""
     return decision.proxy is _WITHHELD

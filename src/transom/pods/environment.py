@@ -9,7 +9,6 @@ import msgspec
 
 from transom.proxy.no_proxy import ALL, split
 from transom.proxy.objects import LabelSelector
-from transom.proxy.proxy_url import has_userinfo
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 
@@ -27,6 +26,10 @@ NOTED: Final = b"-"
 HTTP: Final = "HTTP_PROXY"
 HTTPS: Final = "HTTPS_PROXY"
 NO: Final = "NO_PROXY"
+ALL_PROXY: Final = "ALL_PROXY"
+"""What some clients take for every scheme (curl, `CURLOPT_PROXY`). It is never set by us."""
+PROXY_VARIABLES: Final = frozenset(case for name in (HTTP, HTTPS, ALL_PROXY, NO) for case in (name, name.lower()))
+"""The proxy of a container: it is all its own where it has any of these."""
 CA_VARIABLES: Final = (
     "SSL_CERT_FILE",
     "REQUESTS_CA_BUNDLE",
@@ -114,7 +117,7 @@ def of(egress: Egress | None, namespace: str, kubernetes_ip: str | None, key: by
         return PodEgress(namespace)
     selector = egress.pods.namespace_selector
     urls = {name: url for name, url in ((HTTP, egress.http_proxy), (HTTPS, egress.https_proxy)) if url}
-    in_secret = has_credentials(egress)
+    in_secret = egress.holds_credentials
     if in_secret and selector is None:
         return PodEgress(namespace, withheld=True, trust=bool(egress.trust))
     no_proxy = _with_address(egress.no_proxy, kubernetes_ip) if urls else ""
@@ -127,11 +130,6 @@ def of(egress: Egress | None, namespace: str, kubernetes_ip: str | None, key: by
         selector,
         _digest(urls, no_proxy, key if in_secret else b"") if urls else "",
     )
-
-
-def has_credentials(egress: Egress) -> bool:
-    """Whether a URL has a user name in it: then neither stands in a pod."""
-    return any(url and has_userinfo(url.reveal()) for url in (egress.http_proxy, egress.https_proxy))
 
 
 def secret_data(egress: Egress) -> dict[str, Secret]:

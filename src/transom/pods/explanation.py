@@ -1,7 +1,8 @@
 """What was done to a pod and why, in words: for the audit log of the API server, and for people."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from transom.pods.decision import EXCLUDE_CONTAINERS
 from transom.pods.patch import Given, Patch
 
 _SHOWN = 8
@@ -22,11 +23,16 @@ def ca_text(patch: Patch) -> str:
     return f"mounted in {_listed(mounted)}" if mounted else "nothing to do: the containers have it"
 
 
-def _given(given: Iterable[Given]) -> str:
+def _given(given: Sequence[Given]) -> str:
     added = [one.container for one in given if one.added]
+    excluded = [one.container for one in given if one.excluded]
     kept = [f"{one.container} keeps its {_listed(one.kept)}" for one in given if one.kept]
-    parts = [f"given to {_listed(added)}"] if added else ["nothing to do: the containers have it"]
-    return "; ".join([*parts, *kept[:_SHOWN]])
+    rest = kept[:_SHOWN]
+    if excluded:
+        rest.append(f"annotation {EXCLUDE_CONTAINERS} leaves out {_listed(excluded)}")
+    if added:
+        return "; ".join([f"given to {_listed(added)}", *rest])
+    return f"nothing to do: {'; '.join(rest) or 'the containers have it'}"
 
 
 def _listed(names: Iterable[str]) -> str:

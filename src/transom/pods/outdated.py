@@ -29,9 +29,9 @@ def is_outdated(pod: Pod, labels: Mapping[str, str], egress: PodEgress) -> bool:
     """Whether a pod that runs (in a namespace with these labels) would get something else today."""
     if pod.finished:
         return False
-    held = pod.metadata.annotation(SETTINGS_HASH)
-    if held is not None:
-        return held != egress.digest
+    present = pod.metadata.annotation(SETTINGS_HASH)
+    if present is not None:
+        return present != egress.digest
     names = {name for pair in egress.pairs for name in (pair.name, pair.twin)}
     made = patch(pod, pod.metadata.namespace or "", labels, egress)
     return any(name in names for given in made.given for name in given.added)

@@ -1,6 +1,7 @@
 """A pod in, the JSON patch (RFC 6902) that gives it the settings out: nothing of the pod's own is altered or removed.
 
-The patch of a patched pod is empty, since a variable that is there already, in either case, stays as it is.
+The proxy of a container is one unit: where it has one of the variables already, in either case, all are its own and none is
+set. So the patch of a patched pod is empty.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,8 +10,19 @@ from typing import Any, Final, Literal
 import msgspec
 
 from transom.pods import decision
-from transom.pods.environment import BUNDLE_KEY, CA_VARIABLES, CONFIG_MAP, NOT_ON_WINDOWS, SECRET, Entry, Pair, PodEgress
-from transom.pods.pod import Container, Pod, Variable
+from transom.pods.environment import (
+    BUNDLE_KEY,
+    CA_VARIABLES,
+    CONFIG_MAP,
+    NOT_ON_WINDOWS,
+    PROXY_VARIABLES,
+    SECRET,
+    Entry,
+    Pair,
+    PodEgress,
+)
+from transom.pods.own_proxy import OwnProxies
+from transom.pods.pod import Container, Pod, PodVariable
 
 SETTINGS_HASH: Final = "transom.dev/settings-hash"
 """The annotation that says which settings a pod was given."""
@@ -32,7 +44,7 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What one container gets (`added`), and what it keeps of its own."""
+    """What one container gets (`added`), and what it keeps of its own; `excluded`: an annotation leaves it out."""
 
     container: str
     list: List
@@ -40,6 +52,7 @@ class Given(msgspec.Struct, frozen=True):
     kept: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     mounted: bool = False
+    excluded: bool = False
 
 
 class Patch(msgspec.Struct, frozen=True):
@@ -82,15 +95,15 @@ def patch(
         given,
         decided.proxy,
         decided.ca or writer.no_volume,
-        tuple(warnings),
-        egress.in_secret and any(one.added or one.replaced for one in given) and decided.proxy is None,
+        (*warnings, *writer.own_proxies.warnings()),
+        egress.in_secret and writer.gave,
     )
 
 
 class _Writer:
     """Collects the operations for one pod."""
 
-    def __init__(self, pod: Pod, egress: PodEgress, decided: decision.Decision, before: Pod | None) -> None:
+    def __init__(self, pod: Pod, egress: PodEgress, decided: decision.PodDecision, before: Pod | None) -> None:
         self._pod = pod
         self._egress = egress
         self._ephemeral = before is not None
@@ -101,11 +114,14 @@ class _Writer:
         self._node = decided.proxy is None and pod.metadata.annotation(decision.NODE_USE_ENV_PROXY) == "true"
         self.no_volume = _no_volume(pod, adding=not self._ephemeral) if decided.ca is None else None
         self._ca = decided.ca is None and self.no_volume is None
-        self._own = self._gave = False
+        self._excluded = decision.excluded_containers(pod)
+        self._own = False
+        self.gave = False
+        self.own_proxies = OwnProxies(windows=self._windows)
         self._entries = tuple(entry for pair in self._pairs for entry in self._of(pair))
         self._proxied = tuple(entry["name"] for entry in self._entries)
         # what a container may have of its own, so that the usual one, which has nothing, is done at once
-        self._known = {name for pair in self._pairs for name in (pair.name, pair.twin)}
+        self._known = PROXY_VARIABLES if self._pairs else frozenset[str]()
         self.operations: list[Operation] = []
 
     def containers(self) -> Iterator[Given]:
@@ -126,13 +142,13 @@ class _Writer:
         volumes = self._pod.spec.volumes
         if mounted and not any(volume.name == CONFIG_MAP for volume in volumes or ()):
             self._append("/spec/volumes", volumes, _VOLUME)
-        if self._gave:
+        if self.gave:
             self._annotate()
 
     def _annotate(self) -> None:
-        held = self._pod.metadata.annotation(SETTINGS_HASH)
+        present = self._pod.metadata.annotation(SETTINGS_HASH)
         # variables of an earlier call, before another webhook added a container, may be of older settings: those count
-        if held == self._egress.digest or (held is not None and self._own):
+        if present == self._egress.digest or (present is not None and self._own):
             return
         if self._pod.metadata.annotations is None:
             self.operations.append(Operation("add", "/metadata/annotations", {SETTINGS_HASH: self._egress.digest}))
@@ -140,9 +156,13 @@ class _Writer:
             self.operations.append(Operation("add", _HASH_PATH, self._egress.digest))
 
     def _container(self, container: Container, list_: List, path: str) -> Given:
+        if container.name in self._excluded:
+            return Given(container.name, list_, excluded=True)
         names = _names(container, windows=self._windows)
         if self._known.isdisjoint(names):
-            self._gave = self._gave or bool(self._pairs)
+            if self._pairs:
+                self.gave = True
+                self.own_proxies.given(container)
             if not self._node and not self._ca:
                 if self._entries:
                     self._prepend(f"{path}/env", container.env, self._entries)
@@ -161,19 +181,25 @@ class _Writer:
 
     def _beside_its_own(self, container: Container, names: Mapping[str, str]) -> tuple[list[Entry], list[str], list[str]]:
         """What a container gets that has some of the variables; those that it keeps, and those that are replaced."""
+        env = container.env or []
+        own = [one.name for one in env if (one.name.upper() if self._windows else one.name) in PROXY_VARIABLES]
+        if not self._override:
+            self._own = True
+            if all(any(_equal(one, entry) for one in env) for entry in self._entries):
+                return [], [], []
+            self.own_proxies.kept(container)
+            return [], own, []
         entries: list[Entry] = []
-        kept: list[str] = []
         replaced: list[str] = []
         for pair in self._pairs:
-            held = [held for held in (names.get(pair.name), names.get(pair.twin)) if held is not None]
-            if held and (not self._override or self._ours(container.env or [], pair)):
-                kept += held
+            present = [one for one in own if _same(one, pair, windows=self._windows)]
+            if present and self._ours(env, pair):
                 self._own = True
                 continue
-            replaced += held
+            replaced += present
             entries += self._of(pair)
-            self._gave = True
-        return entries, kept, replaced
+            self.gave = True
+        return entries, [one for one in own if one not in replaced], list(dict.fromkeys(replaced))
 
     def _of(self, pair: Pair) -> tuple[Entry, ...]:
         return (pair.upper,) if self._windows else (pair.upper, pair.lower)
@@ -182,8 +208,8 @@ class _Writer:
         """The directory and the variables that point into it; whether the directory is there then, and ours."""
         directory = WINDOWS_DIRECTORY if self._windows else DIRECTORY
         file = directory + ("\\" if self._windows else "/") + BUNDLE_KEY
-        held = next((one for one in container.volume_mounts or () if one.mount_path == directory), None)
-        if held is not None and held.name != CONFIG_MAP:
+        present = next((one for one in container.volume_mounts or () if one.mount_path == directory), None)
+        if present is not None and present.name != CONFIG_MAP:
             kept.append(directory)
             return False
         for name in CA_VARIABLES:
@@ -191,16 +217,16 @@ class _Writer:
                 kept.append(names[name])
             elif not (self._windows and name == NOT_ON_WINDOWS):
                 entries.append({"name": name, "value": file})
-        if held is None:
+        if present is None:
             mount = {"name": CONFIG_MAP, "mountPath": directory, "readOnly": True}
             self._append(f"{path}/volumeMounts", container.volume_mounts, mount)
         return True
 
-    def _ours(self, env: list[Variable], pair: Pair) -> bool:
+    def _ours(self, env: list[PodVariable], pair: Pair) -> bool:
         """Whether each name of a pair is there exactly once, with our value."""
         wanted = [pair.upper] if self._windows else [pair.upper, pair.lower]
-        held = [one for one in env if _same(one.name, pair, windows=self._windows)]
-        return len(held) == len(wanted) and all(any(_equal(one, entry) for one in held) for entry in wanted)
+        present = [one for one in env if _same(one.name, pair, windows=self._windows)]
+        return len(present) == len(wanted) and all(any(_equal(one, entry) for one in present) for entry in wanted)
 
     def _indexes(self, container: Container, names: Iterable[str]) -> list[int]:
         upper = {name.upper() for name in names}
@@ -211,7 +237,7 @@ class _Writer:
             if any(_same(one.name, pair, windows=self._windows) for pair in pairs)
         ]
 
-    def _prepend(self, path: str, env: list[Variable] | None, entries: Sequence[Entry]) -> None:
+    def _prepend(self, path: str, env: list[PodVariable] | None, entries: Sequence[Entry]) -> None:
         if env is None:
             self.operations.append(Operation("add", path, list(entries)))
         else:
@@ -237,16 +263,16 @@ def _same(name: str, pair: Pair, *, windows: bool) -> bool:
     return (name.upper() if windows else name) in (pair.name, pair.twin)
 
 
-def _equal(one: Variable, entry: Entry) -> bool:
+def _equal(one: PodVariable, entry: Entry) -> bool:
     return one.name == entry["name"] and one.value == entry.get("value") and one.value_from == entry.get("valueFrom")
 
 
 def _no_volume(pod: Pod, *, adding: bool) -> str | None:
     """Why the directory cannot be mounted; None where it can."""
-    held = next((one for one in pod.spec.volumes or () if one.name == CONFIG_MAP), None)
-    if held is not None and (held.config_map is None or held.config_map.name != CONFIG_MAP):
+    present = next((one for one in pod.spec.volumes or () if one.name == CONFIG_MAP), None)
+    if present is not None and (present.config_map is None or present.config_map.name != CONFIG_MAP):
         return f"the pod has another volume named {CONFIG_MAP}"
-    if held is None and not adding:
+    if present is None and not adding:
         return f"the pod has no volume {CONFIG_MAP}, and none can be added to a pod that is there"
     return None
 

@@ -14,7 +14,7 @@ class _Base(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     pass
 
 
-class Owner(_Base, frozen=True):
+class PodOwner(_Base, frozen=True):
     """One of `metadata.ownerReferences`."""
 
     api_version: str = ""
@@ -23,7 +23,7 @@ class Owner(_Base, frozen=True):
     controller: bool | None = None
 
 
-class Meta(_Base, frozen=True):
+class PodMeta(_Base, frozen=True):
     """`metadata` of a pod or of a pod template."""
 
     name: str = ""
@@ -32,7 +32,7 @@ class Meta(_Base, frozen=True):
     resource_version: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-    owner_references: list[Owner] | None = None
+    owner_references: list[PodOwner] | None = None
 
     def label(self, name: str) -> str | None:
         """The value of a label."""
@@ -43,12 +43,18 @@ class Meta(_Base, frozen=True):
         return self.annotations.get(name) if self.annotations else None
 
 
-class Variable(_Base, frozen=True):
+class PodVariable(_Base, frozen=True):
     """One of `env`. Without value and source its value is empty."""
 
     name: str = ""
     value: str | None = None
     value_from: Any = None
+
+
+class PodVariables(_Base, frozen=True):
+    """One of `envFrom`: each key of a ConfigMap or a Secret is a variable, with this before its name."""
+
+    prefix: str | None = None
 
 
 class Mount(_Base, frozen=True):
@@ -79,7 +85,8 @@ class Container(_Base, frozen=True):
     """A container, an init container or an ephemeral container."""
 
     name: str = ""
-    env: list[Variable] | None = None
+    env: list[PodVariable] | None = None
+    env_from: list[PodVariables] | None = None
     volume_mounts: list[Mount] | None = None
     security_context: SecurityContext | None = None
 
@@ -103,6 +110,50 @@ class OperatingSystem(_Base, frozen=True):
     name: str = ""
 
 
+class NodeRequirement(_Base, frozen=True):
+    """One of `matchExpressions` on the labels of a node."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+    @property
+    def windows(self) -> bool:
+        """Whether Windows nodes alone meet it."""
+        return self.key == HOST_OS and self.operator == "In" and self.values == ["windows"]
+
+
+class NodeTerm(_Base, frozen=True):
+    """A term of a node selector: a node has to meet all of it. A term without anything selects no node."""
+
+    match_expressions: list[NodeRequirement] | None = None
+    match_fields: list[Any] | None = None
+
+
+class NodeSelector(_Base, frozen=True):
+    """`requiredDuringSchedulingIgnoredDuringExecution`: a node has to fit one of the terms."""
+
+    node_selector_terms: list[NodeTerm] | None = None
+
+    @property
+    def windows(self) -> bool:
+        """Whether it selects Windows nodes alone."""
+        terms = [one for one in self.node_selector_terms or () if one.match_expressions or one.match_fields]
+        return bool(terms) and all(any(each.windows for each in one.match_expressions or ()) for one in terms)
+
+
+class NodeAffinity(_Base, frozen=True):
+    """`nodeAffinity`. What is only preferred binds nobody."""
+
+    required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class Affinity(_Base, frozen=True):
+    """`affinity` of a pod."""
+
+    node_affinity: NodeAffinity | None = None
+
+
 class Spec(_Base, frozen=True):
     """`spec` of a pod."""
 
@@ -112,6 +163,7 @@ class Spec(_Base, frozen=True):
     volumes: list[Volume] | None = None
     os: OperatingSystem | None = None
     node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
     security_context: SecurityContext | None = None
 
     @property
@@ -119,7 +171,10 @@ class Spec(_Base, frozen=True):
         """Whether the pod runs on Windows, as it says itself."""
         if self.os is not None and self.os.name:
             return self.os.name == "windows"
-        return self.node_selector is not None and self.node_selector.get(HOST_OS) == "windows"
+        if self.node_selector is not None and HOST_OS in self.node_selector:
+            return self.node_selector[HOST_OS] == "windows"
+        node = self.affinity.node_affinity if self.affinity is not None else None
+        return node is not None and node.required is not None and node.required.windows
 
     @property
     def host_process(self) -> bool:
@@ -142,7 +197,7 @@ class Status(_Base, frozen=True):
 class Pod(_Base, frozen=True):
     """A pod, or the template of one."""
 
-    metadata: Meta = Meta()
+    metadata: PodMeta = PodMeta()
     spec: Spec = Spec()
     status: Status | None = None
 

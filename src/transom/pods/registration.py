@@ -17,6 +17,8 @@ from transom.proxy.objects import LabelSelector, Requirement
 NAME: Final = "transom"
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 KIND: Final = "MutatingWebhookConfiguration"
+ROLE: Final = "transom-webhook"
+"""The ClusterRole that owns it."""
 TIMEOUT: Final = 5
 """Seconds that the API server waits."""
 PATH: Final = "/pods"
@@ -74,6 +76,22 @@ def registration(
             for name, path, expressions, conditions in _entries(egress)
         ],
     }
+
+
+def is_ours(live: Mapping[str, Any]) -> bool:
+    """Whether a registration of the name was made by us: the role of the install owns it."""
+    owners = (live.get("metadata") or {}).get("ownerReferences") or ()
+    return any((one.get("kind"), one.get("name")) == ("ClusterRole", ROLE) for one in owners)
+
+
+def asks_for(live: Mapping[str, Any], egress: PodEgress) -> bool:
+    """Whether it asks about the pods that get something; by whom it is answered is another matter."""
+    wanted = registration(egress, Called("", ""), "", "Ignore", {})["webhooks"]
+    return [_question(one) for one in live.get("webhooks") or ()] == [_question(one) for one in wanted]
+
+
+def _question(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in entry.items() if field not in ("clientConfig", "failurePolicy")}
 
 
 def _entries(egress: PodEgress) -> Iterator[tuple[str, str, list[Expression], list[dict[str, str]]]]:
@@ -151,8 +169,8 @@ def _annotated(name: str, value: str) -> str:
 
 
 def _labelled(name: str, value: str) -> str:
-    held = f"(has(object.metadata.labels) && '{name}' in object.metadata.labels)"
-    return f"({held} && object.metadata.labels['{name}'] == '{value}')"
+    labelled = f"(has(object.metadata.labels) && '{name}' in object.metadata.labels)"
+    return f"({labelled} && object.metadata.labels['{name}'] == '{value}')"
 
 
 def _rule(operation: str, resource: str) -> dict[str, Any]:

@@ -5,46 +5,59 @@ from collections.abc import Iterable
 import msgspec
 
 from transom.proxy.no_proxy import split
-from transom.proxy.objects import AppReference, Cluster, Consumer, EgressProxy, EgressProxySpec, Proxy, SettingsObjects
+from transom.proxy.objects import (
+    AppReference,
+    Cluster,
+    Consumer,
+    EgressProxy,
+    EgressProxySpec,
+    LabelSelector,
+    Proxy,
+    SettingsObjects,
+)
 from transom.proxy.secret import Secret
 
 BASE = "cluster"
 """The name of the base."""
-ALL_CONSUMERS: tuple[Consumer, ...] = ("Nodes", "Apps", "Pods")
+ALL_CONSUMERS: tuple[Consumer, ...] = ("Nodes", "Apps", "Pods", "StaticPods")
+WITH_CREDENTIALS: tuple[Consumer, ...] = ("Nodes", "Apps", "Pods")
+"""Who gets settings with credentials where nobody is named: whoever reads Pods reads the environment of static ones."""
 OPENSHIFT_CONFIG = "openshift-config"
 OPENSHIFT_MANAGED = "openshift-config-managed"
 OPENSHIFT_BUNDLE = "trusted-ca-bundle"
 
 
-class Layer(msgspec.Struct, frozen=True):
-    """One object's part: an EgressProxy, or OpenShift's Proxy as the base, both in one shape.
+class _Values(msgspec.Struct, frozen=True):
+    """References are namespace and name. `merged` is a list that the cluster's operator has merged already."""
 
-    References are namespace and name. `merged` is a list that the cluster's operator has merged already.
-    """
+    http_proxy: Secret | None = None
+    https_proxy: Secret | None = None
+    credentials: tuple[str, str] | None = None
+    items: tuple[str, ...] = ()
+    trusted_ca: tuple[str, str] | None = None
+    merged: str | None = None
+
+
+class Layer(_Values, frozen=True, kw_only=True):
+    """One object's part: an EgressProxy, or OpenShift's Proxy as the base, both in one shape."""
 
     source: EgressProxy | Proxy
-    http_proxy: Secret | None = None
-    https_proxy: Secret | None = None
-    credentials: tuple[str, str] | None = None
-    items: tuple[str, ...] = ()
-    trusted_ca: tuple[str, str] | None = None
-    merged: str | None = None
 
 
-class Layered(msgspec.Struct, frozen=True):
+class Layered(_Values, frozen=True):
     """What the layers of one cluster make together, and the objects they came from, in order."""
 
-    http_proxy: Secret | None = None
-    https_proxy: Secret | None = None
-    credentials: tuple[str, str] | None = None
-    items: tuple[str, ...] = ()
-    trusted_ca: tuple[str, str] | None = None
-    merged: str | None = None
     rollout: str = "Manual"
     propagate: bool = False
-    consumers: tuple[Consumer, ...] = ALL_CONSUMERS
+    propagated_selector: LabelSelector | None = None
+    direct: bool = False
+    """Whether the highest word on a proxy is that there is none."""
+    consumers: tuple[Consumer, ...] | None = None
+    """None where no layer names any."""
     apps: tuple[AppReference, ...] = ()
     layers: tuple[Layer, ...] = ()
+    unit: Layer | None = None
+    """The layer that set the proxies and their credentials."""
 
     @property
     def configured(self) -> bool:
@@ -70,13 +83,13 @@ def of_proxy(proxy: Proxy) -> Layer:
     spec, status = proxy.spec, proxy.status
     urls = status or spec
     return Layer(
-        proxy,
         urls.http_proxy or None,
         urls.https_proxy or None,
         None,
         split(spec.no_proxy or ""),
         openshift_bundle(spec.trusted_ca.name if spec.trusted_ca else ""),
         status.no_proxy or "" if status else None,
+        source=proxy,
     )
 
 
@@ -91,12 +104,12 @@ def of_egress_proxy(item: EgressProxy, namespace: str) -> Layer:
     """An EgressProxy; `namespace` is Transom's. An empty text is as good as none."""
     spec = item.spec
     return Layer(
-        item,
         spec.http_proxy or None,
         spec.https_proxy or None,
         (namespace, spec.credentials_secret.name) if spec.credentials_secret else None,
         split(spec.no_proxy or ""),
         (namespace, spec.trusted_ca.name) if spec.trusted_ca and spec.trusted_ca.name else None,
+        source=item,
     )
 
 
@@ -120,6 +133,16 @@ def of_workload_cluster(objects: SettingsObjects, cluster: Cluster) -> Layered:
     return _layered(layers, own if first in layers else None)
 
 
+def _propagated(spec: EgressProxySpec) -> LabelSelector | None:
+    pods = spec.propagated.pods if spec.propagated is not None else None
+    return pods.namespace_selector if pods is not None else None
+
+
+def is_direct(layer: Layer) -> bool:
+    """Whether it takes the proxy and the CAs of the layers below it away."""
+    return isinstance(layer.source, EgressProxy) and layer.source.spec.mode == "Direct"
+
+
 def _selects(item: EgressProxy, cluster: Cluster) -> bool:
     selector = item.spec.cluster_selector
     return selector is None or selector.matches(cluster.metadata.labels)
@@ -131,21 +154,25 @@ def _layered(layers: Iterable[Layer], own: EgressProxy | None) -> Layered:
     specs: list[EgressProxySpec] = [own.spec] if own else []
     specs += [layer.source.spec for layer in layers if isinstance(layer.source, EgressProxy) and layer.source is not own]
     for layer in layers:
-        if layer.http_proxy or layer.https_proxy or layer.credentials:
-            unit = (layer.http_proxy, layer.https_proxy, layer.credentials)
-        else:
-            unit = (made.http_proxy, made.https_proxy, made.credentials)
+        sets = layer.http_proxy or layer.https_proxy or layer.credentials
+        drops = is_direct(layer)
+        unit = layer if sets else None if drops else made.unit
         made = Layered(
-            *unit,
+            unit.http_proxy if unit else None,
+            unit.https_proxy if unit else None,
+            unit.credentials if unit else None,
             tuple(dict.fromkeys((*made.items, *layer.items))),
-            layer.trusted_ca or made.trusted_ca,
+            layer.trusted_ca or (None if drops else made.trusted_ca),
             layer.merged if layer.merged is not None else made.merged,
+            direct=not sets and (drops or made.direct),
             layers=layers,
+            unit=unit,
         )
     return msgspec.structs.replace(
         made,
         rollout=next((spec.rollout for spec in reversed(specs) if spec.rollout), "Manual"),
         propagate=next((spec.propagate for spec in reversed(specs) if spec.propagate is not None), False),
-        consumers=next((spec.consumers for spec in reversed(specs) if spec.consumers is not None), ALL_CONSUMERS),
+        propagated_selector=next(filter(None, map(_propagated, reversed(specs))), None),
+        consumers=next((spec.consumers for spec in reversed(specs) if spec.consumers is not None), None),
         apps=tuple(dict.fromkeys(app for spec in specs for app in spec.apps)),
     )

@@ -1,7 +1,8 @@
-"""The merged NO_PROXY: what of a cluster never goes through its proxy, and the user's items.
+"""The merged NO_PROXY: what of a cluster never goes through its proxy, and the user's items, each for a reason.
 
-`of_own_cluster` follows OpenShift's cluster-network-operator (pkg/util/proxyconfig, MergeUserSystemNoProxy), for every
-platform; `of_workload_cluster` follows Giant Swarm's RFC "Management- and Workload-clusters behind a proxy".
+The own cluster's list follows OpenShift's cluster-network-operator (pkg/util/proxyconfig, MergeUserSystemNoProxy), for every
+platform. A workload cluster's begins with that of Giant Swarm's RFC "Management- and Workload-clusters behind a proxy", in its
+order; what its machines need besides comes after it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,12 +11,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from transom.proxy.no_proxy import ALL, join
+from transom.proxy.no_proxy import ALL, join, split
 from transom.proxy.objects import Cluster, Networks, Platform
 
 METADATA_ADDRESS: Final = "169.254.169.254"
 _AZURE_WIRE_SERVER: Final = "168.63.129.16"
-_CATCH_ALL: Final = ("0.0.0.0/0", "::/0")
+CATCH_ALL: Final = ("0.0.0.0/0", "::/0")
 # github.com/openshift/api, config/v1, PlatformType; those of them that add something are named in of_platform
 _WITHOUT_ITEMS: Final = frozenset(
     (
@@ -35,29 +36,91 @@ _WITHOUT_ITEMS: Final = frozenset(
 _KNOWN: Final = _WITHOUT_ITEMS | {"AWS", "Azure", "GCP", "OpenStack", "EquinixMetal"}
 
 
-class Merged(msgspec.Struct, frozen=True):
-    """A merged list, and what could not be put into it: texts for people."""
+_OF_INFRASTRUCTURE: Final = {
+    # kubernetes-sigs/cluster-api-provider-aws, -azure, -gcp and -openstack: what a Cluster's `infrastructureRef` names
+    "AWSCluster": "AWS",
+    "AWSManagedCluster": "AWS",
+    "ROSACluster": "AWS",
+    "AzureCluster": "Azure",
+    "AzureManagedCluster": "Azure",
+    "AzureASOManagedCluster": "Azure",
+    "GCPCluster": "GCP",
+    "GCPManagedCluster": "GCP",
+    "OpenStackCluster": "OpenStack",
+}
 
-    text: str
+
+class Part(msgspec.Struct, frozen=True):
+    """Items that are in a list for one reason, which is a text for people."""
+
+    reason: str
+    items: tuple[str, ...]
+
+
+class MergedNoProxy(msgspec.Struct, frozen=True):
+    """A merged list in its parts, and what could not be put into it: names of fields."""
+
+    parts: tuple[Part, ...] = ()
     unknown: tuple[str, ...] = ()
+    in_order: bool = True
+    """Whether the order of the parts is the list's; else it is byte-sorted."""
+    verbatim: str | None = None
+    """The list where somebody else has merged it."""
+
+    @property
+    def text(self) -> str:
+        """The list: each item once, at its first place; a `*` makes it `*`."""
+        if self.verbatim is not None:
+            return self.verbatim
+        items = [item for part in self.parts for item in part.items]
+        return join(items if self.in_order or ALL in items else sorted(items, key=_as_bytes))
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why each item of the list is there, in the list's order."""
+        found: dict[str, str] = {}
+        for part in self.parts:
+            for item in part.items:
+                found.setdefault(item, part.reason)
+        return {item: found[item] for item in split(self.text)}
 
 
-def of_own_cluster(networks: Networks, items: Iterable[str]) -> Merged:
+def of_own_cluster(networks: Networks, users: Iterable[Part]) -> MergedNoProxy:
     """The list of the cluster that the settings live in: a set, byte-sorted; `*` alone where the user wrote it."""
-    items = tuple(item for item in items if item)
-    if ALL in items:
-        return Merged(ALL)
-    unknown = tuple(_unknown(networks))
-    merged = {f".{(networks.dns_domain or 'cluster.local').strip('.')}", ".svc", "127.0.0.1", "localhost"}
-    merged.update(cidr for cidr in networks.machine_network if cidr not in _CATCH_ALL)
-    if networks.internal_api_host:
-        merged.add(networks.internal_api_host)
-    merged.update(networks.service_network)
-    merged.update(networks.pod_network)
+    users = tuple(users)
+    unknown = () if any(ALL in part.items for part in users) else tuple(_unknown(networks))
+    return MergedNoProxy(tuple(_parts(networks, users, dot=".")), unknown, in_order=False)
+
+
+def of_workload_cluster(cluster: Cluster, users: Iterable[Part], machines: Iterable[Part]) -> MergedNoProxy:
+    """The list of a Cluster API cluster, in its fixed order; `machines` are its machines' networks, as layers have them."""
+    kind = cluster.infrastructure or ""
+    platform = Platform(_OF_INFRASTRUCTURE[kind]) if kind in _OF_INFRASTRUCTURE else None
+    networks = Networks(cluster.service_domain, (), cluster.services, cluster.pods, cluster.endpoint_host, platform)
+    return MergedNoProxy((*_parts(networks, users, dot=""), *(_without_catch_all(one) for one in machines)))
+
+
+def _parts(networks: Networks, users: Iterable[Part], *, dot: str) -> Iterator[Part]:
+    """Those of any cluster, in the order of the RFC; `dot` stands before names."""
+    yield Part("the cluster's DNS domain", (dot + (networks.dns_domain or "cluster.local").strip("."),))
+    yield _without_catch_all(Part("the network of Services", networks.service_network))
+    yield _without_catch_all(Part("the network of pods", networks.pod_network))
+    yield Part("the API server", (networks.internal_api_host,) if networks.internal_api_host else ())
+    yield from users
+    yield Part("Services by their short names", (f"{dot}svc",))
+    yield Part("the machine itself", ("127.0.0.1", "localhost"))
     if networks.platform:
-        merged.update(of_platform(networks.platform))
-    merged.update(items)
-    return Merged(",".join(sorted(merged, key=lambda item: item.encode("utf-8", "surrogatepass"))), unknown)
+        yield Part(f"the platform, {networks.platform.type}", tuple(of_platform(networks.platform)))
+    yield _without_catch_all(Part("the network of machines", networks.machine_network))
+
+
+def _without_catch_all(part: Part) -> Part:
+    """What is everything would bypass the proxy always: clients read it so, and nobody means it."""
+    return Part(part.reason, tuple(one for one in part.items if one not in CATCH_ALL))
+
+
+def _as_bytes(item: str) -> bytes:
+    return item.encode("utf-8", "surrogatepass")
 
 
 def _unknown(networks: Networks) -> Iterator[str]:
@@ -76,6 +139,11 @@ def is_known(platform: str) -> bool:
     return platform in _KNOWN
 
 
+def known_platform(name: str) -> str | None:
+    """The platform's type of a name in any case; None where nobody knows it."""
+    return next((one for one in sorted(_KNOWN) if one.casefold() == name.casefold()), None)
+
+
 def of_platform(platform: Platform) -> Iterator[str]:
     """The platform's own: metadata services and internal domains."""
     if platform.type in ("AWS", "Azure", "GCP", "OpenStack"):
@@ -92,13 +160,6 @@ def of_platform(platform: Platform) -> Iterator[str]:
             host = host_of(platform.arm_endpoint) if platform.cloud == "AzureStackCloud" else None
             if host:
                 yield host
-
-
-def of_workload_cluster(cluster: Cluster, items: Iterable[str]) -> str:
-    """The list of a Cluster API cluster, in its fixed order, each item once; a `*` makes it `*`."""
-    host = cluster.endpoint_host
-    own = [(cluster.service_domain or "cluster.local").strip("."), *cluster.services, *cluster.pods, *([host] if host else [])]
-    return join([*own, *items, "svc", "127.0.0.1", "localhost"])
 
 
 def host_of(url: str) -> str | None:

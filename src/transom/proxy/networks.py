@@ -1,12 +1,17 @@
 """The networks of the cluster that the settings live in, from whatever object knows them."""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
 
 from transom.proxy.finding import Finding, Path, Place
-from transom.proxy.merging import host_of, is_known
+from transom.proxy.merging import CATCH_ALL, host_of, is_known
 from transom.proxy.names import NAME
 from transom.proxy.no_proxy import is_cidr, is_ip, split, suggestion
 from transom.proxy.objects import Cluster, Networks, SettingsObjects
+
+_EVERYTHING: Final = "is every address: it is left out of NO_PROXY, or nothing would go through the proxy any more"
 
 
 def of_own_cluster(objects: SettingsObjects, override: Networks | None, server: str | None = None) -> Networks:
@@ -84,11 +89,21 @@ def examine_cluster(cluster: Cluster) -> Iterator[Finding]:
         for index, cidr in enumerate(cidrs):
             if not is_cidr(cidr):
                 yield cluster.place.error(("spec", "clusterNetwork", what, "cidrBlocks", index), "is not a CIDR")
+            elif cidr in CATCH_ALL:
+                yield cluster.place.warning(("spec", "clusterNetwork", what, "cidrBlocks", index), _EVERYTHING)
     domain, host = cluster.service_domain, cluster.endpoint_host
     if domain is not None and not NAME.match(domain):
         yield cluster.place.error(("spec", "clusterNetwork", "serviceDomain"), "must be a DNS domain, such as cluster.local")
     if host is not None and not (is_ip(host) or NAME.match(host.lower())):
         yield cluster.place.error(("spec", "controlPlaneEndpoint", "host"), "must be a DNS name or an IP address")
+
+
+def examine_layer(networks: Networks, place: Place, base: str) -> Iterator[Finding]:
+    """What of `spec.networks` a layer cannot have: all but its clusters' machine networks are in their Cluster objects."""
+    for field in msgspec.structs.fields(networks):
+        if field.name != "machine_network" and getattr(networks, field.name):
+            message = f"belongs to EgressProxy/{base} alone: take it out of this layer, which can have machineNetwork"
+            yield place.error(("spec", "networks", field.encode_name), message)
 
 
 def examine(networks: Networks, place: Place) -> Iterator[Finding]:
@@ -102,6 +117,8 @@ def examine(networks: Networks, place: Place) -> Iterator[Finding]:
             if not is_cidr(cidr):
                 hint = f": write `{cidr}/{128 if ':' in cidr else 32}`" if is_ip(cidr) else ", for example 10.0.0.0/16"
                 yield place.error(("spec", "networks", field, index), f"is not a CIDR{hint}")
+            elif cidr in CATCH_ALL:
+                yield place.warning(("spec", "networks", field, index), _EVERYTHING)
     domain, host = networks.dns_domain, networks.internal_api_host
     if domain is not None and not NAME.match(domain):
         yield place.error(

@@ -101,6 +101,8 @@ def _fault(item: str) -> tuple[str, str] | None:
     fault = _fault_of(item)
     if fault == _NO_ITEM:
         instead = suggestion(item)
+        if ";" in item or any(character.isspace() for character in item):
+            return "error", f"{_NO_ITEM[1]}: items are separated by a comma alone"
         return "error", _NO_ITEM[1] + (f": write `{instead}`" if instead else "")
     # of the valid forms those that Go does not heed as they are meant; what looks like an address is named already
     return _read_otherwise(item) if fault is None and (item.endswith(".") or _is_mapped(item)) else fault

@@ -4,7 +4,7 @@ Field names are those of the objects in snake case. Secrets' values are `Secret`
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -13,7 +13,7 @@ from transom.proxy.secret import Secret
 
 Scope = Literal["Services", "Machine", "Both"]
 Restart = Literal["Rolling", "OnNextBoot", "Manual"]
-Consumer = Literal["Nodes", "Apps", "Pods"]
+Consumer = Literal["Nodes", "Apps", "Pods", "StaticPods"]
 
 
 class Base(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -57,6 +57,19 @@ class LabelSelector(Base, frozen=True):
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
             _holds(requirement, labels) for requirement in self.match_expressions
         )
+
+
+def selector_value(selector: LabelSelector) -> dict[str, Any]:
+    """A selector in plain values, as an API server takes it: with each operator, and nothing empty."""
+    made: dict[str, Any] = {}
+    if selector.match_labels:
+        made["matchLabels"] = dict(selector.match_labels)
+    if selector.match_expressions:
+        made["matchExpressions"] = [
+            {"key": one.key, "operator": one.operator} | ({"values": list(one.values)} if one.values else {})
+            for one in selector.match_expressions
+        ]
+    return made
 
 
 def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
@@ -107,6 +120,18 @@ class PodsSettings(Base, frozen=True):
     namespace_selector: LabelSelector | None = None
 
 
+class ValuesSettings(Base, frozen=True):
+    """How the values objects of workload clusters are called."""
+
+    names: Literal["Own"] | None = None
+
+
+class PropagatedSettings(Base, frozen=True):
+    """What workload clusters get as their own settings of these names."""
+
+    pods: PodsSettings | None = None
+
+
 class AppReference(Base, frozen=True):
     """An object that reads the values objects."""
 
@@ -129,6 +154,9 @@ class EgressProxySpec(Base, frozen=True):
     windows: WindowsSettings | None = None
     consumers: tuple[Consumer, ...] | None = None
     pods: PodsSettings | None = None
+    propagated: PropagatedSettings | None = None
+    mode: Literal["Direct"] | None = None
+    values: ValuesSettings | None = None
     networks: Networks | None = None
     cluster_selector: LabelSelector | None = None
     priority: int = 0
@@ -199,6 +227,8 @@ class Cluster(Base, frozen=True):
     pods: tuple[str, ...] = ()
     service_domain: str | None = None
     endpoint_host: str | None = None
+    infrastructure: str | None = None
+    """The kind of its infrastructure object, such as AWSCluster."""
 
 
 class OpenShiftNetwork(Base, frozen=True):
@@ -259,6 +289,8 @@ class SettingsObjects(Base, frozen=True):
     service_cidrs: tuple[ServiceCIDR, ...] = ()
     kubeadm_config: KubeadmConfig | None = None
     cluster_info: ClusterInfo | None = None
+    machine_addresses: dict[tuple[str, str], tuple[str, ...]] = {}
+    """The IP addresses of Cluster API's Machines, by namespace and name of their Cluster, where they were asked for."""
 
     def secret(self, namespace: str, name: str) -> SecretObject | None:
         """The Secret of that name."""

@@ -12,6 +12,13 @@ def redact_userinfo(text: str) -> str:
     return _USERINFO.sub(f"{REDACTED}@", text)
 
 
+def redact_variable(name: str, value: str) -> str:
+    """The value of an environment variable with its userinfo as `***`, also where a proxy is written without a scheme."""
+    if name.upper().endswith("_PROXY") and name.upper() != "NO_PROXY" and "://" not in value and "@" in value:
+        return f"{REDACTED}@{value.rpartition('@')[2]}"
+    return redact_userinfo(value)
+
+
 class Secret:
     """Text that only `reveal()` gives away.
 

@@ -6,10 +6,20 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from transom.proxy import layers, merging, networks, no_proxy, url, validation
+from transom.proxy import coverage, layers, merging, networks, no_proxy, url, validation, withholding
 from transom.proxy.finding import Finding
-from transom.proxy.layers import ALL_CONSUMERS, Layer, Layered
-from transom.proxy.objects import AppReference, Cluster, Consumer, Networks, PodsSettings, SettingsObjects, WindowsSettings
+from transom.proxy.layers import ALL_CONSUMERS, WITH_CREDENTIALS, Layer, Layered
+from transom.proxy.objects import (
+    AppReference,
+    Cluster,
+    Consumer,
+    EgressProxy,
+    LabelSelector,
+    Networks,
+    PodsSettings,
+    SettingsObjects,
+    WindowsSettings,
+)
 from transom.proxy.secret import Secret
 from transom.proxy.trust import Certificate, parse_bundle
 
@@ -37,11 +47,42 @@ class Egress(msgspec.Struct, frozen=True):
     """Whether `no_proxy` covers the API server by name or address. Where it does not, a kubelet must not be given it."""
     pods: PodsSettings = PodsSettings()
     """Of the own cluster alone."""
+    missing: bool = False
+    """Whether no object speaks of the cluster, neither a base nor a layer: that is not "no proxy", and takes nothing away."""
+    propagated_selector: LabelSelector | None = None
+    """Of a workload cluster: what it gets as the `namespaceSelector` of its `pods`; None leaves what is there alone."""
+    own_values: bool = False
+    """Whether the values objects have names of our own, beside those of a peer."""
+    direct: bool = False
+    """Whether a layer says that there is to be no proxy: it is known, and not only that nobody set one."""
 
     @property
     def configured(self) -> bool:
         """Whether there is anything to apply."""
         return bool(self.http_proxy or self.https_proxy or self.trust)
+
+    @property
+    def as_judged(self) -> str:
+        """All that a host gets, and the endpoints by which it is judged, as a text that is the same in each process.
+
+        It holds credentials: for keyed hashes alone.
+        """
+        trust = [one.sha256 for one in self.trust]
+        return msgspec.json.encode((self.variables, trust, self.windows, self.readiness_endpoints)).decode()
+
+    @property
+    def holds_credentials(self) -> bool:
+        """Whether a URL has a user name in it."""
+        return withholding.hold_credentials(self.http_proxy, self.https_proxy)
+
+    def proxy_for(self, endpoint: str) -> Secret | None:
+        """The proxy through which a readiness endpoint is tried: that of its scheme.
+
+        Where `httpProxy` stands alone, an https endpoint goes through it, as OpenShift's operator does: such settings are valid
+        of OpenShift's Proxy alone.
+        """
+        plain = endpoint.lower().startswith("http:")
+        return self.http_proxy if plain else self.https_proxy or self.http_proxy
 
     @property
     def variables(self) -> dict[str, str]:
@@ -64,20 +105,41 @@ class Instance(Protocol):
         ...
 
 
+class Withheld(msgspec.Struct, frozen=True):
+    """Settings with credentials that were not sent to a cluster: it gets nothing new, and keeps what it has.
+
+    `by` is the name of the EgressProxy that has no `clusterSelector`.
+    """
+
+    by: str
+    egress: Egress
+
+
 class Effective(msgspec.Struct, frozen=True):
-    """The settings of every cluster that the objects know; None where they are invalid."""
+    """The settings of every cluster that the objects know; None where they are invalid, or in `withheld`."""
 
     own: Egress | None
     clusters: dict[tuple[str, str], Egress | None]
     networks: Networks
     findings: tuple[Finding, ...]
+    withheld: dict[tuple[str, str], Withheld] = {}
 
     def of(self, instance: Instance) -> Egress | None:
-        """The settings of a host: those of its cluster, as far as they are for nodes. None where they are invalid."""
+        """The settings of a host: those of its cluster that are for nodes. None where they are invalid or withheld."""
         egress = self.own if instance.cluster is None else self.clusters.get(instance.cluster)
-        if egress is not None and "Nodes" not in egress.consumers:
-            return Egress(windows=egress.windows)
+        withheld = self.withheld_from(instance)
+        known = withheld.egress if withheld is not None else egress
+        if known is not None and "Nodes" not in known.consumers:
+            return Egress(windows=known.windows)
         return egress
+
+    def withheld_from(self, instance: Instance) -> Withheld | None:
+        """What a host does not get, since its cluster does not."""
+        return None if instance.cluster is None else self.withheld.get(instance.cluster)
+
+    def asked_for(self, cluster: tuple[str, str]) -> Egress | None:
+        """The settings of a cluster for a person who asks to be shown them, withheld or not. None where they are invalid."""
+        return self.withheld[cluster].egress if cluster in self.withheld else self.clusters[cluster]
 
 
 def effective(objects: SettingsObjects, now: datetime, server: str | None = None) -> Effective:
@@ -95,6 +157,9 @@ def effective(objects: SettingsObjects, now: datetime, server: str | None = None
             broken.add(layer.source.place.object)
 
     base = layers.base_settings(objects)
+    if base is None and objects.proxy is None and not objects.clusters:
+        message = f"no EgressProxy is named `{layers.BASE}`, so no host gets settings: name the one for this cluster so"
+        findings += [item.place.error(("metadata", "name"), message) for item in objects.egress_proxies]
     if base and objects.proxy:
         fields = "the proxies, noProxy, trustedCA and readinessEndpoints"
         message = f"OpenShift's Proxy/cluster is the base: {fields} of this object are not used"
@@ -116,15 +181,30 @@ def effective(objects: SettingsObjects, now: datetime, server: str | None = None
         egress = msgspec.structs.replace(egress, pods=base.spec.pods)
 
     clusters: dict[tuple[str, str], Egress | None] = {}
+    withheld: dict[tuple[str, str], Withheld] = {}
     for cluster in objects.clusters:
         layered = layers.of_workload_cluster(objects, cluster)
-        text = _merge_workload(layered, cluster)
-        found = list(_cluster_findings(layered, cluster, text)) if builder.sound(layered) else []
+        text = _merge_workload(layered, cluster).text
+        key = (cluster.metadata.namespace or "", cluster.metadata.name)
+        addresses = objects.machine_addresses.get(key, ())
+        found = list(_cluster_findings(layered, cluster, text, addresses)) if builder.sound(layered) else []
         findings += found
         invalid = any(finding.severity == "error" for finding in found)
-        key = (cluster.metadata.namespace or "", cluster.metadata.name)
-        clusters[key] = None if invalid else builder.egress(layered, text, bool(cluster.endpoint_host))
-    return Effective(egress, clusters, known, tuple(findings))
+        made = None if invalid else builder.egress(layered, text, bool(cluster.endpoint_host))
+        by = withholding.withheld_by(layered, objects)
+        if made is not None and by is not None and _reaches(made):
+            withheld[key] = Withheld(by, made)
+        clusters[key] = None if key in withheld else made
+    held_back: dict[str, list[tuple[str, str]]] = {}
+    for key, one in withheld.items():
+        held_back.setdefault(one.by, []).append(key)
+    findings += withholding.examine(objects, held_back)
+    return Effective(egress, clusters, known, tuple(findings), withheld)
+
+
+def _reaches(egress: Egress) -> bool:
+    """Whether anything is made of these settings for a workload cluster."""
+    return egress.propagate or any(one in egress.consumers for one in ("Nodes", "Apps", "StaticPods"))
 
 
 def _all_layers(objects: SettingsObjects) -> Iterator[Layer]:
@@ -134,21 +214,44 @@ def _all_layers(objects: SettingsObjects) -> Iterator[Layer]:
         yield layers.of_egress_proxy(item, objects.namespace)
 
 
-def _merge_own(layered: Layered, known: Networks) -> merging.Merged:
+def merged_no_proxy(objects: SettingsObjects, known: Networks, cluster: Cluster | None = None) -> merging.MergedNoProxy:
+    """The list of a cluster with the reason of each item; `known` are the networks of the own one, which is None."""
+    if cluster is None:
+        return _merge_own(layers.of_own_cluster(objects), known)
+    return _merge_workload(layers.of_workload_cluster(objects, cluster), cluster)
+
+
+def _merge_own(layered: Layered, known: Networks) -> merging.MergedNoProxy:
     if layered.merged is not None:
-        return merging.Merged(layered.merged)
+        part = merging.Part("OpenShift's operator, in the status of Proxy/cluster", no_proxy.split(layered.merged))
+        return merging.MergedNoProxy((part,), verbatim=layered.merged)
     if not (layered.http_proxy or layered.https_proxy):
-        return merging.Merged("")
-    return merging.of_own_cluster(known, layered.items)
+        return merging.MergedNoProxy()
+    return merging.of_own_cluster(known, _users(layered))
 
 
-def _merge_workload(layered: Layered, cluster: Cluster) -> str:
+def _merge_workload(layered: Layered, cluster: Cluster) -> merging.MergedNoProxy:
     if not (layered.http_proxy or layered.https_proxy):
-        return ""
-    return merging.of_workload_cluster(cluster, layered.items)
+        return merging.MergedNoProxy()
+    return merging.of_workload_cluster(cluster, _users(layered), _machine_networks(layered))
 
 
-def _own_findings(layered: Layered, merged: merging.Merged) -> Iterator[Finding]:
+def _users(layered: Layered) -> Iterator[merging.Part]:
+    for layer in layered.layers:
+        if layer.items:
+            yield merging.Part(f"spec.noProxy of {layer.source.place.object}", layer.items)
+
+
+def _machine_networks(layered: Layered) -> Iterator[merging.Part]:
+    """Of layers alone: what the base says is of the cluster that it lives in."""
+    for layer in layered.layers:
+        source = layer.source
+        if isinstance(source, EgressProxy) and source.metadata.name != layers.BASE and source.spec.networks:
+            reason = f"spec.networks.machineNetwork of {source.place.object}"
+            yield merging.Part(reason, source.spec.networks.machine_network)
+
+
+def _own_findings(layered: Layered, merged: merging.MergedNoProxy) -> Iterator[Finding]:
     if not layered.layers:
         return
     place = layered.layers[0].source.place
@@ -158,13 +261,14 @@ def _own_findings(layered: Layered, merged: merging.Merged) -> Iterator[Finding]
         yield place.warning(("spec", "networks", field), message)
 
 
-def _cluster_findings(layered: Layered, cluster: Cluster, text: str) -> Iterator[Finding]:
+def _cluster_findings(layered: Layered, cluster: Cluster, text: str, addresses: tuple[str, ...]) -> Iterator[Finding]:
     if not layered.layers:
         return
     name = cluster.place.object
     yield from networks.examine_cluster(cluster)
     last = next((layer for layer in reversed(layered.layers) if layer.items), layered.layers[-1])
-    if layered.items and not (layered.http_proxy or layered.https_proxy) and last.source.metadata.name != layers.BASE:
+    proxied = layered.http_proxy or layered.https_proxy or layered.direct
+    if layered.items and not proxied and last.source.metadata.name != layers.BASE:
         message = f"stands without a proxy for {name}: no layer that holds for it sets spec.httpProxy or spec.httpsProxy"
         yield last.source.place.error(("spec", "noProxy"), message)
     yield from _length(last, text, name)
@@ -177,6 +281,8 @@ def _cluster_findings(layered: Layered, cluster: Cluster, text: str) -> Iterator
     if not cluster.endpoint_host:
         path = ("spec", "controlPlaneEndpoint", "host")
         yield cluster.place.warning(path, "the API server's host is not known yet and is left out of NO_PROXY")
+    if outside := coverage.uncovered(text, addresses):
+        yield cluster.place.warning(("spec", "infrastructureRef"), f"of its Machines {coverage.told(outside)}")
 
 
 def _length(layer: Layer, text: str, whose: str) -> Iterator[Finding]:
@@ -213,20 +319,26 @@ class _Builder:
         if not self.sound(layered):
             return None
         spec = self._base.spec if self._base else None
+        http, https = (self._joined(one, layered.credentials) for one in (layered.http_proxy, layered.https_proxy))
+        default = WITH_CREDENTIALS if withholding.hold_credentials(http, https) else ALL_CONSUMERS
         endpoints = layered.layers[0].source.spec.readiness_endpoints if layered.layers else None
         return Egress(
-            self._joined(layered.http_proxy, layered.credentials),
-            self._joined(layered.https_proxy, layered.credentials),
+            http,
+            https,
             text,
             self._trust(layered.trusted_ca),
             (spec.windows if spec else None) or WindowsSettings(),
-            tuple(endpoint.reveal() for endpoint in endpoints or ()),
+            tuple(one.reveal() for one in endpoints or () if validation.endpoint_fault(one.reveal()) is None),
             (spec.readiness_policy if spec else None) or "Gate",
-            layered.consumers,
+            layered.consumers if layered.consumers is not None else default,
             layered.rollout,
             layered.propagate,
             layered.apps,
             api_server_known or not text or text == no_proxy.ALL or layered.merged is not None,
+            missing=not layered.layers,
+            propagated_selector=layered.propagated_selector,
+            direct=layered.direct,
+            own_values=spec is not None and spec.values is not None and spec.values.names == "Own",
         )
 
     def _joined(self, proxy: Secret | None, credentials: tuple[str, str] | None) -> Secret | None:

@@ -26,6 +26,8 @@ EXPIRES_SOON: Final = timedelta(days=30)
 # begins with a literal, which the engine searches for without looking at each line
 _MARKER = re.compile(r"-----(BEGIN|END) ([A-Z0-9][A-Z0-9 #]*)-----(?=[ \t]*(?:\n|\Z))")
 _UNREADABLE = "(name cannot be read)"
+_UNDECODED = (ValueError, TypeError)
+"""What cryptography raises for a name that it decodes when it is asked for: a common name may be a string of bits."""
 
 
 class Certificate(msgspec.Struct, frozen=True, eq=False):
@@ -91,6 +93,22 @@ class Certificate(msgspec.Struct, frozen=True, eq=False):
         return names is not None and names[0] == names[1]
 
     @property
+    def is_authority(self) -> bool:
+        """Whether it may issue others as Go reads it (crypto/x509, CheckSignatureFrom): one of version 1 does not say."""
+        from cryptography import x509
+
+        if self.parsed.version is not x509.Version.v3:
+            return True
+        try:
+            found = self.parsed.extensions.get_extension_for_class(x509.BasicConstraints)
+        except x509.ExtensionNotFound:
+            return False
+        except (*_UNDECODED, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+            # extensions that cannot be read say nothing
+            return True
+        return bool(found.value.ca)
+
+    @property
     def store(self) -> Literal["ROOT", "CA"]:
         """The Windows store that it belongs to."""
         return "ROOT" if self.self_issued else "CA"
@@ -135,12 +153,14 @@ def parse_bundle(text: str | bytes) -> Bundle:
     with warnings.catch_warnings():
         # cryptography warns of serial numbers that are zero or negative, which old roots have
         warnings.simplefilter("ignore")
+        line, counted = 1, 0
         for index, (start, label, body) in enumerate(_blocks(text), 1):
+            line, counted = line + text.count("\n", counted, start), start
             read = _certificate(label, body)
             if isinstance(read, Certificate):
                 certificates.setdefault(read)
             else:
-                problems.append(Problem(read[0], index, text.count("\n", 0, start) + 1, read[1]))
+                problems.append(Problem(read[0], index, line, read[1]))
     return Bundle(tuple(certificates), tuple(problems))
 
 
@@ -155,7 +175,10 @@ def pem(certificates: Iterable[Certificate]) -> str:
 
 
 def concerns(certificates: Iterable[Certificate], now: datetime) -> Iterator[tuple[Certificate, str]]:
-    """What a valid bundle should still warn about: lives that end or have not begun, intermediates without their issuer."""
+    """What a valid bundle should still warn about: lives that end or have not begun, intermediates without their issuer.
+
+    And certificates that are no CAs: the usual mistake is the proxy's own.
+    """
     certificates = tuple(certificates)
     subjects = None
     for certificate in certificates:
@@ -166,6 +189,12 @@ def concerns(certificates: Iterable[Certificate], now: datetime) -> Iterator[tup
             yield certificate, f"expires on {after:%Y-%m-%d}: {certificate.subject}"
         if before > now:
             yield certificate, f"is not valid before {before:%Y-%m-%d}: {certificate.subject}"
+        if not certificate.is_authority:
+            yield (
+                certificate,
+                f"is no CA (basic constraints): {certificate.subject}; where it is the proxy's own, "
+                "the bundle needs the CA that signed it",
+            )
         if not certificate.self_issued:
             if subjects is None:
                 subjects = {names[0] for other in certificates if (names := _names(other.parsed))}
@@ -237,8 +266,14 @@ def _parse(der: bytes) -> Certificate | None:
         return None
 
 
+def subject_of(der: bytes) -> str:
+    """The subject of a certificate as RFC 4514, or that it cannot be read."""
+    found = _parse(der)
+    return found.subject if found is not None else _UNREADABLE
+
+
 def _names(parsed: "x509.Certificate") -> "tuple[x509.Name, x509.Name] | None":
-    with contextlib.suppress(ValueError), warnings.catch_warnings():
+    with contextlib.suppress(*_UNDECODED), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return parsed.subject, parsed.issuer
     return None
@@ -250,5 +285,5 @@ def _name_text(parsed: "x509.Certificate", which: Literal["subject", "issuer"]) 
             warnings.simplefilter("ignore")
             name: x509.Name = getattr(parsed, which)
             return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name.rfc4514_string())
-    except ValueError:
+    except _UNDECODED:
         return _UNREADABLE

@@ -82,7 +82,7 @@ class For(msgspec.Struct, frozen=True):
 Node = Command | Block | Chain | If | For
 
 
-class Script:
+class BatchScript:
     """A batch file's lines, and where its labels are."""
 
     __slots__ = ("labels", "lines")
@@ -102,9 +102,9 @@ class Script:
 
 
 @lru_cache(maxsize=1024)
-def script(data: bytes) -> Script:
+def script(data: bytes) -> BatchScript:
     """A batch file's script; the same content gives the same one. Bytes are letters of the OEM code page."""
-    return Script(data.decode("cp437"))
+    return BatchScript(data.decode("cp437"))
 
 
 def _label(text: str) -> str:

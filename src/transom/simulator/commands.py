@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from transom.simulator.arithmetic import evaluate
-from transom.simulator.filesystem import Directory, File, FileError, Node, listed
+from transom.simulator.filesystem import READ, Entry, FileError, Junction, SimulatedDirectory, SimulatedFile, listed
 
 if TYPE_CHECKING:
     from transom.simulator.interpreter import Shell
@@ -50,7 +50,9 @@ def _set(shell: "Shell", rest: str) -> int:
         missing = not value and shell.variables.get(name) is None
         shell.variables.set(name, value)
         return int(missing)
-    found = [f"{held}={value}" for held, value in shell.variables.items() if held.upper().startswith(name.strip().upper())]
+    found = [
+        f"{present}={value}" for present, value in shell.variables.items() if present.upper().startswith(name.strip().upper())
+    ]
     if not found:
         shell.error(f"Environment variable {name.strip()} not defined")
         return 1
@@ -98,15 +100,20 @@ def _remove_directory(shell: "Shell", rest: str) -> int:
     words, switches = _words(rest)
     files = shell.host.files
     for word in words:
-        node = files.find(shell.path(word))
-        if node is None:
+        entry = files.entry(shell.path(word))
+        if entry is None:
             raise FileError(2)
-        if isinstance(node, File):
+        if isinstance(entry, SimulatedFile):
             raise FileError(267)
-        if "s" in switches:
-            files.remove_tree(node)
-        else:
-            files.remove(node)
+        if "s" not in switches:
+            files.remove(entry)
+            continue
+        # whether a link that is named itself is followed depends on who is asked: the worse of the two
+        tree = files.find(shell.path(word)) if isinstance(entry, Junction) else entry
+        if isinstance(tree, SimulatedDirectory):
+            files.remove_tree(tree)
+        if entry.parent is not None:
+            files.remove(entry)
     return 0
 
 
@@ -116,12 +123,12 @@ def _delete(shell: "Shell", rest: str) -> int:
     for word in words:
         path = shell.path(word)
         found = files.matching(path)
-        if len(found) == 1 and isinstance(found[0][1], Directory):
+        if len(found) == 1 and isinstance(found[0][1], SimulatedDirectory):
             found = [(f"{path}\\{node.name}", node) for node in listed(found[0][1])]
         if not found:
             shell.error(f"Could Not Find {path}")
         for place, node in found:
-            if isinstance(node, File):
+            if isinstance(node, SimulatedFile):
                 try:
                     files.remove(node)
                 except FileError as failure:
@@ -136,11 +143,11 @@ def _move(shell: "Shell", rest: str) -> int:
         shell.error("The syntax of the command is incorrect.")
         return 1
     source, target = shell.path(words[0]), shell.path(words[1])
-    node = files.find(source)
+    node = files.entry(source)
     if node is None:
         raise FileError(2)
     there = files.find(target)
-    if isinstance(there, Directory) and there is not node:
+    if isinstance(there, SimulatedDirectory) and there is not node:
         target = f"{target}\\{node.name}"
         there = files.find(target)
     if there is not None and there is not node and "y" not in switches and shell.frame is None:
@@ -149,7 +156,7 @@ def _move(shell: "Shell", rest: str) -> int:
         files.rename(node, target, replace=True)
     except FileError as failure:
         raise FileError(5) if failure.code == 183 else failure from None
-    kind = "dir" if isinstance(node, Directory) else "file"
+    kind = "file" if isinstance(node, SimulatedFile) else "dir"
     shell.write(f"        1 {kind}(s) moved.\r\n")
     return 0
 
@@ -160,7 +167,7 @@ def _rename(shell: "Shell", rest: str) -> int:
         shell.error("The syntax of the command is incorrect.")
         return 1
     path = shell.path(words[0])
-    node = shell.host.files.find(path)
+    node = shell.host.files.entry(path)
     if node is None:
         raise FileError(2)
     target = f"{path.rpartition(chr(92))[0]}\\{words[1].replace(chr(34), '')}"
@@ -181,29 +188,29 @@ def _copy(shell: "Shell", rest: str) -> int:
         return 1
     files = shell.host.files
     sources = [shell.path(word) for word in re.findall(r'(?:"[^"]*"|[^+"])+', words[0])]
-    found: list[Node] = [node for source in sources for _, node in files.matching(source)]
-    held = [node for node in found if isinstance(node, File)]
-    if not held:
+    found: list[Entry] = [node for source in sources for _, node in files.matching(source)]
+    present = [node for node in found if isinstance(node, SimulatedFile)]
+    if not present:
         raise FileError(2)
-    target = shell.path(words[1]) if len(words) == 2 else shell.path(held[0].name)
+    target = shell.path(words[1]) if len(words) == 2 else shell.path(present[0].name)
     if len(sources) == 1:
-        for file in held:
-            place = f"{target}\\{file.name}" if isinstance(files.find(target), Directory) else target
+        for file in present:
+            place = f"{target}\\{file.name}" if isinstance(files.find(target), SimulatedDirectory) else target
             _write(shell, place, bytes(file.data))
-        shell.write(f"        {len(held)} file(s) copied.\r\n")
+        shell.write(f"        {len(present)} file(s) copied.\r\n")
         return 0
     if "b" in switches:
-        data = b"".join(bytes(file.data) for file in held)
+        data = b"".join(bytes(file.data) for file in present)
     else:
         # joined as text, files end at Ctrl-Z and so does the whole
-        data = b"".join(bytes(file.data).split(b"\x1a")[0] for file in held) + b"\x1a"
+        data = b"".join(bytes(file.data).split(b"\x1a")[0] for file in present) + b"\x1a"
     _write(shell, target, data)
     shell.write("        1 file(s) copied.\r\n")
     return 0
 
 
 def _write(shell: "Shell", path: str, data: bytes) -> None:
-    handle = shell.host.files.open(path, truncate=True, share=False)
+    handle = shell.host.files.open(path, truncate=True, share=READ)
     try:
         handle.write(data)
     finally:
@@ -239,14 +246,16 @@ def _list(shell: "Shell", rest: str) -> int:
         return 1
     path = shell.path(words[0]) if words else shell.cwd
     node = shell.host.files.find(path)
-    found = listed(node) if isinstance(node, Directory) else [held for _, held in shell.host.files.matching(path)]
+    found = (
+        listed(node) if isinstance(node, SimulatedDirectory) else [present for _, present in shell.host.files.matching(path)]
+    )
     if "ad" in switches:
-        found = [held for held in found if isinstance(held, Directory)]
+        found = [present for present in found if isinstance(present, SimulatedDirectory)]
     if "a-d" in switches:
-        found = [held for held in found if isinstance(held, File)]
+        found = [present for present in found if isinstance(present, SimulatedFile)]
     if not found:
         raise FileError(2)
-    shell.write("".join(held.name + "\r\n" for held in found))
+    shell.write("".join(present.name + "\r\n" for present in found))
     return 0
 
 

@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from transom.simulator.batch import If
-from transom.simulator.filesystem import Directory, FileError
+from transom.simulator.filesystem import FileError, SimulatedDirectory
 
 if TYPE_CHECKING:
     from transom.simulator.interpreter import Shell
@@ -33,7 +33,7 @@ def _exists(shell: "Shell", text: str) -> bool:
         found = shell.host.files.matching(path.rstrip("\\"))
     except FileError:
         return False
-    return bool(found) and (not path.endswith("\\") or isinstance(found[0][1], Directory))
+    return bool(found) and (not path.endswith("\\") or isinstance(shell.host.files.find(path), SimulatedDirectory))
 
 
 def number(text: str) -> int | None:

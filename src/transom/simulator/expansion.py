@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from transom.simulator.filesystem import Directory, FileSystem
+from transom.simulator.filesystem import FileSystem, SimulatedDirectory
 
 _PERCENT = re.compile(r"%(?:(%)|(\*)|(?:~([fdpnxsatz]*))?([0-9])|([^%:\n]+)(?::([^%\n]*))?%)?", re.IGNORECASE)
 _DELAYED = re.compile(r"\^(.)|!([^!:\n]+)(?::([^!\n]*))?!|!", re.DOTALL)
@@ -11,38 +11,38 @@ _LOOP = re.compile(r"%(?:~([fdpnxsatz]*))?([^\s%])", re.IGNORECASE)
 _SLICE = re.compile(r"~(-?\d+)(?:,(-?\d+))?")
 
 
-class Variables:
+class BatchVariables:
     """An environment: names without case, in the spelling in which they were set first."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("_items",)
 
     def __init__(self, items: Mapping[str, str] | None = None) -> None:
-        self._held: dict[str, tuple[str, str]] = {name.upper(): (name, value) for name, value in (items or {}).items()}
+        self._items: dict[str, tuple[str, str]] = {name.upper(): (name, value) for name, value in (items or {}).items()}
 
     def get(self, name: str) -> str | None:
         """The value of a variable, or None."""
-        held = self._held.get(name.upper())
-        return held[1] if held else None
+        present = self._items.get(name.upper())
+        return present[1] if present else None
 
     def set(self, name: str, value: str) -> None:
         """Sets a variable; an empty value removes it, as in Windows."""
         folded = name.upper()
         if value:
-            held = self._held.get(folded)
-            self._held[folded] = (held[0] if held else name, value)
+            present = self._items.get(folded)
+            self._items[folded] = (present[0] if present else name, value)
         else:
-            self._held.pop(folded, None)
+            self._items.pop(folded, None)
 
-    def copy(self) -> "Variables":
+    def copy(self) -> "BatchVariables":
         """The same variables, for a process that is started."""
-        made = Variables()
-        made._held = self._held.copy()
+        made = BatchVariables()
+        made._items = self._items.copy()
         return made
 
     def items(self) -> Iterator[tuple[str, str]]:
         """Names and values by name, as `set` lists them."""
-        for folded in sorted(self._held):
-            yield self._held[folded]
+        for folded in sorted(self._items):
+            yield self._items[folded]
 
 
 def percent(
@@ -62,9 +62,9 @@ def percent(
             value = arguments[number] if number < len(arguments) else ""
             return value if found[3] is None else modified(value, found[3], files, cwd)
         if found[5]:
-            held = lookup(found[5])
-            if held is not None:
-                return _edited(held, found[6])
+            present = lookup(found[5])
+            if present is not None:
+                return _edited(present, found[6])
             return "" if arguments is not None else found[0]
         return "" if arguments is not None else found[0]
 
@@ -114,7 +114,7 @@ def modified(value: str, modifiers: str, files: FileSystem, cwd: str) -> str:
     found = "".join(pieces[letter] for letter in "dpnx" if letter in letters)
     if "z" in letters:
         node = files.find(full)
-        size = "" if node is None else "0" if isinstance(node, Directory) else str(len(node.data))
+        size = "" if node is None else "0" if isinstance(node, SimulatedDirectory) else str(len(node.data))
         found = f"{size} {found}".strip()
     return found
 

@@ -6,17 +6,37 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from transom.simulator.expansion import Variables
+from transom.simulator import access
+from transom.simulator.events import SystemLog
+from transom.simulator.expansion import BatchVariables
 from transom.simulator.faults import Faults
-from transom.simulator.filesystem import File, FileSystem
+from transom.simulator.filesystem import READ, WRITE, FileSystem, Handle, SimulatedFile
+from transom.simulator.keys import KeyAccess
 from transom.simulator.processes import Invocation, Job
 from transom.simulator.programs import PROGRAMS
 from transom.simulator.services import ServiceManager, SimulatedService, Start
-from transom.windows.gathering import BOOT, ENVIRONMENT, SERVICES, STORES, SYSTEM
-from transom.windows.registry import CreateKey, Edit, Key, Registry, SetValue, Value, ValueType, dword, expand_sz, sz
+from transom.simulator.tasks import TaskScheduler
+from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, SERVICES, STORES, SYSTEM
+from transom.windows.registry.registry import (
+    CreateKey,
+    DeleteValue,
+    Edit,
+    Key,
+    Registry,
+    SetValue,
+    Value,
+    ValueType,
+    dword,
+    expand_sz,
+    sz,
+)
 
+ORDINARY = "S-1-5-21-1004336348-1177238915-682003330-1001"
+"""The SID of an account that is no administrator's."""
 SYSTEM32 = r"C:\Windows\System32"
 KEYS = r"C:\ProgramData\ssh\administrators_authorized_keys"
+KEYS_ACL = (access.grant(f"*{access.ADMINISTRATORS}:F"), access.grant(f"*{access.SYSTEM}:F"))
+"""Of that file, as sshd wants it: administrators and SYSTEM alone (Win32-OpenSSH, `check_secure_file_permission`)."""
 _PROGRAM_MARK = b"MZ"
 _ROOT = re.compile("%SystemRoot%", re.IGNORECASE)
 
@@ -25,6 +45,7 @@ _EVERY_HOST: tuple[Key, ...] = tuple(
     Registry().apply(
         [
             SetValue(BOOT, "BootId", dword(0)),
+            CreateKey(BOOT_MARK),
             SetValue(ENVIRONMENT, "ComSpec", expand_sz(r"%SystemRoot%\system32\cmd.exe")),
             SetValue(ENVIRONMENT, "OS", sz("Windows_NT")),
             SetValue(ENVIRONMENT, "Path", expand_sz(r"%SystemRoot%\system32;%SystemRoot%")),
@@ -43,7 +64,15 @@ _EVERY_HOST: tuple[Key, ...] = tuple(
         ]
     )
 )
-_ALWAYS = {
+_DIRECTORIES = {
+    r"C:\Windows": (access.TRUSTED_INSTALLER, access.PROTECTED),
+    r"C:\Program Files": (access.TRUSTED_INSTALLER, access.PROTECTED),
+    r"C:\Windows\TEMP": (access.SYSTEM, access.PROGRAM_DATA),
+    r"C:\ProgramData": (access.SYSTEM, access.PROGRAM_DATA),
+    r"C:\ProgramData\ssh": (access.SYSTEM, access.PERSONAL),
+}
+"""The owners and lists that Windows gives them, no entry of them inherited."""
+ALWAYS = {
     "SystemDrive": "C:",
     "SystemRoot": r"C:\Windows",
     "ProgramData": r"C:\ProgramData",
@@ -52,7 +81,7 @@ _ALWAYS = {
 }
 
 
-class Connection(Protocol):
+class HostConnection(Protocol):
     """An SSH connection to the host, as far as the host ends it."""
 
     def abort(self) -> None:
@@ -87,27 +116,42 @@ class Host:
     def __init__(self, name: str, *, shell: str = "cmd", username: str = "Administrator", time_scale: float = 0.01) -> None:
         self.name, self.shell, self.username, self.time_scale = name, shell, username, time_scale
         self.address, self.port = "127.0.0.1", 0
+        self.own_address: str | None = None
+        """At which address the host sees itself reached, where something is in between; None: at `address`."""
+        self.keys = KeyAccess()
+        """Who may read which registry key."""
         self.registry = Registry(_EVERY_HOST)
         self.edit([SetValue(rf"{SYSTEM}\Control\ComputerName\ActiveComputerName", "ComputerName", sz(name))])
         self.files = FileSystem()
+        self.system_log = SystemLog()
         self.services = ServiceManager(self)
+        self.tasks = TaskScheduler(self)
         self.faults = Faults()
         self.traffic = Traffic()
         self.background = Job()
         self.random = random.Random(name)  # noqa: S311  # %RANDOM%, which is no secret
         self.processes: list[str] = []
         self.unknown: list[str] = []
-        self.connections: set[Connection] = set()
+        self.connections: set[HostConnection] = set()
         self.watchers: set[Callable[[str], None]] = set()
         """Called with the command line of each program that is started."""
         self.booted_environment: Mapping[str, str] = {}
         self.up = False
-        self.administrator = True
-        """Whether the user is one; a directory that another user makes belongs to that one."""
+        self._boots = 0
+        self.counts_boots = True
+        """Whether the prefetcher does."""
+        self.interlopers: set[Callable[[], None]] = set()
+        """Called before each SFTP request and each command, and before each line of a script: what somebody else does then."""
+        self.blocked: set[str] = set()
+        """Programs (`certutil.exe`) and cmdlets that a policy does not let run."""
+        self.constrained = False
+        """Whether PowerShell runs in Constrained Language Mode."""
         self.features, self.features_at_boot = {"containers"}, set[str]()
         """Features of Windows that are enabled, and those that the next boot enables."""
         self.firewall: dict[str, str] = {}
         """Ports that are let in, by the name of their rule."""
+        self.exclusions: set[str] | None = set()
+        """Programs that Defender leaves out; None: it does not run."""
         self.networks: set[str] = set()
         """Networks of the Host Networking Service."""
         self.authorized_keys = KEYS
@@ -120,8 +164,10 @@ class Host:
         """What powershell.exe does with a script, or a command that is not one of Transom's."""
         self.fetch: Callable[[Invocation], int] | None = None
         """What curl.exe does; without it no name can be resolved."""
-        for path in (r"C:\ProgramData", r"C:\Windows\TEMP", rf"C:\Users\{username}"):
+        home = {rf"C:\Users\{username}": (access.ADMINISTRATORS, access.PERSONAL)}
+        for path, (owner, acl) in (_DIRECTORIES | home).items():
             self.files.make_directories(path)
+            self.files.set_access(self.files.directory(path), owner=owner, acl=acl, protected=True)
         for program in PROGRAMS:
             self.files.write(rf"{SYSTEM32}\{program}", _PROGRAM_MARK + program.encode())
 
@@ -138,9 +184,50 @@ class Host:
             self.edit([SetValue(rf"{SERVICES}\{name}", "Environment", environment)])
         return made
 
+    def put_keys(self, lines: bytes) -> None:
+        """Writes the file of keys that open the host, with the access list that it has to have."""
+        self.files.set_access(self.files.write(KEYS, lines), acl=KEYS_ACL, protected=True)
+
     def edit(self, edits: Iterable[Edit]) -> None:
         """Changes the registry, as somebody at the console might."""
         self.registry = self.registry.apply(edits)
+
+    @property
+    def registry(self) -> Registry:
+        """What it holds now."""
+        return self._registry
+
+    @registry.setter
+    def registry(self, registry: Registry) -> None:
+        self._registry = registry
+        self.keys.forget(registry)
+
+    @property
+    def administrator(self) -> bool:
+        """Whether the user who logs in by SSH is one; else he may do what an ordinary user may."""
+        return self.files.actor == access.ADMINISTRATORS
+
+    @administrator.setter
+    def administrator(self, administrator: bool) -> None:
+        self.files.actor = access.ADMINISTRATORS if administrator else ORDINARY
+
+    def scan(self, seconds: float) -> None:
+        """Lets a virus scanner open each file that was written, as soon as it is closed, and read it for so long.
+
+        It lets others read and write, but neither remove nor rename, as those do that make the retries of others needed
+        (libuv/libuv#1981, golang/go#16882). With `seconds` 0 it is gone.
+        """
+
+        def look(file: SimulatedFile) -> None:
+            scanning = Handle(self.files, file, READ, READ | WRITE)
+            asyncio.get_running_loop().call_later(seconds * self.time_scale, scanning.close)
+
+        self.files.scanner = look if seconds else lambda _: None
+
+    def step(self) -> None:
+        """The moment before somebody's next step."""
+        for interloper in tuple(self.interlopers):
+            interloper()
 
     # --- looking at it
 
@@ -150,9 +237,8 @@ class Host:
 
     @property
     def boot_id(self) -> int:
-        """BootId of the prefetcher."""
-        value = self.registry.value(BOOT, "BootId")
-        return value.number() if value else 0
+        """How often it has booted; BootId of the prefetcher says so too, where `counts_boots`."""
+        return self._boots
 
     # --- power
 
@@ -160,7 +246,10 @@ class Host:
         """Ends everything and starts anew: the machine's environment is read, services start by themselves."""
         self.cut_power()
         await self.background.finished()
-        self.edit([SetValue(BOOT, "BootId", dword(self.boot_id + 1))])
+        self._boots += 1
+        # what is below HARDWARE is in memory alone
+        count = SetValue(BOOT, "BootId", dword(self._boots)) if self.counts_boots else DeleteValue(BOOT, "BootId")
+        self.edit([DeleteValue(BOOT_MARK, "TransomBoot"), count])
         self.features |= self.features_at_boot
         self.name = self.name_at_boot
         self.booted_environment = self._machine_environment()
@@ -178,14 +267,14 @@ class Host:
 
     # --- processes
 
-    def variables(self, environment: Mapping[str, str] | None = None) -> Variables:
+    def variables(self, environment: Mapping[str, str] | None = None) -> BatchVariables:
         """The environment of a process: that of the boot, or the one given, and what every process has."""
-        found = Variables(_ALWAYS | {"COMPUTERNAME": self.name, "USERNAME": self.username})
+        found = BatchVariables(ALWAYS | {"COMPUTERNAME": self.name, "USERNAME": self.username})
         for name, value in (self.booted_environment if environment is None else environment).items():
             found.set(name, value)
         return found
 
-    async def run(self, call: Invocation, file: File) -> int:
+    async def run(self, call: Invocation, file: SimulatedFile) -> int:
         """Runs a program to its end, and gives its exit code."""
         line = f"{call.path}{call.rest}"
         self.processes.append(line)
@@ -193,6 +282,9 @@ class Host:
             watcher(line)
         # a process takes a moment, in which others get on and a connection may drop
         await asyncio.sleep(0)
+        if call.path.rpartition("\\")[2].casefold() in self.blocked:
+            call.error("This program is blocked by group policy. For more information, contact your system administrator.\n")
+            return 1
         program = PROGRAMS.get(file.data[2:].decode("ascii", "replace")) if file.data.startswith(_PROGRAM_MARK) else None
         if program is None:
             self.unknown.append(call.path)
@@ -215,5 +307,5 @@ class Host:
             if named.value.type == ValueType.SZ:
                 found[named.name] = named.value.text()
             elif named.value.type == ValueType.EXPAND_SZ:
-                found[named.name] = _ROOT.sub(lambda _: _ALWAYS["SystemRoot"], named.value.text())
+                found[named.name] = _ROOT.sub(lambda _: ALWAYS["SystemRoot"], named.value.text())
         return found

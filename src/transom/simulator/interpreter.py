@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from transom.simulator import batch, commands, conditions, expansion, loops
 from transom.simulator.batch import BatchSyntaxError, Block, Chain, Command, For, If, Incomplete
-from transom.simulator.expansion import Variables
-from transom.simulator.filesystem import Directory, File, FileError, parts
+from transom.simulator.expansion import BatchVariables
+from transom.simulator.filesystem import FileError, SimulatedDirectory, SimulatedFile, parts
 from transom.simulator.processes import Invocation, Job
 from transom.simulator.redirections import redirected
 from transom.simulator.streams import NUL, Buffer, Streams
@@ -37,24 +37,31 @@ class _Exit(Exception):
 class Frame:
     """A batch file, or a subroutine of it, that is being run."""
 
-    __slots__ = ("arguments", "at", "file", "saved", "script")
+    __slots__ = ("_version", "arguments", "at", "file", "saved", "script")
 
-    def __init__(self, file: File, script: batch.Script, arguments: list[str], at: int = 0) -> None:
+    def __init__(self, file: SimulatedFile, script: batch.BatchScript, arguments: list[str], at: int = 0) -> None:
         self.file, self.script, self.arguments, self.at = file, script, arguments, at
-        self.saved: list[tuple[Variables, str, bool]] = []
+        self._version = file.version
+        self.saved: list[tuple[BatchVariables, str, bool]] = []
+
+    def lines(self) -> tuple[str, ...]:
+        """The lines as they are now: cmd reads a script line by line."""
+        if self.file.version != self._version:
+            self.script, self._version = batch.script(bytes(self.file.data)), self.file.version
+        return self.script.lines
 
 
 class Shell:
     """A cmd.exe process: variables, current directory, error level, and what it runs."""
 
-    def __init__(self, host: "Host", variables: Variables, cwd: str, streams: Streams, job: Job) -> None:
+    def __init__(self, host: "Host", variables: BatchVariables, cwd: str, streams: Streams, job: Job) -> None:
         self.host, self.variables, self.streams, self.job = host, variables, streams, job
         self.errorlevel = 0
         self.frame: Frame | None = None
         self.delayed = False
         self.loops: dict[str, str] = {}
         self._statements = 0
-        self._directory: Directory | None = None
+        self._directory: SimulatedDirectory | None = None
         self.cwd = cwd
         self.change_directory(cwd)
 
@@ -90,8 +97,8 @@ class Shell:
 
     def lookup(self, name: str) -> str | None:
         """A variable, those that cmd.exe makes up included."""
-        held = self.variables.get(name)
-        if held is None:
+        present = self.variables.get(name)
+        if present is None:
             match name.upper():
                 case "ERRORLEVEL":
                     return str(self.errorlevel)
@@ -99,7 +106,7 @@ class Shell:
                     return self.cwd
                 case "RANDOM":
                     return str(self.host.random.randrange(32768))
-        return held
+        return present
 
     def write(self, text: str) -> None:
         """Writes to standard output, in the OEM code page."""
@@ -111,7 +118,7 @@ class Shell:
 
     # --- batch files
 
-    async def batch_file(self, file: File, arguments: list[str]) -> None:
+    async def batch_file(self, file: SimulatedFile, arguments: list[str]) -> None:
         """Runs a batch file to its end."""
         await self._frame(Frame(file, batch.script(bytes(file.data)), arguments))
 
@@ -129,8 +136,11 @@ class Shell:
             self.frame, self.loops = outer, around
 
     async def _lines(self, frame: Frame) -> None:
-        lines = frame.script.lines
-        while frame.at < len(lines):
+        while True:
+            self.host.step()
+            lines = frame.lines()
+            if frame.at >= len(lines):
+                break
             if frame.file.parent is None:
                 self.error("The batch file cannot be found.")
                 self.errorlevel = 1
@@ -357,7 +367,7 @@ class Shell:
             self.errorlevel = 1
         return self.errorlevel
 
-    def program(self, name: str) -> tuple[File | None, str]:
+    def program(self, name: str) -> tuple[SimulatedFile | None, str]:
         """The file that a command's name means, and its path; None and the name where there is none."""
         if any(letter in name for letter in "\\/:"):
             places = [self.path(name)]
@@ -366,7 +376,7 @@ class Shell:
         for place in places:
             for suffix in ("", ".exe", ".bat", ".cmd"):
                 node = self.host.files.find(place + suffix)
-                if isinstance(node, File) and (place + suffix).casefold().endswith((".exe", ".bat", ".cmd", ".com")):
+                if isinstance(node, SimulatedFile) and (place + suffix).casefold().endswith((".exe", ".bat", ".cmd", ".com")):
                     return node, place + suffix
         return None, name
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from transom.simulator import batch, conditions
 from transom.simulator.batch import BatchSyntaxError, For
-from transom.simulator.filesystem import Directory, FileError
+from transom.simulator.filesystem import FileError, SimulatedFile
 from transom.simulator.streams import Buffer, Streams
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _named(shell: "Shell", item: str, *, directories: bool) -> list[str]:
     plain = item.replace('"', "")
     head = plain[: max(plain.rfind("\\"), plain.rfind("/"), plain.rfind(":")) + 1]
     found = shell.host.files.matching(shell.path(item))
-    return [head + node.name for _, node in found if isinstance(node, Directory) == directories]
+    return [head + node.name for _, node in found if isinstance(node, SimulatedFile) != directories]
 
 
 async def _texts(shell: "Shell", node: For, items: str) -> list[dict[str, str]]:

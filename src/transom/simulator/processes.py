@@ -5,7 +5,7 @@ import re
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from transom.simulator.expansion import Variables, absolute
+from transom.simulator.expansion import BatchVariables, absolute
 from transom.simulator.streams import Streams
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ class Invocation:
 
     __slots__ = ("arguments", "cwd", "host", "job", "path", "rest", "streams", "variables")
 
-    def __init__(self, host: "Host", path: str, rest: str, streams: Streams, variables: Variables, cwd: str, job: Job) -> None:
+    def __init__(
+        self, host: "Host", path: str, rest: str, streams: Streams, variables: BatchVariables, cwd: str, job: Job
+    ) -> None:
         self.host, self.path, self.rest, self.streams = host, path, rest, streams
         self.variables, self.cwd, self.job = variables, cwd, job
         self.arguments = split_arguments(rest)

@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from transom.simulator.batch import Redirection
+from transom.simulator.filesystem import READ
 from transom.simulator.streams import NUL, Appended, Sink, Streams
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def _streams(shell: "Shell", redirections: Sequence[Redirection], opened: ExitSt
         elif target.casefold() == "nul":
             sinks[redirection.handle] = NUL
         else:
-            handle = shell.host.files.open(shell.path(target), truncate=redirection.mode == ">", share=False)
+            handle = shell.host.files.open(shell.path(target), truncate=redirection.mode == ">", share=READ)
             opened.callback(handle.close)
             sinks[redirection.handle] = Appended(handle)
     return Streams(sinks[1], sinks[2], data)

@@ -8,23 +8,23 @@ from typing import Literal, NoReturn, Self, TypeVar
 
 import asyncssh
 
+from transom.simulator.expansion import BatchVariables
 from transom.simulator.faults import Fault
-from transom.simulator.filesystem import File
-from transom.simulator.host import KEYS, Host
+from transom.simulator.filesystem import SimulatedFile
+from transom.simulator.host import Host
 from transom.simulator.interpreter import Shell
 from transom.simulator.processes import Job
 from transom.simulator.sftp import Sftp
 from transom.simulator.streams import Forward, Streams
-from transom.windows.registry import Edit
+from transom.windows.registry.registry import Edit
 
 _Result = TypeVar("_Result")
-ACL = ("*S-1-5-32-544:F", "*S-1-5-18:F")
 _SESSIONS = 10  # MaxSessions of sshd_config, its default
 _SAME_IN_POWERSHELL = re.compile(r"[A-Za-z0-9\\:._/ -]*")
 _SERVICES: Mapping[str, tuple[str, ...]] = {"containerd": (), "kubelet": ("containerd",)}
 
 
-class Connection(asyncssh.SSHServer):
+class ServerConnection(asyncssh.SSHServer):
     """One connection to one host: who may log in, what is asked for, and what ends with it."""
 
     def __init__(self, simulator: "Simulator") -> None:
@@ -81,8 +81,8 @@ class Connection(asyncssh.SSHServer):
         """The keys of the file that Windows' OpenSSH has for administrators, for the administrator alone."""
         if self.host.key_types is not None and key.get_algorithm() not in self.host.key_types:
             return False
-        held = self.host.files.find(self.host.authorized_keys)
-        lines = bytes(held.data).splitlines() if isinstance(held, File) else []
+        present = self.host.files.find(self.host.authorized_keys)
+        lines = bytes(present.data).splitlines() if isinstance(present, SimulatedFile) else []
         known = {word for line in lines if not line.startswith(b"#") for word in line.split()}
         return username == self.host.username and b64encode(key.public_data) in known
 
@@ -98,6 +98,7 @@ class Connection(asyncssh.SSHServer):
             raise asyncssh.ConnectionLost("the connection has ended")
         self._requests += 1
         host = self.host
+        host.step()
         fault = host.faults.take(self._requests)
         host.traffic.requests.append(f"{kind} {detail}".rstrip())
         if kind not in ("channel", "exec", "sftp"):
@@ -180,8 +181,9 @@ class Connection(asyncssh.SSHServer):
             if host.shell == "powershell" and not _SAME_IN_POWERSHELL.fullmatch(command):
                 process.stderr.write(b"This command line is not read by PowerShell as it is by cmd.\r\n")
                 return 1
-            shell = Shell(host, host.variables(), rf"C:\Users\{host.username}", streams, job)
-            code = await job.start(shell.run(command))
+            shell = Shell(host, self._variables(), rf"C:\Users\{host.username}", streams, job)
+            # bash takes a backslash for a sign of its own
+            code = await job.start(shell.run(command.replace("\\", "") if host.shell == "bash" else command))
             return int(code != 0) if host.shell == "powershell" else int(code)
 
         self._jobs.add(job)
@@ -194,6 +196,14 @@ class Connection(asyncssh.SSHServer):
             if self._during is not None:
                 host.watchers.discard(self._during)
         process.exit(code & 0xFFFFFFFF)
+
+    def _variables(self) -> BatchVariables:
+        """Those of a session: the host's, and where it came from and to."""
+        found = self.host.variables()
+        if self._connection is not None:
+            client, own = (self._connection.get_extra_info(one) for one in ("peername", "sockname"))
+            found.set("SSH_CONNECTION", f"{client[0]} {client[1]} {self.host.own_address or own[0]} {own[1]}")
+        return found
 
     def _watcher(self, fault: Fault) -> Callable[[str], None]:
         """What looks at the programs that start, and lets the fault happen at the one that it names."""
@@ -215,7 +225,7 @@ class Connection(asyncssh.SSHServer):
 class _Session(asyncssh.SSHServerProcess[bytes]):
     """One channel: a command, or SFTP."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         super().__init__(connection.run, connection.files, 3, False)  # type: ignore[arg-type]
         self._owner = connection
 
@@ -226,16 +236,17 @@ class _Session(asyncssh.SSHServerProcess[bytes]):
 
 
 class Simulator:
-    """Simulated hosts on 127.0.0.1, each with a port of its own, for as long as the context lasts.
+    """Simulated hosts on loopback addresses, each with a port of its own, for as long as the context lasts.
 
     `client_key` is the private key that every host lets in at first: its public key is the one in the file `KEYS`.
     """
 
-    def __init__(self) -> None:
-        self.client_key = asyncssh.generate_private_key("ssh-ed25519")
+    def __init__(self, client_key: asyncssh.SSHKey | None = None, host_key: asyncssh.SSHKey | None = None) -> None:
+        """Without keys they are made; `host_key` is what hosts show of themselves."""
+        self.client_key = client_key or asyncssh.generate_private_key("ssh-ed25519")
         self.hosts: list[Host] = []
         self.by_port: dict[int, Host] = {}
-        self._host_key = asyncssh.generate_private_key("ssh-ed25519")
+        self._host_key = host_key or asyncssh.generate_private_key("ssh-ed25519")
         self._options: dict[bytes, asyncssh.SSHServerConnectionOptions] = {}
         self._listeners: dict[int, asyncssh.SSHAcceptor] = {}
         self._host_keys: dict[int, asyncssh.SSHKey] = {}
@@ -251,27 +262,35 @@ class Simulator:
         for host in self.hosts:
             await host.background.finished()
 
+    def connection(self) -> ServerConnection:
+        """What answers on one connection to a host."""
+        return ServerConnection(self)
+
     async def add_host(
         self,
         name: str | None = None,
         *,
         services: Mapping[str, Iterable[str]] = _SERVICES,
         edits: Iterable[Edit] = (),
-        shell: Literal["cmd", "powershell"] = "cmd",
+        shell: Literal["cmd", "powershell", "bash"] = "cmd",
         username: str = "Administrator",
         time_scale: float = 0.01,
+        address: str = "127.0.0.1",
+        port: int = 0,
     ) -> Host:
         """Makes a host and boots it: `services` with what each depends on, `edits` of its registry before that boot.
 
-        `time_scale` is how many real seconds one second of the host takes.
+        `time_scale` is how many real seconds one second of the host takes. `address` is a loopback address, `port` 0 any free.
+        Raises OSError for a port that is taken.
         """
         host = Host(name or f"WIN-{len(self.hosts) + 1:04}", shell=shell, username=username, time_scale=time_scale)
+        host.address = address
         for service, depends in services.items():
             host.add_service(service, depends)
         host.edit(edits)
-        host.files.write(KEYS, self.client_key.export_public_key()).acl = ACL
+        host.put_keys(self.client_key.export_public_key())
         await host.boot()
-        await self._listen(host, self._host_key, 0)
+        await self._listen(host, self._host_key, port)
         self.hosts.append(host)
         return host
 
@@ -292,7 +311,7 @@ class Simulator:
             options = await asyncssh.SSHServerConnectionOptions.construct(
                 None,
                 config=None,
-                server_factory=lambda: Connection(self),
+                server_factory=self.connection,
                 server_host_keys=[key],
                 encoding=None,
                 allow_scp=False,
@@ -302,6 +321,10 @@ class Simulator:
             )
             self._options[key.public_data] = options
         listener = await asyncssh.listen(host.address, port, options=options)
+        while port == 0 and listener.get_port() in self.by_port:
+            # hosts are told apart by their ports, and another address may have the same one free
+            listener.close()
+            listener = await asyncssh.listen(host.address, port, options=options)
         host.port = listener.get_port()
         self.by_port[host.port] = host
         self._listeners[host.port] = listener

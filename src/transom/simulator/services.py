@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from transom.simulator.filesystem import File
+from transom.simulator.events import SystemLog
+from transom.simulator.filesystem import SimulatedFile
 from transom.simulator.interpreter import Shell
 from transom.simulator.streams import NUL, Streams
-from transom.windows.gathering import SERVICES
-from transom.windows.registry import DeleteKey, DeleteValue, Edit, SetValue, ValueType, dword, expand_sz, multi_sz, sz
-from transom.windows.state import ServiceState
+from transom.windows.host.queries import SERVICES
+from transom.windows.host.state import ServiceState
+from transom.windows.registry.registry import DeleteKey, DeleteValue, Edit, SetValue, ValueType, dword, expand_sz, multi_sz, sz
 
 if TYPE_CHECKING:
     from transom.simulator.host import Host
@@ -48,12 +49,12 @@ class SimulatedService:
     """A service as the manager knows it since the last boot. Times are seconds of the host's time."""
 
     __slots__ = (
-        "_until", "deleted", "depends", "ends", "exit_code", "image", "name", "start_seconds", "start_type", "starts",
+        "_log", "_until", "deleted", "depends", "ends", "exit_code", "image", "name", "start_seconds", "start_type", "starts",
         "starts_well", "state", "stop_seconds", "stops",
     )  # fmt: skip
 
-    def __init__(self, name: str, image: str, depends: tuple[str, ...], start_type: int) -> None:
-        self.name, self.image, self.depends, self.start_type = name, image, depends, start_type
+    def __init__(self, name: str, image: str, depends: tuple[str, ...], start_type: int, log: SystemLog) -> None:
+        self.name, self.image, self.depends, self.start_type, self._log = name, image, depends, start_type, log
         self.state = ServiceState.STOPPED
         self.starts: list[Start] = []
         self.start_seconds = self.stop_seconds = 0.0
@@ -72,14 +73,20 @@ class SimulatedService:
         """Leaves a state whose time is over."""
         if self.ends is not None and now >= self.ends[0] and self.state != ServiceState.STOPPED:
             self.state, self.exit_code, self.ends = ServiceState.STOPPED, self.ends[1], None
+            self._log.write(7034, self.name, self.exit_code)
             return
         if now < self._until:
             return
         if self.state == ServiceState.START_PENDING:
             self.state = ServiceState.RUNNING if self.starts_well else ServiceState.STOPPED
             self.exit_code = 0 if self.starts_well else 1067
+            if self.starts_well:
+                self._log.write(7036, self.name, "running")
+            else:
+                self._log.write(7034, self.name, self.exit_code)
         elif self.state == ServiceState.STOP_PENDING and self.stops:
             self.state = ServiceState.STOPPED
+            self._log.write(7036, self.name, "stopped")
 
 
 class ServiceManager:
@@ -88,6 +95,8 @@ class ServiceManager:
     def __init__(self, host: "Host") -> None:
         self._host = host
         self._services: dict[str, SimulatedService] = {}
+        self.refused: set[str] = set()
+        """Services, in lower case, that cannot be made: software against intruders does so."""
 
     def load(self) -> None:
         """Reads the services from the registry, as a boot does; the records of starts and the set behaviour are kept."""
@@ -102,10 +111,11 @@ class ServiceManager:
                 image.text(),
                 depends.texts() if depends and depends.type == ValueType.MULTI_SZ else (),
                 start.number() if start else _DEMAND,
+                self._host.system_log,
             )
-            if held := known.get(name.casefold()):
-                made.starts, made.start_seconds, made.stop_seconds = held.starts, held.start_seconds, held.stop_seconds
-                made.starts_well, made.stops = held.starts_well, held.stops
+            if present := known.get(name.casefold()):
+                made.starts, made.start_seconds, made.stop_seconds = present.starts, present.start_seconds, present.stop_seconds
+                made.starts_well, made.stops = present.starts_well, present.stops
             self._services[name.casefold()] = made
 
     def names(self) -> tuple[str, ...]:
@@ -133,9 +143,11 @@ class ServiceManager:
     def create(
         self, name: str, image: str, *, depends: tuple[str, ...] = (), start_type: int = _DEMAND, display: str | None = None
     ) -> SimulatedService:
-        """Makes a service and its registry key. Raises ServiceError(1073) when it exists, (1072) when it is going."""
-        if held := self.find(name):
-            raise ServiceError(1072 if held.deleted else 1073)
+        """Makes a service and its registry key. Raises ServiceError(1073) when it exists, (1072) when it is going, (5)."""
+        if present := self.find(name):
+            raise ServiceError(1072 if present.deleted else 1073)
+        if name.casefold() in self.refused:
+            raise ServiceError(5)
         path = rf"{SERVICES}\{name}"
         edits: list[Edit] = [
             SetValue(path, "Type", dword(0x10)),
@@ -148,12 +160,15 @@ class ServiceManager:
         if depends:
             edits.append(SetValue(path, "DependOnService", multi_sz(depends)))
         self._host.registry = self._host.registry.apply(edits)
-        made = self._services[name.casefold()] = SimulatedService(name, image, depends, start_type)
+        made = self._services[name.casefold()] = SimulatedService(name, image, depends, start_type, self._host.system_log)
+        self._host.system_log.write(7045, name, image)
         return made
 
     def configure(self, service: SimulatedService, image: str, depends: tuple[str, ...], start_type: int) -> None:
         """Changes a service, for its next start."""
         path = rf"{SERVICES}\{service.name}"
+        if start_type != service.start_type:
+            self._host.system_log.write(7040, service.name)
         service.image, service.depends, service.start_type = image, depends, start_type
         edits: list[Edit] = [SetValue(path, "ImagePath", expand_sz(image)), SetValue(path, "Start", dword(start_type))]
         edits.append(SetValue(path, "DependOnService", multi_sz(depends)) if depends else DeleteValue(path, "DependOnService"))
@@ -178,10 +193,15 @@ class ServiceManager:
             if self.get(needed).state == ServiceState.STOPPED:
                 await self.start(needed)
             if await self.reached(needed, ServiceState.RUNNING, _CONNECT_SECONDS) is False:
+                self._host.system_log.write(7001, service.name, 1068)
                 raise ServiceError(1068)
         if service.state != ServiceState.STOPPED:
             raise ServiceError(1056)
-        program, arguments, found = self._program(service)
+        try:
+            program, arguments, found = self._program(service)
+        except ServiceError as failure:
+            self._host.system_log.write(7000, service.name, failure.code)
+            raise
         service.starts.append(Start(self._host.boot_id, self.environment(service.name)))
         service.enter(ServiceState.START_PENDING, self._host.now() + service.start_seconds)
         service.exit_code = 0
@@ -201,6 +221,8 @@ class ServiceManager:
         if not done:
             work.cancel()
         service.state = ServiceState.STOPPED
+        self._host.system_log.write(7009, service.name)
+        self._host.system_log.write(7000, service.name, 1053)
         raise ServiceError(1053)
 
     def stop(self, name: str) -> None:
@@ -231,15 +253,16 @@ class ServiceManager:
         """A service's process ends without being asked."""
         service = self.get(name)
         service.state, service.exit_code = ServiceState.STOPPED, 1067
+        self._host.system_log.write(7034, service.name, 1067)
 
     def dependants(self, name: str) -> tuple[str, ...]:
         """The services that run, or are about to, and need this one."""
         folded = name.casefold()
         return tuple(
-            held.name
-            for held in list(self._services.values())
-            if folded in (needed.casefold() for needed in held.depends)
-            and (found := self.find(held.name)) is not None
+            present.name
+            for present in list(self._services.values())
+            if folded in (needed.casefold() for needed in present.depends)
+            and (found := self.find(present.name)) is not None
             and found.state != ServiceState.STOPPED
         )
 
@@ -271,19 +294,19 @@ class ServiceManager:
 
         An own item `NAME=` is an empty variable: Windows passes the block on as it is.
         """
-        found = {held.upper(): (held, value) for held, value in self._host.booted_environment.items()}
+        found = {present.upper(): (present, value) for present, value in self._host.booted_environment.items()}
         own = self._host.registry.value(rf"{SERVICES}\{name}", "Environment")
         for item in own.texts() if own is not None and own.type == ValueType.MULTI_SZ else ():
             variable, _, value = item.partition("=")
             found[variable.upper()] = (variable, value)
         return dict(found.values())
 
-    def _program(self, service: SimulatedService) -> tuple[str, str, File]:
+    def _program(self, service: SimulatedService) -> tuple[str, str, SimulatedFile]:
         found = _COMMAND.fullmatch(service.image)
         path = (found[1] or found[2]) if found else service.image
         path = re.sub("%SystemRoot%", lambda _: r"C:\Windows", path, flags=re.IGNORECASE)
         file = self._host.files.find(path)
-        if not isinstance(file, File):
+        if not isinstance(file, SimulatedFile):
             raise ServiceError(2)
         if not file.data.startswith(b"MZ"):
             raise ServiceError(193)

@@ -2,7 +2,8 @@
 
 Source: PowerShell/openssh-portable, sftp-server.c and contrib/win32/win32compat/misc.c: a plain rename fails where the new
 name exists; `posix-rename@openssh.com` first removes a file of that name. What fails for another reason than a missing file
-or access is SSH_FX_FAILURE, without a word.
+or access is SSH_FX_FAILURE, without a word. What a file is opened with: contrib/win32/win32compat/fileio.c,
+`createFile_flags_setup`: who reads lets others read and write, who writes lets others write, who does both lets nobody in.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,7 +11,20 @@ from typing import Protocol, TypeVar
 
 import asyncssh
 
-from transom.simulator.filesystem import Directory, File, FileError, FileSystem, Handle, Node, listed, parts
+from transom.simulator.filesystem import (
+    READ,
+    WRITE,
+    Entry,
+    FileError,
+    FileSystem,
+    Handle,
+    Node,
+    SimulatedDirectory,
+    SimulatedFile,
+    listed,
+    parts,
+    require_shared,
+)
 
 _Result = TypeVar("_Result")
 _NOT_FOUND = (2, 3)
@@ -66,18 +80,23 @@ class Sftp(asyncssh.SFTPServer):
             raise FileError(2)
         return node
 
+    def _entry(self, path: bytes) -> Entry:
+        entry = self._files.entry(self._path(path))
+        if entry is None:
+            raise FileError(2)
+        return entry
+
     async def open(self, path: bytes, pflags: int, attrs: asyncssh.SFTPAttrs) -> object:
-        """Opens a file; for writing only where nobody else has it open."""
+        """Opens a file; for writing only where nobody else reads it."""
 
         def act() -> Handle:
             place = self._path(path)
-            there = self._files.find(place)
-            writes = bool(pflags & (asyncssh.FXF_WRITE | asyncssh.FXF_APPEND))
-            if writes and isinstance(there, File) and there.holds and not place.casefold().endswith((".cmd", ".bat")):
-                raise FileError(32)
+            writes = WRITE if pflags & (asyncssh.FXF_WRITE | asyncssh.FXF_APPEND) else 0
+            opened = writes | (READ if pflags & asyncssh.FXF_READ else 0)
             handle = self._files.open(
                 place,
-                write=writes,
+                opened=opened,
+                share={READ: READ | WRITE, WRITE: WRITE}.get(opened, 0),
                 create=bool(pflags & asyncssh.FXF_CREAT),
                 truncate=bool(pflags & asyncssh.FXF_TRUNC),
                 new=bool(pflags & asyncssh.FXF_EXCL),
@@ -115,7 +134,7 @@ class Sftp(asyncssh.SFTPServer):
 
     async def lstat(self, path: bytes) -> asyncssh.SFTPAttrs:
         """What is at a path."""
-        return await self._request("lstat", path, lambda: _attributes(self._node(path)))
+        return await self._request("lstat", path, lambda: _attributes(self._entry(path)))
 
     async def fstat(self, file_obj: object) -> asyncssh.SFTPAttrs:
         """What an open file is."""
@@ -127,6 +146,7 @@ class Sftp(asyncssh.SFTPServer):
 
     async def fsetstat(self, file_obj: object, attrs: asyncssh.SFTPAttrs) -> None:
         """Sets the time; modes and owners mean nothing to Windows."""
+        # by another handle than the one that is open (sftp-server.c, process_fsetstat, without HAVE_FUTIMES)
         await self._request("fsetstat", _name(file_obj), lambda: _set_time(_handle(file_obj).file, attrs))
 
     async def mkdir(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
@@ -137,10 +157,10 @@ class Sftp(asyncssh.SFTPServer):
         """Removes an empty directory."""
 
         def act() -> None:
-            node = self._node(path)
-            if isinstance(node, File):
+            entry = self._entry(path)
+            if isinstance(entry, SimulatedFile):
                 raise FileError(267)
-            self._files.remove(node)
+            self._files.remove(entry)
 
         await self._request("rmdir", path, act)
 
@@ -154,13 +174,13 @@ class Sftp(asyncssh.SFTPServer):
 
     async def rename(self, oldpath: bytes, newpath: bytes) -> None:
         """Gives a file or a directory a name that is free."""
-        await self._request("rename", oldpath, lambda: self._files.rename(self._node(oldpath), self._path(newpath)))
+        await self._request("rename", oldpath, lambda: self._files.rename(self._entry(oldpath), self._path(newpath)))
 
     async def posix_rename(self, oldpath: bytes, newpath: bytes) -> None:
         """Gives a file a name, in the place of one that has it and that nobody has open."""
 
         def act() -> None:
-            self._files.rename(self._node(oldpath), self._path(newpath), replace=True)
+            self._files.rename(self._entry(oldpath), self._path(newpath), replace=True)
 
         await self._request("posix-rename", oldpath, act)
 
@@ -174,7 +194,7 @@ class Sftp(asyncssh.SFTPServer):
 
         def act() -> list[asyncssh.SFTPName]:
             node = self._node(path)
-            if isinstance(node, File):
+            if isinstance(node, SimulatedFile):
                 raise FileError(267)
             return [
                 asyncssh.SFTPName(name.encode(), attrs=_attributes(entry))
@@ -192,19 +212,23 @@ def _handle(file_obj: object) -> Handle:
 
 
 def _set_time(node: Node, attrs: asyncssh.SFTPAttrs) -> None:
-    if attrs.mtime is not None:
-        node.modified = attrs.mtime
+    """contrib/win32/win32compat/misc.c, `settimes`: GENERIC_WRITE, FILE_SHARE_WRITE."""
+    if attrs.mtime is None:
+        return
+    if isinstance(node, SimulatedFile):
+        require_shared(node, WRITE, WRITE)
+    node.modified = attrs.mtime
 
 
 def _name(file_obj: object) -> bytes:
     return _handle(file_obj).file.name.encode()
 
 
-def _attributes(node: Node) -> asyncssh.SFTPAttrs:
-    directory = isinstance(node, Directory)
+def _attributes(node: Entry) -> asyncssh.SFTPAttrs:
+    kind = 0o100666 if isinstance(node, SimulatedFile) else 0o40777 if isinstance(node, SimulatedDirectory) else 0o120777
     return asyncssh.SFTPAttrs(
-        size=0 if isinstance(node, Directory) else len(node.data),
-        permissions=0o40777 if directory else 0o100666,
+        size=len(node.data) if isinstance(node, SimulatedFile) else 0,
+        permissions=kind,
         uid=0,
         gid=0,
         atime=node.modified,

@@ -1,11 +1,12 @@
 """Objects from an API server, read once: the same that would stand in files."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 from transom.kube.client import Client
-from transom.kube.errors import NotFound
-from transom.kube.objects import Whole
+from transom.kube.errors import ApiError, NotFound
+from transom.kube.objects import ObjectMeta, Projected, Whole
 from transom.kube.resources import (
     CONFIG_MAPS,
     EGRESS_PROXIES,
@@ -22,6 +23,7 @@ from transom.proxy.injection import LABEL, OPENSHIFT_LABEL
 from transom.proxy.layers import OPENSHIFT_BUNDLE, OPENSHIFT_CONFIG, OPENSHIFT_MANAGED
 from transom.sources.objects import ObjectReader, Objects
 
+_OWN: Final = (EGRESS_PROXIES, WINDOWS_INSTANCES)
 _CLUSTER_API: Final = (
     Resource("cluster.x-k8s.io", PREFERRED, "Cluster", "clusters", True, Whole),
     Resource("cluster.x-k8s.io", PREFERRED, "MachineDeployment", "machinedeployments", True, Whole),
@@ -29,11 +31,43 @@ _CLUSTER_API: Final = (
 )
 
 
+class _MachineSpec(Projected, frozen=True):
+    cluster_name: str = ""
+
+
+class _MachineStatus(Projected, frozen=True):
+    addresses: Any = None
+
+
+class _Machine(Projected, frozen=True):
+    """A Machine, of which there can be very many: where it can be reached, and no more."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _MachineSpec = _MachineSpec()
+    status: _MachineStatus = _MachineStatus()
+
+
+_MACHINES: Final = Resource("cluster.x-k8s.io", PREFERRED, "Machine", "machines", True, _Machine)
+
+
+class DefinitionsMissing(ApiError):
+    """The server does not know Transom's kinds: nothing is installed there, or it is another cluster than was meant."""
+
+    def __init__(self, kinds: Sequence[str], objects: Objects) -> None:
+        super().__init__(
+            f"the definitions of Transom are not there ({', '.join(kinds)}): this is another cluster, or they have to be "
+            "installed first: transom manifests --part crds | kubectl apply -f -"
+        )
+        self.objects = objects
+        """What the server has of the other kinds."""
+
+
 async def load(client: Client, namespace: str = "transom-system") -> Objects:
-    """All that settings are made of. An API that is not there has no objects. Raises ApiError."""
+    """All that settings are made of. An API of others that is not there has no objects. Raises ApiError, DefinitionsMissing."""
     kinds = (EGRESS_PROXIES, WINDOWS_INSTANCES, OPENSHIFT_PROXIES, OPENSHIFT_NETWORKS, OPENSHIFT_INFRASTRUCTURES, SERVICE_CIDRS)
+    absent: list[str] = []
     listings = await asyncio.gather(
-        *(_list(client, kind) for kind in kinds),
+        *(_list(client, kind, absent=absent if kind in _OWN else None) for kind in kinds),
         _list(client, SECRETS, namespace),
         _list(client, CONFIG_MAPS, namespace),
         _list(client, CONFIG_MAPS, OPENSHIFT_CONFIG),
@@ -47,22 +81,34 @@ async def load(client: Client, namespace: str = "transom-system") -> Objects:
     found = {
         (item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]): item for some in listings for item in some
     }
+    for item in await _machines(client):
+        found["Machine", item["metadata"]["namespace"], item["metadata"]["name"]] = item
     reader = ObjectReader(namespace)
     for item in found.values():
         reader.add(item, client.connection.server, lambda _: (0, 0))
+    if absent:
+        raise DefinitionsMissing(absent, reader.objects())
     return reader.objects()
 
 
 async def _list(
-    client: Client, resource: Resource[Whole], namespace: str | None = None, *, labels: str = "", fields: str = ""
+    client: Client,
+    resource: Resource[Whole],
+    namespace: str | None = None,
+    *,
+    labels: str = "",
+    fields: str = "",
+    absent: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     try:
         listing = await client.list_objects(resource, namespace, labels=labels, fields=fields)
     except NotFound:
+        if absent is not None:
+            absent.append(resource.kind)
         return []
     # the items of a list leave their kind out
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
-    return [{**head, **held.value} for held in listing.items]
+    return [{**head, **given.value} for given in listing.items]
 
 
 async def _list_preferred(client: Client, resource: Resource[Whole]) -> list[dict[str, Any]]:
@@ -70,3 +116,21 @@ async def _list_preferred(client: Client, resource: Resource[Whole]) -> list[dic
         return await _list(client, await served(client, resource))
     except NotFound:
         return []
+
+
+async def _machines(client: Client) -> list[dict[str, Any]]:
+    try:
+        resource = await served(client, _MACHINES)
+        listing = await client.list_objects(resource)
+    except NotFound:
+        return []
+    return [
+        {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": one.metadata.name, "namespace": one.metadata.namespace},
+            "spec": {"clusterName": one.spec.cluster_name},
+            "status": {"addresses": one.status.addresses},
+        }
+        for one in listing.items
+    ]

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from transom.proxy.coverage import reached_at
 from transom.proxy.finding import Finding, Place
 from transom.proxy.objects import Cluster, Meta
 from transom.sources.core_objects import at, text, texts
@@ -31,6 +32,15 @@ class Deployment(msgspec.Struct, frozen=True):
     template: str | None
 
 
+class Machine(msgspec.Struct, frozen=True):
+    """A Machine: its cluster, and the IP addresses by which others of the cluster reach it."""
+
+    metadata: Meta
+    place: Place
+    cluster: str | None
+    addresses: tuple[str, ...]
+
+
 def cluster(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Cluster:
     """The networks and the endpoint, as far as the object knows them."""
     return Cluster(
@@ -41,6 +51,7 @@ def cluster(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, f
         texts(value, ("spec", "clusterNetwork", "pods", "cidrBlocks"), decoder),
         text(value, ("spec", "clusterNetwork", "serviceDomain"), decoder),
         text(value, ("spec", "controlPlaneEndpoint", "host"), decoder),
+        text(value, ("spec", "infrastructureRef", "kind"), decoder),
     )
 
 
@@ -60,6 +71,28 @@ def deployment(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder
     return Deployment(
         meta, place, cluster_name if isinstance(cluster_name, str) else None, name if isinstance(name, str) else None
     )
+
+
+def machine(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Machine:
+    """A Machine, of which Cluster API alone writes the status: what does not fit in it is left out."""
+    name, given = at(value, ("spec", "clusterName")), at(value, ("status", "addresses"))
+    return Machine(meta, place, name if isinstance(name, str) else None, reached_at(_addresses(given)))
+
+
+def _addresses(given: Any) -> Iterator[tuple[str, str]]:
+    for one in given if isinstance(given, list) else ():
+        kind, address = (one.get("type"), one.get("address")) if isinstance(one, dict) else (None, None)
+        if isinstance(kind, str) and isinstance(address, str):
+            yield kind, address
+
+
+def addresses_of(machines: Iterable[Machine]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The addresses by namespace and name of the Cluster."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in machines:
+        if one.cluster and one.addresses:
+            found.setdefault((one.metadata.namespace or "", one.cluster), []).extend(one.addresses)
+    return {cluster: tuple(dict.fromkeys(addresses)) for cluster, addresses in found.items()}
 
 
 def with_windows(templates: Iterable[Template], deployments: Iterable[Deployment]) -> Iterator[tuple[str, str]]:

@@ -20,17 +20,17 @@ def at(value: Any, path: Path) -> Any:
 
 def text(value: Any, path: Path, decoder: Decoder) -> str | None:
     """The text at a path, None where there is none or an empty one; a finding where it is something else."""
-    held = at(value, path)
-    if held is None:
+    given = at(value, path)
+    if given is None:
         return None
-    read = decoder.read(held, str, path)
+    read = decoder.read(given, str, path)
     return None if read is INVALID or read == "" else read
 
 
 def texts(value: Any, path: Path, decoder: Decoder) -> tuple[str, ...]:
     """The texts of the list at a path; a finding where it is something else."""
-    held = at(value, path)
-    read = () if held is None else decoder.read(held, tuple[str, ...], path)
+    given = at(value, path)
+    read = () if given is None else decoder.read(given, tuple[str, ...], path)
     return () if read is INVALID else read
 
 
@@ -43,13 +43,13 @@ def secret(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, fi
         if entries is not None and not isinstance(entries, dict):
             findings.append(place.error((field,), "must be a mapping of names to texts"))
             continue
-        for key, held in (entries or {}).items():
+        for key, given in (entries or {}).items():
             fault = None
-            if not isinstance(held, str):
+            if not isinstance(given, str):
                 data[key], fault = None, "must be a text: put it in quotes"
             elif field == "stringData":
-                data[key] = Secret(held)
-            elif (raw := _decoded(held)) is None:
+                data[key] = Secret(given)
+            elif (raw := _decoded(given)) is None:
                 data[key], fault = None, "must be base64; `stringData` takes the text itself"
             else:
                 data[key] = _text_of(raw)
@@ -59,16 +59,16 @@ def secret(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, fi
     return SecretObject(meta, place, data, frozenset(faulty))
 
 
-def _decoded(held: str) -> bytes | None:
+def _decoded(given: str) -> bytes | None:
     try:
-        return binascii.a2b_base64("".join(held.split()), strict_mode=True)
+        return binascii.a2b_base64("".join(given.split()), strict_mode=True)
     except ValueError:
         return None
 
 
-def decoded_text(held: str) -> str | None:
+def decoded_text(given: str) -> str | None:
     """A value of a Secret's `data` as text; None where it is not base64 or no text."""
-    raw = _decoded(held)
+    raw = _decoded(given)
     text = _text_of(raw) if raw is not None else None
     return text.reveal() if text is not None else None
 
@@ -83,8 +83,8 @@ def _text_of(raw: bytes) -> Secret | None:
 
 def config_map(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> ConfigMap:
     """A ConfigMap; `binaryData` is not read."""
-    held = value.get("data")
-    read = {} if held is None else decoder.read(held, dict[str, str], ("data",))
+    given = value.get("data")
+    read = {} if given is None else decoder.read(given, dict[str, str], ("data",))
     return ConfigMap(meta, place, {} if read is INVALID else read)
 
 

@@ -51,13 +51,13 @@ class Decoder:
             return self._invalid(path, "must be a mapping of fields")
         known = _fields(type_)
         read: dict[str, Any] = {}
-        for key, held in value.items():
+        for key, given in value.items():
             field = known.get(key)
             if field is None:
                 if self._strict:
                     self._unknown((*path, shown_key(key)), key, known)
-            elif held is not None:
-                result = self.read(held, field[1], (*path, key))
+            elif given is not None:
+                result = self.read(given, field[1], (*path, key))
                 if result is not INVALID:
                     read[field[0]] = result
         return type_(**read)
@@ -80,8 +80,8 @@ class Decoder:
     def _texts(self, value: Any, path: Path) -> Any:
         if not isinstance(value, dict):
             return self._invalid(path, "must be a mapping of names to texts")
-        read = {key: self._text(held, (*path, shown_key(key))) for key, held in value.items() if held is not None}
-        return {key: held for key, held in read.items() if held is not INVALID}
+        read = {key: self._text(given, (*path, shown_key(key))) for key, given in value.items() if given is not None}
+        return {key: given for key, given in read.items() if given is not INVALID}
 
     def _unknown(self, path: Path, key: str, known: dict[str, Any]) -> None:
         from difflib import get_close_matches

@@ -1,6 +1,7 @@
 """Objects from files: the manifests that would be applied to a cluster."""
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from transom.sources.objects import ObjectReader, Objects
 from transom.sources.yaml_text import MAX_BYTES, InvalidText, read_documents
 
 STANDARD_INPUT: Final = "-"
+_URL: Final = re.compile("[a-z]+://")
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
@@ -21,14 +23,19 @@ def load(paths: Iterable[str], namespace: str = "transom-system") -> Objects:
     Never raises for what it reads: a file that cannot be opened, that is not YAML, or that is too large is a finding.
     `namespace` is where objects without a namespace are.
     """
-    reader = ObjectReader(namespace)
-    for name in _files(paths, reader):
+    reader, listed = ObjectReader(namespace), list(paths)
+    for name in _files(listed, reader):
         try:
             _load_file(name, reader)
         except InvalidText as error:
             reader.fault(Finding("error", name, "", "", error.reason, error.line, error.column))
         except OSError as error:
-            reader.fault(Finding("error", name, "", "", f"cannot be read: {error.strerror}"))
+            remedy = ": fetch it first, and give the file, or - for the standard input" if _URL.match(name) else ""
+            reader.fault(Finding("error", name, "", "", f"cannot be read: {error.strerror}{remedy}"))
+    if reader.empty:
+        kinds = "EgressProxy, WindowsInstance, Secret, ConfigMap, Cluster …"
+        message = f"there is no object that Transom reads: {kinds}; is this the file that is meant?"
+        reader.fault(Finding("error", listed[0] if listed else "", "", "", message))
     return reader.objects()
 
 

@@ -1,7 +1,7 @@
 """Objects as Transom reads them, from wherever they come: plain values in, typed structs and findings out. Pure."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from transom.proxy.finding import Finding, Path, Place
 from transom.proxy.names import NAME, shown_key, shown_name
@@ -19,21 +19,32 @@ from transom.proxy.objects import (
 )
 from transom.sources import cluster_api, core_objects, openshift, workloads
 from transom.sources.decoding import INVALID, Decoder
-from transom.sources.workloads import DEFAULT_NAMESPACE, Namespace, Service, Workload
-from transom.windows.instance import WindowsInstance, WindowsInstanceSpec
+from transom.sources.workloads import DEFAULT_NAMESPACE, NamespaceObject, ServiceObject, Workload
+from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec, is_address
 
 Locate = Callable[[Path], tuple[int, int]]
+
+
+class OutsideInstance(NamedTuple):
+    """A WindowsInstance outside Transom's namespace, on which nobody works; `why` is a sentence for people."""
+
+    name: str
+    address: str
+    why: str
 
 
 class Objects(SettingsObjects, frozen=True):
     """Everything that was read, and what was wrong with the reading of it."""
 
     windows_instances: tuple[WindowsInstance, ...] = ()
+    outside: tuple[OutsideInstance, ...] = ()
     windows_clusters: frozenset[tuple[str, str]] = frozenset()
     """Cluster API clusters with templates for Windows machines, by namespace and name."""
     workloads: tuple[Workload, ...] = ()
-    namespaces: tuple[Namespace, ...] = ()
-    services: tuple[Service, ...] = ()
+    namespaces: tuple[NamespaceObject, ...] = ()
+    services: tuple[ServiceObject, ...] = ()
+    unplaced: tuple[Place, ...] = ()
+    """Objects of Transom's namespace that name none: `kubectl apply` would put them into the one of its context."""
     findings: tuple[Finding, ...] = ()
 
 
@@ -45,6 +56,13 @@ class ObjectReader:
         self._findings: list[Finding] = []
         self._seen: dict[tuple[str, str, str | None, str], Place] = {}
         self._read: dict[str, list[Any]] = {}
+        self._unplaced: list[Place] = []
+        self._outside: list[OutsideInstance] = []
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing that is read was there, right or wrong."""
+        return not self._read and not self._findings
 
     def fault(self, finding: Finding) -> None:
         """Note what the reader of files found."""
@@ -80,12 +98,18 @@ class ObjectReader:
                     )
                 )
             return
-        field, namespaced, function = read
+        namespaced = read[1]
         namespace = self._namespace_of(value) if namespaced else None
         name = _name(value)
         place = Place(file, f"{kind}/{namespace}/{name}" if namespaced else f"{kind}/{name}", locate)
         if group == "transom.dev" and version != "v1alpha1":
             self._findings.append(place.error(("apiVersion",), "must be transom.dev/v1alpha1"))
+            return
+        if _generated(value):
+            if (group, kind) in workloads.KINDS:
+                self._take(value, read, place, namespace, strict=False)
+            elif group:
+                self._findings.append(place.error(("metadata", "generateName"), "give it a name: it is referred to by name"))
             return
         if not isinstance(value.get("metadata"), dict) or not isinstance(value["metadata"].get("name"), str):
             self._findings.append(place.error(("metadata", "name"), "the name is missing"))
@@ -103,7 +127,21 @@ class ObjectReader:
             )
             return
         self._seen[key] = place
-        decoder = Decoder(place, self._findings, strict=group == "transom.dev")
+        if namespaced and not _names_namespace(value) and (group, kind) not in workloads.KINDS:
+            self._unplaced.append(place)
+        if (group, kind) == ("transom.dev", "WindowsInstance") and namespace != self._namespace:
+            message = f"is not {self._namespace}: neither the operator nor a command works on an instance there"
+            self._findings.append(place.warning(("metadata", "namespace"), message))
+            spec = value.get("spec")
+            address = spec.get("address") if isinstance(spec, dict) else ""
+            known = address if isinstance(address, str) and is_address(address) else "no address"
+            self._outside.append(OutsideInstance(f"{namespace}/{name}", known, f"its namespace {message}"))
+            return
+        self._take(value, read, place, namespace, strict=group == "transom.dev")
+
+    def _take(self, value: dict[str, Any], read: "_Kind", place: Place, namespace: str | None, *, strict: bool) -> None:
+        field, _, function = read
+        decoder = Decoder(place, self._findings, strict=strict)
         meta = _meta(value["metadata"], decoder, namespace)
         self._read.setdefault(field, []).append(function(value, meta, place, decoder, self._findings))
 
@@ -142,12 +180,15 @@ class ObjectReader:
             kubeadm_config=core_objects.kubeadm_config(kubeadm, self._findings) if kubeadm else None,
             cluster_info=core_objects.cluster_info(info, self._findings) if info else None,
             windows_instances=tuple(self._read.get("windows_instances", ())),
+            outside=tuple(self._outside),
             workloads=tuple(self._read.get("workloads", ())),
             namespaces=tuple(self._read.get("namespaces", ())),
             services=tuple(self._read.get("services", ())),
+            machine_addresses=cluster_api.addresses_of(self._read.get("machines", ())),
             windows_clusters=frozenset(
                 cluster_api.with_windows(self._read.get("templates", ()), self._read.get("deployments", ()))
             ),
+            unplaced=tuple(self._unplaced),
             findings=tuple(self._findings),
         )
 
@@ -166,6 +207,11 @@ def _group_kind(value: dict[str, Any]) -> tuple[str, str]:
     return str(value.get("apiVersion", "")).rpartition("/")[0], str(value.get("kind"))
 
 
+def _names_namespace(value: dict[str, Any]) -> bool:
+    meta = value.get("metadata")
+    return isinstance(meta, dict) and bool(meta.get("namespace"))
+
+
 def _is(config_map: ConfigMap, namespace: str, name: str) -> bool:
     return (config_map.metadata.namespace, config_map.metadata.name) == (namespace, name)
 
@@ -174,22 +220,33 @@ def _below(locate: Locate, path: Path) -> Locate:
     return (lambda below: locate((*path, *below))) if path else locate
 
 
-def _name(value: dict[str, Any]) -> str:
+def _generated(value: dict[str, Any]) -> bool:
+    """Whether the API server makes its name, so that nothing here can refer to it, and the same text makes many."""
     meta = value.get("metadata")
+    return isinstance(meta, dict) and not meta.get("name") and isinstance(meta.get("generateName"), str)
+
+
+def _name(value: dict[str, Any]) -> str:
+    """The name as it is shown; `web-*` for one that is made of `generateName: web-`."""
+    meta = value.get("metadata")
+    if _generated(value):
+        return f"{shown_name(value['metadata']['generateName'] + 'x').removesuffix('x')}*"
     return shown_name(meta.get("name") if isinstance(meta, dict) else None)
 
 
 def _meta(value: dict[str, Any], decoder: Decoder, namespace: str | None) -> Meta:
+    if _generated({"metadata": value}):
+        value = {**value, "name": _name({"metadata": value})}
     meta = {key: value.get(key) for key in ("name", "labels", "annotations", "uid", "creationTimestamp", "generation")}
     read: Meta = decoder.struct(meta, Meta, ("metadata",))
     return Meta(read.name, namespace, read.labels, read.annotations, read.uid, read.creation_timestamp, read.generation)
 
 
 def _spec(value: dict[str, Any], type_: Any, decoder: Decoder, field: str = "spec") -> Any:
-    held = value.get(field)
-    if held is None:
+    given = value.get(field)
+    if given is None:
         return type_()
-    read = decoder.struct(held, type_, (field,))
+    read = decoder.struct(given, type_, (field,))
     return type_() if read is INVALID else read
 
 
@@ -232,8 +289,9 @@ def _service_cidr(value: dict[str, Any], meta: Meta, place: Place, decoder: Deco
 
 
 _Read = Callable[[dict[str, Any], Meta, Place, Decoder, list[Finding]], Any]
+_Kind = tuple[str, bool, _Read]
 # group and kind -> the field of the collection, whether it is namespaced, and who reads it
-_KINDS: Final[dict[tuple[str, str], tuple[str, bool, _Read]]] = {
+_KINDS: Final[dict[tuple[str, str], _Kind]] = {
     ("transom.dev", "EgressProxy"): ("egress_proxies", False, _egress_proxy),
     ("transom.dev", "WindowsInstance"): ("windows_instances", True, _windows_instance),
     ("config.openshift.io", "Proxy"): ("proxies", False, _proxy),
@@ -243,6 +301,7 @@ _KINDS: Final[dict[tuple[str, str], tuple[str, bool, _Read]]] = {
     ("", "ConfigMap"): ("config_maps", True, core_objects.config_map),
     ("networking.k8s.io", "ServiceCIDR"): ("service_cidrs", False, _service_cidr),
     ("cluster.x-k8s.io", "Cluster"): ("clusters", True, cluster_api.cluster),
+    ("cluster.x-k8s.io", "Machine"): ("machines", True, cluster_api.machine),
     ("cluster.x-k8s.io", "MachineDeployment"): ("deployments", True, cluster_api.deployment),
     ("bootstrap.cluster.x-k8s.io", "KubeadmConfigTemplate"): ("templates", True, cluster_api.template),
     ("", "Namespace"): ("namespaces", False, workloads.namespace),

@@ -3,7 +3,7 @@
 from transom.proxy.finding import Finding, Place, errors
 from transom.sources.decoding import INVALID, Decoder
 from transom.sources.yaml_text import InvalidText, read_documents
-from transom.windows.payload import Payload, examine
+from transom.windows.payload.payload import Payload, examine
 
 FILE = "payload.yaml"
 

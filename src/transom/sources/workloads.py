@@ -4,8 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.pods.pod import Meta as PodMeta
-from transom.pods.pod import Pod
+from transom.pods.pod import Pod, PodMeta
 from transom.proxy.finding import Finding, Place
 from transom.proxy.objects import Base, Meta
 from transom.sources.core_objects import at
@@ -31,14 +30,14 @@ class Workload(Base, frozen=True):
     pod: Pod
 
 
-class Namespace(Base, frozen=True):
+class NamespaceObject(Base, frozen=True):
     """A Namespace: its labels are all that is read."""
 
     metadata: Meta
     place: Place
 
 
-class Service(Base, frozen=True):
+class ServiceObject(Base, frozen=True):
     """A Service."""
 
     metadata: Meta
@@ -49,9 +48,9 @@ class Service(Base, frozen=True):
 def workload(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Workload:
     """A pod, or the template of a workload; a template that does not fit is a finding and an empty pod."""
     path = _TEMPLATE.get(str(value["kind"]), ("spec", "template"))
-    held = at(value, path) if path else value
+    given = at(value, path) if path else value
     try:
-        pod = msgspec.convert(held if held is not None else {}, Pod)
+        pod = msgspec.convert(given if given is not None else {}, Pod)
     except msgspec.ValidationError as error:
         # msgspec's texts name types and paths, and no value
         findings.append(place.error(path or ("spec",), f"this is no pod: {error}"))
@@ -65,12 +64,12 @@ def _in(metadata: PodMeta, namespace: str | None) -> PodMeta:
     return msgspec.structs.replace(metadata, namespace=namespace)
 
 
-def namespace(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Namespace:
+def namespace(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> NamespaceObject:
     """A Namespace."""
-    return Namespace(meta, place)
+    return NamespaceObject(meta, place)
 
 
-def service(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Service:
+def service(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> ServiceObject:
     """A Service. A headless one has no address."""
     address = at(value, ("spec", "clusterIP"))
-    return Service(meta, place, address if isinstance(address, str) and address not in ("", "None") else None)
+    return ServiceObject(meta, place, address if isinstance(address, str) and address not in ("", "None") else None)

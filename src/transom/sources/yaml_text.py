@@ -27,7 +27,7 @@ MAX_ITEMS: Final = 9_999
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
 _TRUE = frozenset(("yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"))
 _FALSE = frozenset(("no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE"))
-_INTEGER = re.compile(r"[-+]?(0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9_]*|0)\Z")
+_INTEGER = re.compile(r"[-+]?(0b_*[01][01_]*|0o_*[0-7][0-7_]*|0[0-7_]+|0x_*[0-9a-fA-F][0-9a-fA-F_]*|[1-9][0-9_]*|0)\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
 _SPECIAL_FLOATS = {".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf, ".nan": math.nan}
 _SURROGATE_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
@@ -77,12 +77,15 @@ class Document:
         return mark
 
 
-def read_documents(data: bytes) -> Iterator[Document]:
-    """Each document of a file, empty ones left out. Raises InvalidText; documents before the fault have been given by then."""
+def read_documents(data: bytes, nodes: int = MAX_NODES) -> Iterator[Document]:
+    """Each document of a file of at most so many values, empty ones left out.
+
+    Raises InvalidText; documents before the fault have been given by then.
+    """
     if len(data) > MAX_BYTES:
         raise InvalidText(f"the file has {len(data):,} bytes; at most {MAX_BYTES:,} are read")
     text = _decode(data)
-    yield from _Reader(text).documents()
+    yield from _Reader(text, nodes).documents()
 
 
 def read_value(text: str) -> Any:
@@ -115,8 +118,10 @@ def _join_surrogates(match: re.Match[str]) -> str:
 class _Reader:
     """Builds values from parser events, counting as it goes: a node tree of PyYAML's own takes 1 kB a node."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, most: int) -> None:
         self._events = yaml.parse(text, Loader=yaml.CLoader)
+        self._text = text
+        self._most = most
         self._nodes = 0
 
     def documents(self) -> Iterator[Document]:
@@ -138,6 +143,8 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+            if self._text.splitlines()[line - 1 : line] and self._text.splitlines()[line - 1][column - 1 : column] == "\t":
+                raise InvalidText("this is not YAML: a tab: YAML indents with blanks", line, column) from None
             # libyaml's problems are constants of its own; none quotes the text
             raise InvalidText(f"this is not YAML: {error.problem or 'it cannot be parsed'}", line, column) from None
         except yaml.YAMLError:
@@ -173,8 +180,8 @@ class _Reader:
 
     def _count(self, nodes: int, event: Any) -> None:
         self._nodes += nodes
-        if self._nodes > MAX_NODES:
-            raise InvalidText(f"the file has more than {MAX_NODES:,} values, aliases counted each time", *_mark(event))
+        if self._nodes > self._most:
+            raise InvalidText(f"the file has more than {self._most:,} values, aliases counted each time", *_mark(event))
 
     def _alias(self, event: Any) -> Any:
         if event.anchor in self._open:
@@ -210,14 +217,14 @@ class _Reader:
         while not isinstance(event := self._require(), yaml.MappingEndEvent):
             self._count(1, event)
             key = self._key(event)
-            held = self._require()
+            given = self._require()
             if key == "<<" and event.implicit[0]:
-                merged.append(self._value(held, path, depth + 1))
+                merged.append(self._value(given, path, depth + 1))
                 continue
             if key in marks:
                 self._duplicates.append(((*path, key), _mark(event)))
-            marks[key] = _mark(held)
-            value[key] = self._value(held, (*path, key), depth + 1)
+            marks[key] = _mark(given)
+            value[key] = self._value(given, (*path, key), depth + 1)
         for other in merged:
             self._merge(value, marks, other, event)
         self._marks[id(value)] = marks
@@ -239,9 +246,9 @@ class _Reader:
         for source in sources:
             if not isinstance(source, dict):
                 raise InvalidText("`<<` takes a mapping or a list of mappings", *_mark(event))
-            for key, held in source.items():
+            for key, given in source.items():
                 if key not in value:
-                    value[key] = held
+                    value[key] = given
                     marks[key] = self._marks.get(id(source), {}).get(key, _mark(event))
 
 

@@ -47,38 +47,38 @@ def holdings(data: Mapping[str, Secret]) -> Holdings | None:
 
 
 def next_holdings(
-    held: Holdings | None, hosts: Iterable[str], now: datetime, trusted: str | None, lives: Lives = LIVES
+    current: Holdings | None, hosts: Iterable[str], now: datetime, trusted: str | None, lives: Lives = LIVES
 ) -> Holdings:
-    """What the Secret has to hold now; `held` itself where nothing is to be done.
+    """What the Secret has to hold now; `current` itself where nothing is to be done.
 
     `hosts` are the names and addresses that the server is called by. `trusted` is the registration's `caBundle`, None where
     there is no registration: an authority signs what is served only when it is in there, for `overlap` at least.
     """
     wanted = tuple(dict.fromkeys(hosts))
-    if held is None:
+    if current is None:
         return _from_nothing(wanted, now, lives)
-    authorities, serving = _read(held)
+    authorities, serving = _read(current)
     newest = authorities[0]
     signer = _signer(serving, authorities)
     if newest.not_valid_after_utc <= now:
-        return msgspec.structs.replace(_from_nothing(wanted, now, lives), hash_key=held.hash_key)
+        return msgspec.structs.replace(_from_nothing(wanted, now, lives), hash_key=current.hash_key)
     if signer is newest and _due(newest, now, lives):
         made, key = _authority(now, lives)
-        return msgspec.structs.replace(held, authorities=_pem(made) + held.authorities, authority_key=key)
+        return msgspec.structs.replace(current, authorities=_pem(made) + current.authorities, authority_key=key)
     settled = now - _made(newest) >= lives.overlap and (trusted is None or _pem(newest) in trusted)
     if (signer is newest or settled or serving.not_valid_after_utc <= now) and (
         signer is not newest or _due(serving, now, lives) or _names(serving) != set(wanted)
     ):
-        certificate, key = _serving(wanted, newest, held.authority_key, now, lives)
-        return msgspec.structs.replace(held, certificate=certificate, key=key)
+        certificate, key = _serving(wanted, newest, current.authority_key, now, lives)
+        return msgspec.structs.replace(current, certificate=certificate, key=key)
     if signer is newest and len(authorities) > 1 and now - _made(serving) >= lives.overlap:
-        return msgspec.structs.replace(held, authorities=_pem(newest))
-    return held
+        return msgspec.structs.replace(current, authorities=_pem(newest))
+    return current
 
 
-def seconds_to_next(held: Holdings, now: datetime, lives: Lives = LIVES) -> float:
+def seconds_to_next(current: Holdings, now: datetime, lives: Lives = LIVES) -> float:
     """When to look again: at the next step of a rotation, or at the end of a life."""
-    authorities, serving = _read(held)
+    authorities, serving = _read(current)
     if len(authorities) > 1:
         newest = authorities[0]
         began = _made(serving) if _signer(serving, authorities) is newest else _made(newest)
@@ -87,9 +87,9 @@ def seconds_to_next(held: Holdings, now: datetime, lives: Lives = LIVES) -> floa
     return min(3600.0, max(1.0, (min(ends) - now).total_seconds()))
 
 
-def expiry(held: Holdings) -> datetime:
+def expiry(current: Holdings) -> datetime:
     """When the serving certificate ends."""
-    return _read(held)[1].not_valid_after_utc
+    return _read(current)[1].not_valid_after_utc
 
 
 def _from_nothing(hosts: tuple[str, ...], now: datetime, lives: Lives) -> Holdings:
@@ -150,9 +150,11 @@ def _builder(
     )
 
 
-def _read(held: Holdings) -> tuple[list[x509.Certificate], x509.Certificate]:
+def _read(current: Holdings) -> tuple[list[x509.Certificate], x509.Certificate]:
     """The authorities and the serving certificate. Raises ValueError."""
-    return x509.load_pem_x509_certificates(held.authorities.encode()), x509.load_pem_x509_certificate(held.certificate.encode())
+    return x509.load_pem_x509_certificates(current.authorities.encode()), x509.load_pem_x509_certificate(
+        current.certificate.encode()
+    )
 
 
 def _signer(serving: x509.Certificate, authorities: Iterable[x509.Certificate]) -> x509.Certificate | None:

@@ -25,15 +25,15 @@ class ServingContext:
         """Whether there is a certificate to show."""
         return self._shown is not None
 
-    def show(self, held: Holdings) -> bool:
+    def show(self, current: Holdings) -> bool:
         """Show this certificate from now on; whether it is another one. Raises ssl.SSLError where it does not fit its key."""
-        if self._shown is not None and self._shown.certificate == held.certificate:
+        if self._shown is not None and self._shown.certificate == current.certificate:
             return False
         # Python's ssl reads certificates from files alone
         with tempfile.TemporaryDirectory(prefix="transom-webhook-") as directory:
             file = Path(directory, "tls.pem")
             with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-                out.write(held.key.reveal() + held.certificate)
+                out.write(current.key.reveal() + current.certificate)
             self.context.load_cert_chain(file)
-        self._shown = held
+        self._shown = current
         return True

@@ -16,7 +16,7 @@ from transom.kube.client import Client
 from transom.kube.errors import ApiError, NotFound, StatusError
 from transom.kube.lease import TERMS, Holding, LeaseElection, Terms
 from transom.kube.objects import Metadata, Whole
-from transom.kube.resources import SECRETS, Resource
+from transom.kube.resources import REGISTRATIONS, SECRETS, Resource
 from transom.pods.environment import PodEgress
 from transom.pods.registration import NAME, Called, FailurePolicy, registration
 from transom.proxy.secret import Secret
@@ -28,9 +28,6 @@ WEBHOOK: Final = "transom-webhook"
 """The name of the Secret, the Lease, the Service and the ClusterRole."""
 EGRESS: Final = "pods.json"
 """The entry of the Secret with the last valid settings, as pods get them: without credentials."""
-REGISTRATIONS: Final = Resource(
-    "admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False, Whole
-)
 _CLUSTER_ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False, Metadata)
 _AGAIN: Final = 5.0
 _LABELS: Final = {"app.kubernetes.io/name": "transom", "app.kubernetes.io/component": "webhook"}
@@ -57,7 +54,7 @@ def shared_egress(data: Mapping[str, Secret]) -> PodEgress | None:
         return None
 
 
-class Keeper:
+class SharedSecretKeeper:
     """Keeps both while it holds `Lease/transom-webhook`. `wake` it when something may have to change."""
 
     def __init__(
@@ -80,7 +77,7 @@ class Keeper:
         self._egress = egress
         self._lives = lives
         self._now = now
-        self._held: Holdings | None = None
+        self._current: Holdings | None = None
         self._renewed: tuple[object, float, Renewed] | None = None
         self._wake = asyncio.Event()
         self.election = LeaseElection(client, namespace, identity, name=WEBHOOK, terms=terms, now=now)
@@ -116,7 +113,7 @@ class Keeper:
         renewed = await self._certificates(data, _trusted(registered))
         await self._share(client, data, renewed, egress)
         if egress is not None:
-            await self._register(client, renewed.held, egress, registered)
+            await self._register(client, renewed.holdings, egress, registered)
         return renewed.seconds
 
     async def _certificates(self, data: Mapping[str, Secret], trusted: str | None) -> Renewed:
@@ -126,15 +123,15 @@ class Keeper:
             asked, until, renewed = self._renewed
             if asked == (held_in(data), trusted) and now < until:
                 return msgspec.structs.replace(renewed, seconds=until - now)
-        renewed = await renew(data, self._held, tuple(self._hosts()), self._now(), trusted, self._lives)
-        if held_in(data) != renewed.held:
+        renewed = await renew(data, self._current, tuple(self._hosts()), self._now(), trusted, self._lives)
+        if held_in(data) != renewed.holdings:
             _log.info("certificates made", expires=renewed.expires.isoformat())
-        self._held = renewed.held
-        self._renewed = ((renewed.held, trusted), now + renewed.seconds, renewed)
+        self._current = renewed.holdings
+        self._renewed = ((renewed.holdings, trusted), now + renewed.seconds, renewed)
         return renewed
 
     async def _share(self, client: Client, data: Mapping[str, Secret], renewed: Renewed, egress: PodEgress | None) -> None:
-        wanted = {**renewed.held.data(), EXPIRES: Secret(renewed.expires.isoformat())}
+        wanted = {**renewed.holdings.data(), EXPIRES: Secret(renewed.expires.isoformat())}
         if egress is not None:
             wanted[EGRESS] = Secret(msgspec.json.encode(egress).decode())
         elif EGRESS in data:

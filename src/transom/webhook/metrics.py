@@ -9,7 +9,7 @@ from prometheus_client.exposition import generate_latest
 from transom.pods.patch import Patch
 
 
-class Metrics:
+class WebhookMetrics:
     """What requests became."""
 
     def __init__(self) -> None:

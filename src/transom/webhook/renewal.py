@@ -1,6 +1,6 @@
 """Certificates made in a process of its own: the library takes 10 MB, which a server would keep and not use for a year.
 
-`python -m transom.webhook.renewal` reads an Order from its standard input and writes an Outcome. Keys go through the two pipes.
+`python -m transom.webhook.renewal` reads an Order from standard input and writes a RenewalResult: keys go through two pipes.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class Order(msgspec.Struct, frozen=True):
     lives: Lives
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class RenewalResult(msgspec.Struct, frozen=True):
     """What the Secret has to hold now, and for how long that is so."""
 
     data: dict[str, str]
@@ -40,7 +40,7 @@ class Outcome(msgspec.Struct, frozen=True):
 class Renewed(msgspec.Struct, frozen=True):
     """An outcome, read."""
 
-    held: Holdings
+    holdings: Holdings
     expires: datetime
     seconds: float
 
@@ -59,26 +59,26 @@ async def renew(
         if process.returncode is None:
             process.kill()
     try:
-        outcome = msgspec.json.decode(answer, type=Outcome)
+        outcome = msgspec.json.decode(answer, type=RenewalResult)
     except msgspec.DecodeError:
         raise RenewalFailed(f"the process that makes certificates ended with {process.returncode}") from None
-    held = held_in({name: Secret(text) for name, text in outcome.data.items()})
-    if held is None:
+    current = held_in({name: Secret(text) for name, text in outcome.data.items()})
+    if current is None:
         raise RenewalFailed("the process that makes certificates made too few")
-    return Renewed(held, outcome.expires, outcome.seconds)
+    return Renewed(current, outcome.expires, outcome.seconds)
 
 
 def _revealed(data: Mapping[str, Secret]) -> dict[str, str]:
     return {name: one.reveal() for name, one in data.items()}
 
 
-def carry_out(order: Order) -> Outcome:
+def carry_out(order: Order) -> RenewalResult:
     """The work of the process."""
     from transom.webhook.certificates import expiry, holdings, next_holdings, seconds_to_next
 
-    held = next((found for data in (order.data, order.known) if (found := holdings(_secrets(data)))), None)
-    made = next_holdings(held, order.hosts, order.now, order.trusted, order.lives)
-    return Outcome(_revealed(made.data()), expiry(made), seconds_to_next(made, order.now, order.lives))
+    current = next((found for data in (order.data, order.known) if (found := holdings(_secrets(data)))), None)
+    made = next_holdings(current, order.hosts, order.now, order.trusted, order.lives)
+    return RenewalResult(_revealed(made.data()), expiry(made), seconds_to_next(made, order.now, order.lives))
 
 
 def _secrets(data: Mapping[str, str]) -> dict[str, Secret]:

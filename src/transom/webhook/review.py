@@ -1,10 +1,11 @@
 """Admission reviews (admission.k8s.io/v1): what the API server asks, and what it is answered."""
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
 
+from transom.kube.nesting import shortened
 from transom.pods.environment import PodEgress
 from transom.pods.explanation import ca_text, proxy_text
 from transom.pods.patch import Operation, Patch, patch
@@ -12,7 +13,13 @@ from transom.pods.pod import Pod
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
+MAX_POD: Final = (3 << 19) - (16 << 10)
+"""Bytes. etcd takes requests of 1.5 MiB (etcd documentation, "System limits"), what else is in them included.
+
+Pods are stored in Protobuf, which is shorter than the JSON that is measured here.
+"""
 _MAX_TEXT: Final = 2000
+_TOO_LARGE: Final = "it would be larger than the API server takes"
 
 
 class NoReview(ValueError):
@@ -25,7 +32,7 @@ class _GroupVersionKind(msgspec.Struct, frozen=True):
     kind: str = ""
 
 
-class Request(msgspec.Struct, frozen=True, rename="camel"):
+class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
     """`request` of a review, which may be about an object of any kind."""
 
     uid: str
@@ -48,23 +55,24 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
         return self.operation == "UPDATE" and self.sub_resource == "ephemeralcontainers"
 
 
-class PodRequest(Request, frozen=True, rename="camel"):
+class PodRequest(AdmissionRequest, frozen=True, rename="camel"):
     """A request whose objects can be read as pods."""
 
     object: Pod | None = None
     old_object: Pod | None = None
 
 
-class _Review(msgspec.Struct, frozen=True, rename="camel"):
-    api_version: str = ""
-    kind: str = ""
-    request: Request | None = None
+class _RawRequest(AdmissionRequest, frozen=True, rename="camel"):
+    object: msgspec.Raw = msgspec.Raw()
 
 
-class _PodReview(msgspec.Struct, frozen=True, rename="camel"):
+_R = TypeVar("_R", bound=AdmissionRequest)
+
+
+class _Review(msgspec.Struct, Generic[_R], frozen=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
-    request: PodRequest | None = None
+    request: _R | None = None
 
 
 class _Response(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -82,14 +90,19 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
     kind: str = KIND
 
 
-_decode: Final = msgspec.json.Decoder(_PodReview).decode
-_decode_any: Final = msgspec.json.Decoder(_Review).decode
+_decode: Final = msgspec.json.Decoder(_Review[PodRequest]).decode
+_decode_raw: Final = msgspec.json.Decoder(_Review[_RawRequest]).decode
+_decode_any: Final = msgspec.json.Decoder(_Review[AdmissionRequest]).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def read(body: bytes) -> Request:
+def read(body: bytes) -> AdmissionRequest:
     """The request of a review; a PodRequest wherever it concerns pods. Raises NoReview."""
-    review = _read(body)
+    try:
+        review = _read(body)
+    except RecursionError:
+        # nothing of a pod that is read here lies so deep
+        review = _read(shortened(body))
     if review.api_version != API_VERSION or review.kind != KIND:
         raise NoReview(f"this is no {KIND} of {API_VERSION}")
     if review.request is None or not review.request.uid:
@@ -97,7 +110,7 @@ def read(body: bytes) -> Request:
     return review.request
 
 
-def _read(body: bytes) -> _PodReview | _Review:
+def _read(body: bytes) -> _Review[PodRequest] | _Review[AdmissionRequest]:
     """All of it at once as the review of a pod, which it is unless somebody else registered this server for more."""
     try:
         return _decode(body)
@@ -110,14 +123,32 @@ def _read(body: bytes) -> _PodReview | _Review:
         raise NoReview("the body is not JSON") from None
 
 
-def _read_any(body: bytes) -> _Review:
+def fitting(made: Patch, body: bytes) -> Patch:
+    """What is to be done to the pod of a review, or nothing where it would be larger than the API server takes."""
+    added = len(_encode(made.operations)) if made.operations else 0
+    if not added or len(body) + added <= MAX_POD or _pod_size(body) + added <= MAX_POD:
+        return made
+    return Patch(proxy=_TOO_LARGE, ca=_TOO_LARGE, warnings=(*made.warnings, f"no settings for this pod: {_TOO_LARGE}"))
+
+
+def _pod_size(body: bytes) -> int:
+    try:
+        review = _decode_raw(body)
+    except RecursionError:
+        review = _decode_raw(shortened(body))
+    return len(bytes(review.request.object)) if review.request is not None else 0
+
+
+def _read_any(body: bytes) -> _Review[AdmissionRequest]:
     try:
         return _decode_any(body)
     except msgspec.ValidationError as error:
         raise NoReview(f"this is no AdmissionReview: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise NoReview("the body is not JSON") from None
 
 
-def decide(request: Request, labels: Mapping[str, str], egress: PodEgress) -> Patch | None:
+def decide(request: AdmissionRequest, labels: Mapping[str, str], egress: PodEgress) -> Patch | None:
     """What is to be done; None for what is no pod. Raises NoReview."""
     if not isinstance(request, PodRequest) or not request.concerns_pods:
         return None
@@ -131,7 +162,7 @@ def decide(request: Request, labels: Mapping[str, str], egress: PodEgress) -> Pa
     return patch(pod, namespace, labels, egress, before=before)
 
 
-def answer(request: Request, made: Patch | None, warnings: tuple[str, ...] = ()) -> bytes:
+def answer(request: AdmissionRequest, made: Patch | None, warnings: tuple[str, ...] = ()) -> bytes:
     """The review with its response: always allowed."""
     if made is None:
         return _encode(_Answer(_Response(request.uid, True)))

@@ -3,8 +3,8 @@
 import asyncio
 import ssl
 from asyncio import sslproto
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Final
 
 import msgspec
@@ -23,7 +23,7 @@ MAX_BODY: Final = 3 << 20
 BODY_SECONDS: Final = 5.0
 """For a body to come: the API server itself waits for no answer longer."""
 SILENCE_SECONDS: Final = 10.0
-"""For the TLS handshake, and from there for the first request."""
+"""For the TLS handshake, from there for the headers of the first request, and for those of each other from their first byte."""
 _IDLE_SECONDS: Final = 180.0
 """Longer than the API server keeps a connection that it does not use: it should be the one to close it."""
 _BACKLOG: Final = 1024
@@ -36,21 +36,46 @@ Review = Callable[[bytes, str], bytes]
 
 
 class _Connection(web.RequestHandler):
-    """A connection that has to say something soon."""
+    """A connection that has to say something soon, and what it begins to say to its end."""
 
-    __slots__ = ("_patience", "spoken")
+    __slots__ = ("_answering", "_patience")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.spoken = False
+        self._answering = False
         super().connection_made(transport)
-        self._patience = asyncio.get_running_loop().call_later(SILENCE_SECONDS, self._hurry)
+        self._patience: asyncio.TimerHandle | None = None
+        self._wait()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._patience.cancel()
+        self._calm()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # what comes while a request is answered is its body
+        if not self._answering and self._patience is None:
+            self._wait()
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Its headers are there, and nothing else is waited for until it has its answer."""
+        self._calm()
+        self._answering = True
+        try:
+            yield
+        finally:
+            self._answering = False
+
+    def _wait(self) -> None:
+        self._patience = asyncio.get_running_loop().call_later(SILENCE_SECONDS, self._hurry)
+
+    def _calm(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
     def _hurry(self) -> None:
-        if not self.spoken and self.transport is not None:
+        if self.transport is not None:
             self.transport.write(_TOO_LATE)
             self.force_close()
 
@@ -98,9 +123,8 @@ class AdmissionServer:
 
     async def _handle(self, request: web.BaseRequest) -> web.Response:
         protocol = request.protocol
-        if isinstance(protocol, _Connection):
-            protocol.spoken = True
-        response = await self._respond(request)
+        with protocol.answering() if isinstance(protocol, _Connection) else nullcontext():
+            response = await self._respond(request)
         if self.draining or response.status != 200:
             response.force_close()
         self._observe(response.status)

@@ -13,16 +13,16 @@ from typing import Final
 import msgspec
 import structlog
 
-from transom.controllers.namespaces import NAMESPACES, Namespace
-from transom.controllers.settings import CurrentSettings
-from transom.controllers.watched_settings import WatchedSettings
+from transom.controllers.runtime.namespaces import NAMESPACES, Namespace
+from transom.controllers.runtime.settings import CurrentSettings
+from transom.controllers.runtime.watched_settings import SettingsInformers
 from transom.kube.client import Client
 from transom.kube.events import EventRecorder, Regarding
 from transom.kube.lease import TERMS, Terms
 from transom.kube.objects import ObjectMeta, Projected, Whole
-from transom.kube.reflector import PACE, Pace
-from transom.kube.resources import Resource
-from transom.kube.store import Name
+from transom.kube.reflector import PACE, ReflectorPace
+from transom.kube.resources import REGISTRATIONS, Resource
+from transom.kube.store import ObjectKey
 from transom.pods.decision import INJECT_CA
 from transom.pods.environment import LEDGER, NOTED, SECRET, PodEgress, of
 from transom.pods.patch import secret_missing
@@ -31,8 +31,8 @@ from transom.proxy.secret import Secret
 from transom.webhook import review
 from transom.webhook.context import ServingContext
 from transom.webhook.holdings import EXPIRES, LIVES, Holdings, Lives, held_in
-from transom.webhook.keeper import REGISTRATIONS, WEBHOOK, Keeper, shared_data, shared_egress
-from transom.webhook.metrics import Metrics
+from transom.webhook.keeper import WEBHOOK, SharedSecretKeeper, shared_data, shared_egress
+from transom.webhook.metrics import WebhookMetrics
 from transom.webhook.server import AdmissionServer
 
 _log: Final = structlog.get_logger("transom.webhook")
@@ -51,7 +51,7 @@ class _Service(Projected, frozen=True):
 SERVICES: Final = Resource("", "v1", "Service", "services", True, _Service)
 
 
-class Options(msgspec.Struct, frozen=True):
+class WebhookOptions(msgspec.Struct, frozen=True):
     """How a replica works."""
 
     namespace: str = "transom-system"
@@ -61,7 +61,7 @@ class Options(msgspec.Struct, frozen=True):
     """Seconds after SIGTERM in which requests are still taken: others have to learn first that it goes."""
     lives: Lives = LIVES
     terms: Terms = TERMS
-    reflector: Pace = PACE
+    reflector: ReflectorPace = PACE
 
 
 class Webhook:
@@ -70,29 +70,29 @@ class Webhook:
     def __init__(
         self,
         client: Client,
-        options: Options,
-        metrics: Metrics | None = None,
+        options: WebhookOptions,
+        metrics: WebhookMetrics | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._options = options
-        self.metrics = metrics or Metrics()
+        self.metrics = metrics or WebhookMetrics()
         self._identity = f"{socket.gethostname() or 'transom'}_{secrets.token_hex(4)}"
-        self._watched = WatchedSettings(client, options.namespace, options.reflector)
-        namespaces = self._watched.watch(NAMESPACES)
-        services = self._watched.watch(SERVICES, "default", "metadata.name=kubernetes")
-        registrations = self._watched.watch(REGISTRATIONS, fields=f"metadata.name={NAME}")
+        self._informers = SettingsInformers(client, options.namespace, options.reflector)
+        namespaces = self._informers.watch(NAMESPACES)
+        services = self._informers.watch(SERVICES, "default", "metadata.name=kubernetes")
+        registrations = self._informers.watch(REGISTRATIONS, fields=f"metadata.name={NAME}")
         self._namespaces: dict[str, dict[str, str]] = {}
         self._kubernetes: str | None = None
-        self.settings = CurrentSettings(self._watched, client.connection.server, now)
+        self.settings = CurrentSettings(self._informers, client.connection.server, now)
         self._recorder = EventRecorder(client, instance=self._identity)
         self._context = ServingContext()
-        self._held: Holdings | None = None
+        self._current: Holdings | None = None
         self._certified = asyncio.Event()
         self._remembered: PodEgress | None = None
         self._egress: PodEgress | None = None
         self._has_secret: frozenset[str] = frozenset()
         called = Called(options.namespace, WEBHOOK, options.url)
-        self.keeper = Keeper(
+        self.keeper = SharedSecretKeeper(
             client,
             options.namespace,
             self._identity,
@@ -106,7 +106,7 @@ class Webhook:
         self._server = AdmissionServer(self._review, self.metrics.count_request)
         self.metrics.follow(lambda: self._egress is not None)
         registrations.subscribe(lambda _, __, ___: self.keeper.wake())
-        self._watched.secrets.subscribe(self._secret_changed)
+        self._informers.secrets.subscribe(self._secret_changed)
         namespaces.subscribe(self._namespace_changed)
         services.subscribe(self._service_changed)
         self.settings.on_update(self._compute)
@@ -122,7 +122,7 @@ class Webhook:
     @property
     def certificate(self) -> str | None:
         """What is shown, as PEM; None before there is one."""
-        return self._held.certificate if self._held else None
+        return self._current.certificate if self._current else None
 
     @property
     def ready(self) -> bool:
@@ -135,7 +135,7 @@ class Webhook:
         tasks = [
             asyncio.ensure_future(one)
             for one in (
-                self._watched.run(),
+                self._informers.run(),
                 self.settings.run(),
                 self.keeper.run(),
                 self._recorder.run(),
@@ -184,6 +184,7 @@ class Webhook:
         made = review.decide(request, self._labels(namespace, path), egress)
         if made is None:
             return review.answer(request, None)
+        made = review.fitting(made, body)
         self.metrics.count_pod(made)
         if not made.needs_secret or namespace in self._has_secret:
             return review.answer(request, made)
@@ -201,26 +202,26 @@ class Webhook:
 
     # --- what it has to know
 
-    def _secret_changed(self, name: Name, before: Whole | None, after: Whole | None) -> None:
+    def _secret_changed(self, name: ObjectKey, before: Whole | None, after: Whole | None) -> None:
         if name == (self._options.namespace, LEDGER):
             self._ledger_changed(after)
         if name != (self._options.namespace, WEBHOOK):
             return
         self.keeper.wake()
         data = shared_data(after.value) if after else {}
-        held = held_in(data)
+        current = held_in(data)
         # what is damaged is mended by whoever holds the lease; what is shown stays
-        if held is None or not self._show(held, data):
+        if current is None or not self._show(current, data):
             return
-        self._held = held
+        self._current = current
         self._remembered = shared_egress(data) or self._remembered
         self._certified.set()
         self._compute()
 
-    def _show(self, held: Holdings, data: Mapping[str, Secret]) -> bool:
+    def _show(self, current: Holdings, data: Mapping[str, Secret]) -> bool:
         """Whether the certificate is one that can be shown."""
         try:
-            another = self._context.show(held)
+            another = self._context.show(current)
         except ssl.SSLError as error:
             _log.warning("the certificate of the Secret cannot be shown", error=error.reason)
             return False
@@ -235,26 +236,26 @@ class Webhook:
         data = (after.value.get("data") or {}) if after else {}
         self._has_secret = frozenset(namespace for namespace, entry in data.items() if entry != noted)
 
-    def _namespace_changed(self, name: Name, before: Namespace | None, after: Namespace | None) -> None:
+    def _namespace_changed(self, name: ObjectKey, before: Namespace | None, after: Namespace | None) -> None:
         if after is None:
-            self._namespaces.pop(name[1], None)
+            self._namespaces.pop(name.name, None)
         else:
-            self._namespaces[name[1]] = after.labels or _NO_LABELS
+            self._namespaces[name.name] = after.labels or _NO_LABELS
 
-    def _service_changed(self, name: Name, before: _Service | None, after: _Service | None) -> None:
+    def _service_changed(self, name: ObjectKey, before: _Service | None, after: _Service | None) -> None:
         self._kubernetes = after.spec.cluster_ip if after and after.spec else None
         self._compute()
 
     def _compute(self) -> None:
         """What pods get, from what is known now."""
-        if self._held is None or self.settings.newest is None:
+        if self._current is None or self.settings.newest is None:
             return
         own = self.settings.own
         if own is None:
             # invalid since this process began: the last valid settings are where the replicas keep them
             made = self._remembered or self._egress or PodEgress(self._options.namespace)
         else:
-            made = of(own, self._options.namespace, self._kubernetes, self._held.hash_key.reveal().encode())
+            made = of(own, self._options.namespace, self._kubernetes, self._current.hash_key.reveal().encode())
         if made != self._egress:
             self._egress = made
             _log.info("settings for pods", proxy=bool(made.pairs), trust=made.trust, withheld=made.withheld)

@@ -9,6 +9,7 @@ set "REG=%SystemRoot%\System32\reg.exe"
 set "SC=%SystemRoot%\System32\sc.exe"
 set "PING=%SystemRoot%\System32\ping.exe"
 set "ICACLS=%SystemRoot%\System32\icacls.exe"
+set "POWERSHELL=%SystemRoot%\System32\WindowsPowerShell\v1.0\powershell.exe"
 set "LEDGER=HKLM\SOFTWARE\Transom"
 set "SERVICES=HKLM\SYSTEM\CurrentControlSet\Services"
 set "STORES=HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\SystemCertificates"
@@ -18,7 +19,7 @@ set "LOST="
 set "RESULT=0"
 if not exist "%REGFILE%" goto nofile
 "%ICACLS%" "%REGFILE%" /inheritance:r /grant:r *S-1-5-18:F *S-1-5-32-544:F >nul 2>nul
-"%REG%" query "%LEDGER%" /reg:64 >nul 2>nul
+"%REG%" query "%LEDGER%" /v Version /reg:64 >nul 2>nul
 if errorlevel 1 set "FIRST=1"
 call :look containerd
 call :look kubelet
@@ -31,6 +32,9 @@ call :keep ROOT
 call :keep CA
 del "%HERE%trusted.reg" 2>nul
 if not defined FIRST "%REG%" export "%LEDGER%\Certificates" "%HERE%trusted.reg" /y /reg:64 >nul 2>nul
+"%REG%" query "%LEDGER%" /v Closed /reg:64 >nul 2>nul
+if errorlevel 1 call :close
+if not "%RESULT%"=="0" goto leave
 "%REG%" import "%REGFILE%" /reg:64 >nul 2>nul
 if errorlevel 1 goto notimported
 call :restore ROOT
@@ -39,7 +43,7 @@ if exist "%HERE%trusted.reg" "%REG%" import "%HERE%trusted.reg" /reg:64 >nul 2>n
 del "%HERE%trusted.reg" 2>nul
 call :without containerd
 call :without kubelet
-"%REG%" query "%LEDGER%" /reg:64 >nul 2>nul
+"%REG%" query "%LEDGER%" /v Version /reg:64 >nul 2>nul
 if errorlevel 1 goto nothing
 >>"%LOG%" echo imported
 set "RUNNING_kubelet="
@@ -54,6 +58,7 @@ if defined RUNNING_kubelet call :start kubelet
 goto leave
 
 :nothing
+"%REG%" delete "%LEDGER%" /f /reg:64 >nul 2>nul
 >>"%LOG%" echo proxy.reg sets nothing
 goto leave
 :unchanged
@@ -70,6 +75,23 @@ exit /b 1
 :leave
 if "%MODE%"=="after-join" del "%REGFILE%" 2>nul
 exit /b %RESULT%
+
+rem The ledger is for SYSTEM and Administrators alone before its first line is in it, with all that will lie below it. regini, for
+rem where .NET is not to be had (Constrained Language Mode): 1 Administrators, 17 SYSTEM.
+:close
+"%REG%" add "%LEDGER%" /f /reg:64 >nul 2>nul
+rem Wine gives a new key a default value, which is no line of the ledger.
+"%REG%" delete "%LEDGER%" /ve /f /reg:64 >nul 2>nul
+"%POWERSHELL%" -NoProfile -NonInteractive -Command "$ErrorActionPreference = 'Stop'; $acl = New-Object -TypeName Security.AccessControl.RegistrySecurity; $acl.SetSecurityDescriptorSddlForm('D:P(A;CI;KA;;;SY)(A;CI;KA;;;BA)', 'Access'); Set-Acl -LiteralPath 'HKLM:\SOFTWARE\Transom' -AclObject $acl" >nul 2>nul
+if not errorlevel 1 exit /b 0
+>"%HERE%close.txt" echo \Registry\Machine\SOFTWARE\Transom [1 17]
+"%SystemRoot%\System32\regini.exe" "%HERE%close.txt" >nul 2>nul
+del "%HERE%close.txt" 2>nul
+"%POWERSHELL%" -NoProfile -NonInteractive -Command "if ((Get-Acl -LiteralPath 'HKLM:\SOFTWARE\Transom').Sddl -notmatch 'D:[A-Z]*(\(A;[A-Z]*;KA;;;(SY|BA)\))+$') { exit 1 }" >nul 2>nul
+if not errorlevel 1 exit /b 0
+>>"%LOG%" echo the ledger could not be closed to ordinary users: nothing was imported
+set "RESULT=1"
+exit /b 0
 
 rem %1 service: ABSENT when there is none of that name, LOST when it has not, or no longer, the environment that it should.
 rem An environment that the image brings cannot be merged here: nothing is imported, a pass over SSH can do it.

@@ -8,37 +8,43 @@ from typing import Any, Final
 import structlog
 
 from transom.capi.identity import MANAGED_BY, TRANSOM
-from transom.controllers.conditions import Verdict, Verdicts
-from transom.controllers.controller import Outcome
-from transom.controllers.egress import status
+from transom.controllers.egress import finalizer, status
 from transom.controllers.egress.bundle_text import BundleText
+from transom.controllers.egress.events import tell
+from transom.controllers.egress.host_counts import counted, said
 from transom.controllers.egress.openshift_proxy import ToldOfProxy
-from transom.controllers.egress.rivals import Rivals
-from transom.controllers.egress.telling import tell
-from transom.controllers.reports import Reports
-from transom.controllers.settings import Cluster, CurrentSettings
-from transom.controllers.term import Term
-from transom.controllers.watched import Watched
+from transom.controllers.egress.write_conflicts import Rivals
+from transom.controllers.runtime.base_removal import is_going
+from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.controllers.runtime.conditions import Condition, Conditions
+from transom.controllers.runtime.controller import Result
+from transom.controllers.runtime.hash_key import HashKey
+from transom.controllers.runtime.informers import Informers, cluster_index
+from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.apply import differs
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.objects import BundleHolder, Whole
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES
-from transom.kube.store import Name, name_of
+from transom.kube.store import ObjectKey, key_of
 from transom.proxy.finding import Finding
 from transom.proxy.injection import LABEL, OPENSHIFT_LABEL, SYSTEM_CA_FILE
 from transom.proxy.layers import BASE
 from transom.proxy.settings import Egress
-from transom.readiness import Answer, failures, probe
+from transom.readiness import EndpointAnswer, failures, probe
 
 _log: Final = structlog.get_logger("transom.egress")
 CHECK: Final = 300.0
 """Seconds between two tries of the endpoints while they answer."""
 CHECK_FAILED: Final = 30.0
 """The same while one does not."""
-_SWEEP: Final[Name] = (None, "")
-_OPENSHIFT: Final[Name] = (None, "Proxy/cluster")
+COUNT: Final = 1.0
+"""Seconds until hosts that became something else are counted."""
+_SWEEP: Final[ObjectKey] = ObjectKey(None, "")
+_OPENSHIFT: Final[ObjectKey] = ObjectKey(None, "Proxy/cluster")
 """No object can have these names."""
 
 
@@ -47,57 +53,64 @@ class EgressController:
 
     def __init__(
         self,
-        watched: Watched,
+        informers: Informers,
         settings: CurrentSettings,
         *,
         system_ca_file: str = SYSTEM_CA_FILE,
-        reports: Reports | None = None,
+        reports: ConditionAggregator | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._watched = watched
+        self._informers = informers
         self._settings = settings
         self._texts = BundleText(system_ca_file)
-        self._reports = reports or Reports()
+        self._reports = reports or ConditionAggregator()
         self._now = now
-        self._probed: dict[Name, tuple[Egress, float, list[Answer]]] = {}
-        self._released: dict[Name, str] = {}
+        self._hash_key = HashKey(informers)
+        self._probed: dict[ObjectKey, tuple[Egress, float, list[EndpointAnswer]]] = {}
+        self._released: dict[ObjectKey, str] = {}
         self._rivals = Rivals()
         self._told_of_proxy = ToldOfProxy()
-        self._rests: dict[Name, float] = {}
+        self._rests: dict[ObjectKey, float] = {}
         """When what was left to somebody else is tried once more, by the clock of the loop."""
-        self.queue: KeyQueue[Name] = KeyQueue()
+        self.queue: KeyQueue[ObjectKey] = KeyQueue()
 
     def begin(self) -> None:
         """Follow the stores, which have been filled."""
         self._settings.on_update(self._settings_updated)
-        self._watched.egress_proxies.subscribe(self._status_changed)
+        self._informers.egress_proxies.subscribe(self._status_changed)
         self._settings.subscribe(self._settings_changed)
-        for store in self._watched.bundle_holders:
+        self._informers.windows_instances.subscribe(self._instance_changed)
+        for store in self._informers.bundle_holders:
             store.subscribe(self._holder_changed)
-        self._reports.subscribe(lambda name: self.queue.add((None, name)))
+        self._reports.subscribe(lambda name: self.queue.add(ObjectKey(None, name)))
         self._settings_updated()
         self.queue.add(_SWEEP, Priority.CHECK)
 
     # --- which object concerns which key
 
     def _settings_updated(self) -> None:
-        for held in self._watched.egress_proxies.snapshot():
-            self.queue.add((None, held.metadata.name))
-        if self._watched.openshift_proxy is not None:
+        for cached in self._informers.egress_proxies.snapshot():
+            self.queue.add(ObjectKey(None, cached.metadata.name))
+        if self._informers.openshift_proxy is not None:
             self.queue.add(_OPENSHIFT)
 
-    def _status_changed(self, name: Name, before: Whole | None, after: Whole | None) -> None:
+    def _status_changed(self, name: ObjectKey, before: Whole | None, after: Whole | None) -> None:
         # somebody else's word in a status of ours is put right; a changed spec comes with the settings
         if before is not None and after is not None and before.metadata.generation == after.metadata.generation:
             self.queue.add(name)
 
     def _settings_changed(self, clusters: frozenset[Cluster]) -> None:
         if None in clusters:
-            for store in self._watched.bundle_holders:
+            for store in self._informers.bundle_holders:
                 for name in store.snapshot().names():
                     self.queue.add(name)
 
-    def _holder_changed(self, name: Name, before: BundleHolder | None, after: BundleHolder | None) -> None:
+    def _instance_changed(self, _: ObjectKey, before: CachedInstance | None, after: CachedInstance | None) -> None:
+        if before is None or after is None or said(before) != said(after):
+            # many hosts become ready one after the other: each is not a write of its own
+            self.queue.add(ObjectKey(None, BASE), Priority.CHECK, COUNT)
+
+    def _holder_changed(self, name: ObjectKey, before: BundleHolder | None, after: BundleHolder | None) -> None:
         if after is None and before is not None and before.ours and before.metadata.uid:
             # the label went, or the whole object: it is our key that has to go, if it is there
             self._released[name] = before.metadata.uid
@@ -108,51 +121,82 @@ class EgressController:
 
     # --- one key
 
-    async def reconcile(self, key: Name, term: Term) -> Outcome:
+    async def reconcile(self, key: ObjectKey, leadership: Leadership) -> Result:
         """Bring one status, or one ConfigMap, up to date. Raises ApiError."""
         if key == _SWEEP:
-            await self._sweep(term)
-            return Outcome()
-        if key[0] is not None:
-            return await self._inject(key, term)
+            await self._sweep(leadership)
+            return Result()
+        if key.namespace is not None:
+            return await self._inject(key, leadership)
         newest = self._settings.newest
         if key == _OPENSHIFT:
-            proxy = self._watched.openshift_proxy
+            proxy = self._informers.openshift_proxy
             if proxy is not None and newest is not None:
-                self._told_of_proxy.tell(proxy, newest.findings, self._settings.gate, term)
-            return Outcome()
-        held = self._watched.egress_proxies.snapshot().get(key[1])
-        if held is None or newest is None:
+                self._told_of_proxy.tell(proxy, newest.findings, self._settings.gate, leadership)
+            return Result()
+        cached = self._informers.egress_proxies.snapshot().named(key.name)
+        deletion = self._settings.deletion
+        if key.name == BASE and is_going(cached) and cached is not None and deletion is not None and deletion.left is not None:
+            return await self._leave_hosts(cached, deletion.left, leadership)
+        if cached is None or newest is None:
             self._probed.pop(key, None)
-            return Outcome()
-        return await self._report(held, newest.findings, term)
+            return Result()
+        if self._settings.generations.get(key.name) != cached.metadata.generation:
+            # an edit that the settings were not computed from yet: nothing can be said of it
+            return Result()
+        return await self._report(cached, newest.findings, leadership)
 
-    async def _report(self, held: Whole, findings: Iterable[Finding], term: Term) -> Outcome:
-        name, own = held.metadata.name, self._settings.own
-        spec = held.value.get("spec") or {}
-        openshift = self._watched.openshift_proxy
+    async def _leave_hosts(self, cached: Whole, why: str, leadership: Leadership) -> Result:
+        """Let the base go without a change to any host."""
+        if finalizer.has_finalizer(cached):
+            meta = cached.metadata
+            regarding = Regarding(EGRESS_PROXIES.api_version, EGRESS_PROXIES.kind, meta.name, None, meta.uid)
+            leadership.recorder.normal(regarding, "HostsLeft", f"the hosts keep what they have: {why}")
+            await finalizer.take(cached, leadership)
+        return Result()
+
+    async def _report(self, cached: Whole, findings: Iterable[Finding], leadership: Leadership) -> Result:
+        name, own = cached.metadata.name, self._settings.own
+        spec = cached.value.get("spec") or {}
+        openshift = self._informers.openshift_proxy
         base = (openshift.value.get("spec") or {}) if openshift is not None and name == BASE else None
-        found = status.concerning(name, spec, self._watched.namespace, findings, base)
-        verdicts = status.validity(name, spec, found, base)
+        found = status.concerning(name, spec, self._informers.namespace, findings, base)
+        conditions = status.validity(name, spec, found, base)
         if name == BASE:
-            verdicts["Conflict"] = Verdict("False", "NoConflict", "no object of ours is somebody else's")
-        verdicts |= self._reports.of(name)
+            conditions["Conflict"] = Condition("False", "NoConflict", "no object of ours is somebody else's")
+        conditions |= self._reports.of(name)
         fields: dict[str, Any] = {}
         again: float | None = None
+        held = self._settings.gate.waiting is not None
         if name == BASE and own is not None and base is None:
             fields = status.effective_fields(own)
-        if name == BASE and self._settings.gate.waiting is not None:
+        if name == BASE and held:
             if tried := self._settings.gate.answers:
-                verdicts["Ready"] = status.held_back(tried)
+                conditions["EndpointsAnswer"] = status.held_back(tried)
         elif name == BASE and own is not None:
-            answers = await self._answers((None, name), own)
-            verdicts["Ready"] = status.readiness(answers)
+            answers = await self._answers(ObjectKey(None, name), own)
+            conditions["EndpointsAnswer"] = status.readiness(answers)
             if answers:
                 again = CHECK_FAILED if failures(answers) else CHECK
-        await self._write(held, verdicts, fields, term)
-        return Outcome(again=again)
+        if name == BASE:
+            holds = self._settings.hosts
+            digest = await self._hash_key.digest(holds.as_judged, leadership) if holds is not None else None
+            hosts = counted(self._informers.windows_instances.snapshot().by("cluster", cluster_index(None)), digest)
+            fields |= {"settings": digest, "hosts": hosts.fields} if digest else {"hosts": hosts.fields}
+            conditions["Ready"] = status.ready(conditions, held=held, hosts=hosts.condition)
+            if is_going(cached):
+                conditions["Ready"] = status.removing(hosts.condition)
+                if finalizer.has_finalizer(cached) and (base is not None or hosts.total == hosts.updated):
+                    await finalizer.take(cached, leadership)
+                    return Result()
+            elif base is None and not finalizer.has_finalizer(cached):
+                await finalizer.put(cached, leadership)
+        else:
+            conditions["Ready"] = conditions["Valid"]
+        await self._write(cached, conditions, fields, leadership)
+        return Result(again=again)
 
-    async def _answers(self, key: Name, own: Egress) -> list[Answer]:
+    async def _answers(self, key: ObjectKey, own: Egress) -> list[EndpointAnswer]:
         """What the endpoints of the settings that hold said, asked again only when it is time."""
         if not own.readiness_endpoints:
             return []
@@ -166,79 +210,79 @@ class EgressController:
         self._probed[key] = (own, time, answers)
         return answers
 
-    async def _write(self, held: Whole, verdicts: Verdicts, fields: Mapping[str, Any], term: Term) -> None:
-        meta, live = held.metadata, held.value.get("status") or {}
-        wanted = status.merged(live, verdicts, fields, meta.generation, self._now())
+    async def _write(self, cached: Whole, conditions: Conditions, fields: Mapping[str, Any], leadership: Leadership) -> None:
+        meta, live = cached.metadata, cached.value.get("status") or {}
+        wanted = status.merged(live, conditions, fields, meta.generation, self._now())
         desired = {"metadata": {"name": meta.name, "uid": meta.uid}, "status": wanted}
-        if not differs(desired, held.value, "status"):
+        if not differs(desired, cached.value, "status"):
             return
         value = {"apiVersion": EGRESS_PROXIES.api_version, "kind": EGRESS_PROXIES.kind, **desired}
         try:
-            await term.client.server_side_apply(EGRESS_PROXIES, value, meta.name, subresource="status")
+            await leadership.client.server_side_apply(EGRESS_PROXIES, value, meta.name, subresource="status")
         except (NotFound, Conflict) as error:
             _log.info("status not written: the object is gone", error=str(error))
             return
-        self._tell(held, live, verdicts, fields, term)
+        self._tell(cached, live, conditions, fields, leadership)
 
-    def _tell(self, held: Whole, live: Mapping[str, Any], verdicts: Verdicts, fields: Mapping[str, Any], term: Term) -> None:
+    def _tell(
+        self, cached: Whole, live: Mapping[str, Any], conditions: Conditions, fields: Mapping[str, Any], leadership: Leadership
+    ) -> None:
         """Events: what became wrong, or right again. Told after the status is written, so once."""
-        meta = held.metadata
+        meta = cached.metadata
         regarding = Regarding(EGRESS_PROXIES.api_version, EGRESS_PROXIES.kind, meta.name, None, meta.uid)
         before = {one.get("type"): one for one in live.get("conditions") or ()}
-        conflict = verdicts.get("Conflict")
+        conflict = conditions.get("Conflict")
         if conflict and conflict.status == "True" and (before.get("Conflict") or {}).get("message") != conflict.message:
-            term.recorder.warning(regarding, "Conflict", conflict.message)
-        tell(regarding, before, verdicts, term.recorder)
-        self._tell_superseded(regarding, before, verdicts.get("Superseded"), term)
+            leadership.recorder.warning(regarding, "Conflict", conflict.message)
+        tell(regarding, before, conditions, leadership.recorder)
+        self._tell_superseded(regarding, before, conditions.get("Superseded"), leadership)
         if changes := status.changes(live, fields):
-            term.recorder.normal(regarding, "Changed", f"the settings that hold: {changes}")
+            leadership.recorder.normal(regarding, "Changed", f"the settings that hold: {changes}")
 
     def _tell_superseded(
-        self, regarding: Regarding, before: Mapping[Any, Mapping[str, Any]], verdict: Verdict | None, term: Term
+        self, regarding: Regarding, before: Mapping[Any, Mapping[str, Any]], condition: Condition | None, leadership: Leadership
     ) -> None:
-        if verdict and verdict.status == "True" and (before.get("Superseded") or {}).get("status") != "True":
-            term.recorder.warning(regarding, verdict.reason, verdict.message)
+        if condition and condition.status == "True" and (before.get("Superseded") or {}).get("status") != "True":
+            leadership.recorder.warning(regarding, condition.reason, condition.message)
 
     # --- ConfigMaps that ask for the bundle
 
-    async def _inject(self, key: Name, term: Term) -> Outcome:
+    async def _inject(self, key: ObjectKey, leadership: Leadership) -> Result:
         own = self._settings.own
         if own is None:
             # there have been no valid settings since the start: what is there stays
-            return Outcome()
-        holder = next(
-            (found for store in self._watched.bundle_holders if (found := store.snapshot().get(key[1], key[0]))), None
-        )
+            return Result()
+        holder = next((found for store in self._informers.bundle_holders if (found := store.snapshot().get(key))), None)
         bundle_only = self._asked(holder)
         uid = holder.metadata.uid if holder else self._released.get(key)
         if bundle_only is None or not own.trust:
             if uid is not None and (holder is None or holder.ours):
-                await self._apply(key, uid, None, term)
+                await self._apply(key, uid, None, leadership)
             self._released.pop(key, None)
             self._settle(key)
-            return Outcome()
+            return Result()
         try:
             text, digest = self._texts.of(own.trust, bundle_only=bundle_only)
         except OSError as error:
             _log.error("the system's CAs cannot be read", file=self._texts.system_ca_file, error=error.strerror)  # said in full
-            return Outcome(failed=True)
+            return Result(failed=True)
         if holder is None or (holder.sha256 == digest and holder.ours):
-            return Outcome()
-        return await self._contend(key, uid, text, digest, term)
+            return Result()
+        return await self._contend(key, uid, text, digest, leadership)
 
-    async def _contend(self, key: Name, uid: str | None, text: str, digest: str, term: Term) -> Outcome:
+    async def _contend(self, key: ObjectKey, uid: str | None, text: str, digest: str, leadership: Leadership) -> Result:
         """Put our key right, unless somebody else writes it again each time."""
         now = asyncio.get_running_loop().time()
         if key in self._rests and now >= self._rests[key]:
             self._settle(key)
         if self._rivals.write(key, digest):
-            await self._apply(key, uid, text, term)
-            return Outcome()
+            await self._apply(key, uid, text, leadership)
+            return Result()
         self._rests.setdefault(key, now + CHECK)
         self._tell_rivals()
-        return Outcome(again=self._rests[key] - now + 1)
+        return Result(again=self._rests[key] - now + 1)
 
-    def _settle(self, key: Name) -> None:
+    def _settle(self, key: ObjectKey) -> None:
         self._rivals.forget(key)
         self._rests.pop(key, None)
         self._tell_rivals()
@@ -246,15 +290,15 @@ class EgressController:
     def _tell_rivals(self) -> None:
         lost = sorted("/".join(filter(None, name)) for name in self._rivals.lost())
         message = f"the key {BundleHolder.KEY} of ConfigMap {', '.join(lost)} is written by somebody else again and again"
-        verdict = Verdict("True", "Taken", f"{message}: take the label off, or the other writer")
-        self._reports.put("egress", {BASE: {"Conflict": verdict}} if lost else {})
+        condition = Condition("True", "Taken", f"{message}: take the label off, or the other writer")
+        self._reports.put("egress", {BASE: {"Conflict": condition}} if lost else {})
 
-    async def _sweep(self, term: Term) -> None:
+    async def _sweep(self, leadership: Leadership) -> None:
         """Find the ConfigMaps that lost their label while nobody was looking."""
-        listing = await term.client.list_objects(BUNDLE_HOLDERS)
-        labelled = {name for store in self._watched.bundle_holders for name in store.snapshot().names()}
+        listing = await leadership.client.list_objects(BUNDLE_HOLDERS)
+        labelled = {name for store in self._informers.bundle_holders for name in store.snapshot().names()}
         for holder in listing.items:
-            name = name_of(holder)
+            name = key_of(holder)
             # the fleet controller keeps ConfigMaps with that key, too: they have a label of their own
             kept = (holder.metadata.labels or {}).get(MANAGED_BY) == TRANSOM
             if holder.ours and not kept and name not in labelled and holder.metadata.uid:
@@ -266,21 +310,21 @@ class EgressController:
         labels = (holder.metadata.labels or {}) if holder else {}
         if labels.get(LABEL) in ("true", "bundle-only"):
             return labels[LABEL] == "bundle-only"
-        if labels.get(OPENSHIFT_LABEL) == "true" and not self._watched.openshift_proxy:
+        if labels.get(OPENSHIFT_LABEL) == "true" and not self._informers.openshift_proxy:
             return False
         return None
 
-    async def _apply(self, key: Name, uid: str | None, text: str | None, term: Term) -> None:
+    async def _apply(self, key: ObjectKey, uid: str | None, text: str | None, leadership: Leadership) -> None:
         """Apply our key, or, without a text, nothing: the server then takes the key out, and leaves the others."""
         value: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": key[1], "namespace": key[0], "uid": uid},
+            "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid},
         }
         if text is not None:
             value["data"] = {BundleHolder.KEY: text}
         try:
-            await term.client.server_side_apply(BUNDLE_HOLDERS, value, key[1], key[0])
+            await leadership.client.server_side_apply(BUNDLE_HOLDERS, value, key.name, key.namespace)
         except (NotFound, Conflict) as error:
             _log.info("ConfigMap is gone", error=str(error))
         else:

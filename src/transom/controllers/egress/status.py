@@ -5,16 +5,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from transom.controllers.conditions import Verdict, Verdicts, timestamp
+from transom.controllers.runtime.conditions import PENDING, Condition, Conditions, timestamp
 from transom.proxy.finding import Finding
 from transom.proxy.layers import BASE, openshift_bundle
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import pem
 from transom.proxy.url import parse
-from transom.readiness import Answer
+from transom.readiness import EndpointAnswer
 
-TYPES: Final = ("Valid", "TrustBundleValid", "Ready", "Superseded")
+TYPES: Final = ("Ready", "Valid", "TrustBundleValid", "EndpointsAnswer", "Superseded")
 """Those that the egress controller speaks of; others in a status stay as they are."""
 PROXY: Final = f"Proxy/{BASE}"
 """What findings call OpenShift's object."""
@@ -50,64 +50,87 @@ def _objects_of_proxy(spec: Mapping[str, Any]) -> set[str]:
     return {PROXY} | ({"/".join(("ConfigMap", *bundle))} if bundle else set())
 
 
-def validity_of_proxy(findings: Sequence[Finding]) -> Verdict:
+def validity_of_proxy(findings: Sequence[Finding]) -> Condition:
     """What is said of OpenShift's Proxy, in events: nothing is written on it."""
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
-        return Verdict("False", "Invalid", f"{_told(PROXY, errors)}; what was valid before holds")
-    return Verdict("True", "Valid", "the settings are valid")
+        return Condition("False", "Invalid", f"{_told(PROXY, errors)}; what was valid before holds")
+    return Condition("True", "Valid", "the settings are valid")
 
 
 def validity(
     name: str, spec: Mapping[str, Any], findings: Sequence[Finding], proxy: Mapping[str, Any] | None = None
-) -> Verdicts:
+) -> Conditions:
     """What can be said without asking anybody. `proxy` is the spec of OpenShift's Proxy, None where there is none."""
     errors = [finding for finding in findings if finding.severity == "error"]
     own = f"EgressProxy/{name}"
     superseded = name == BASE and proxy is not None
     of_trust = [one for one in errors if one.object.startswith("ConfigMap/") or one.field.startswith("spec.trustedCA")]
-    verdicts = {
-        "Valid": Verdict("False", "Invalid", _told(own, errors))
+    conditions = {
+        "Valid": Condition("False", "Invalid", _told(own, errors))
         if errors
-        else Verdict("True", "Valid", _with_warnings("the settings are valid", own, findings)),
+        else Condition("True", "Valid", _with_warnings("the settings are valid", own, findings)),
     }
     asked = spec.get("trustedCA"), (proxy or {}).get("trustedCA") if superseded else None
     if of_trust:
-        verdicts["TrustBundleValid"] = Verdict("False", "Invalid", _told(own, of_trust))
+        conditions["TrustBundleValid"] = Condition("False", "Invalid", _told(own, of_trust))
     elif not any(isinstance(one, Mapping) and one.get("name") for one in asked):
-        verdicts["TrustBundleValid"] = Verdict("True", "NotConfigured", "spec.trustedCA is not set")
+        conditions["TrustBundleValid"] = Condition("True", "NotConfigured", "spec.trustedCA is not set")
     else:
-        verdicts["TrustBundleValid"] = Verdict("True", "Valid", "every certificate can be read")
+        conditions["TrustBundleValid"] = Condition("True", "Valid", "every certificate can be read")
     if name == BASE:
-        verdicts["Superseded"] = (
-            Verdict("True", "OpenShiftProxy", "Proxy/cluster of config.openshift.io is the base; this object adds to it")
+        conditions["Superseded"] = (
+            Condition("True", "OpenShiftProxy", "Proxy/cluster of config.openshift.io is the base; this object adds to it")
             if superseded
-            else Verdict("False", "NotSuperseded", "this object is the base")
+            else Condition("False", "NotSuperseded", "this object is the base")
         )
-    return verdicts
+    return conditions
 
 
-def readiness(answers: Sequence[Answer]) -> Verdict:
+def readiness(answers: Sequence[EndpointAnswer]) -> Condition:
     """What the endpoints said."""
     if not answers:
-        return Verdict("True", "NotConfigured", "spec.readinessEndpoints is not set")
+        return Condition("True", "NotConfigured", "spec.readinessEndpoints is not set")
     failed = [
         f"spec.readinessEndpoints[{index}]: {parse(answer.endpoint).redacted} through the proxy, 3 tries: {answer.failure}"
         for index, answer in enumerate(answers)
         if answer.failure
     ]
     if failed:
-        return Verdict("False", "EndpointFailed", "; ".join(failed))
-    return Verdict("True", "EndpointsAnswer", f"{len(answers)} of {len(answers)} answer through the proxy")
+        return Condition("False", "EndpointFailed", "; ".join(failed))
+    return Condition("True", "EndpointsAnswer", f"{len(answers)} of {len(answers)} answer through the proxy")
 
 
-def held_back(answers: Sequence[Answer]) -> Verdict:
+_TRIED: Final = Condition("False", PENDING, "the endpoints are being tried through the new settings")
+
+
+def ready(conditions: Conditions, *, held: bool, hosts: Condition) -> Condition:
+    """What tools wait for: the first thing that stands in the way, or what the hosts say. `held`: an edit does not hold yet."""
+    endpoints = conditions.get("EndpointsAnswer")
+    if (valid := conditions["Valid"]).status != "True":
+        return valid
+    if held and (endpoints is None or endpoints.status == "True"):
+        return _TRIED
+    if endpoints is not None and endpoints.status == "False":
+        return endpoints
+    halted = conditions.get("RolloutHalted")
+    if halted is not None and halted.status == "True":
+        return Condition("False", "RolloutHalted", halted.message)
+    return hosts
+
+
+def removing(hosts: Condition) -> Condition:
+    """What is said of a base that is being deleted, while hosts are given back."""
+    return Condition("False", "Removing", f"the object is being deleted, and the settings are taken away: {hosts.message}")
+
+
+def held_back(answers: Sequence[EndpointAnswer]) -> Condition:
     """What the endpoints of settings that are held back said."""
-    verdict = readiness(answers)
-    if verdict.status == "True":
-        return verdict
-    message = f"{verdict.message}; the change is held back until they answer, what was valid before holds"
-    return Verdict("False", verdict.reason, message)
+    condition = readiness(answers)
+    if condition.status == "True":
+        return condition
+    message = f"{condition.message}; the change is held back until they answer, what was valid before holds"
+    return Condition("False", condition.reason, message)
 
 
 def effective_fields(egress: Egress) -> dict[str, Any]:
@@ -142,29 +165,29 @@ def changes(live: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
 
 
 def merged(
-    live: Mapping[str, Any], verdicts: Verdicts, fields: Mapping[str, Any], generation: int | None, now: datetime
+    live: Mapping[str, Any], conditions: Conditions, fields: Mapping[str, Any], generation: int | None, now: datetime
 ) -> dict[str, Any]:
     """The whole status: conditions that nobody spoke of stay as they are, and a time is new where a status is another."""
-    held = {one.get("type"): one for one in live.get("conditions") or ()}
-    conditions = []
-    for type_ in dict.fromkeys((*TYPES, *held, *verdicts)):
-        before, verdict = held.get(type_), verdicts.get(str(type_))
-        if verdict is None:
+    cached = {one.get("type"): one for one in live.get("conditions") or ()}
+    listed = []
+    for type_ in dict.fromkeys((*TYPES, *cached, *conditions)):
+        before, condition = cached.get(type_), conditions.get(str(type_))
+        if condition is None:
             if before is not None:
-                conditions.append(dict(before))
+                listed.append(dict(before))
             continue
-        same = before is not None and before.get("status") == verdict.status
-        condition = {
+        same = before is not None and before.get("status") == condition.status
+        written = {
             "type": type_,
-            "status": verdict.status,
-            "reason": verdict.reason,
-            "message": verdict.message[:_MAX_MESSAGE],
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message[:_MAX_MESSAGE],
             "lastTransitionTime": before["lastTransitionTime"] if same and before else timestamp(now),
         }
         if generation is not None:
-            condition["observedGeneration"] = generation
-        conditions.append(condition)
-    status = {**fields, "conditions": conditions}
+            written["observedGeneration"] = generation
+        listed.append(written)
+    status = {**fields, "conditions": listed}
     return status | ({"observedGeneration": generation} if generation is not None else {})
 
 

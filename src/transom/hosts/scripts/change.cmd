@@ -8,18 +8,19 @@ set "VOID=v-@TAG@-@ID@"
 set "HERE=%BASE%\%PASS%"
 set "LOCK=%BASE%\lock"
 set "GENERATION=@GENERATION@"
-set "JOB=TransomRestart"
 set "SC=%SystemRoot%\System32\sc.exe"
+set "SCHTASKS=%SystemRoot%\System32\schtasks.exe"
 set "REG=%SystemRoot%\System32\reg.exe"
 set "CMD=%SystemRoot%\System32\cmd.exe"
 set "POWERSHELL=%SystemRoot%\System32\WindowsPowerShell\v1.0\powershell.exe"
+set "ICACLS=%SystemRoot%\System32\icacls.exe"
 set "PING=%SystemRoot%\System32\ping.exe"
 set "CURL=%SystemRoot%\System32\curl.exe"
 set "RESULT=%HERE%\result.txt"
 if "%~1"=="job" goto job
 
 set "BOOT=none"
-"%REG%" query "@BOOT@" /v BootId /reg:64 >"%HERE%\boot.txt" 2>nul
+call :boot "%HERE%\boot.txt"
 for /f "usebackq tokens=1-3" %%a in ("%HERE%\boot.txt") do if "%%b"=="REG_DWORD" set "BOOT=%%c"
 set "ROUNDS=0"
 set "WAITED=0"
@@ -30,11 +31,14 @@ rem A lock is made with all that it says, and then gets its name: no lock is eve
 set /a ROUNDS+=1
 if %ROUNDS% GTR 10 goto held
 if %ROUNDS% GTR 3 "%PING%" -n 2 127.0.0.1 >nul
+rem Written once: a virus scanner reads what is new, and while it does a directory cannot be renamed.
+if exist "%BASE%\%TAKE%\%PASS%" goto named
 mkdir "%BASE%\%TAKE%" 2>nul
 >"%BASE%\%TAKE%\owner.txt" echo @OWNER@
 >"%BASE%\%TAKE%\generation.txt" echo %GENERATION%
 >"%BASE%\%TAKE%\boot-%BOOT%" echo %BOOT%
 >"%BASE%\%TAKE%\%PASS%" echo %PASS%
+:named
 ren "%BASE%\%TAKE%" lock 2>nul
 if exist "%LOCK%\%PASS%" goto taken
 if not exist "%LOCK%\boot-%BOOT%" goto void
@@ -121,25 +125,48 @@ exit /b 0
 :work
 set "OVER=1"
 if not exist "%LOCK%\%PASS%" exit /b 0
+set "NOW=none"
+"%REG%" query "@LEDGER@" /v StateHash /reg:64 >"%HERE%\hash.txt" 2>nul
+for /f "usebackq tokens=1-3" %%a in ("%HERE%\hash.txt") do if "%%b"=="REG_SZ" set "NOW=said-%%c"
+if not "%NOW%"=="@STATEHASH@" goto overtaken
 set "OVER="
 set "SEEN=0"
-if exist "%BASE%\generation" for /f "usebackq tokens=1" %%a in ("%BASE%\generation") do set "SEEN=%%a"
+if exist "%BASE%\generation-@TAG@" for /f "usebackq tokens=1" %%a in ("%BASE%\generation-@TAG@") do set "SEEN=%%a"
 if "%GENERATION%"=="-" goto import
 if %SEEN% GTR %GENERATION% goto superseded
 if %SEEN%==%GENERATION% goto import
 >"%HERE%\generation" echo %GENERATION%
-move /y "%HERE%\generation" "%BASE%\generation" >nul
+set "TRIES=0"
+:fence
+move /y "%HERE%\generation" "%BASE%\generation-@TAG@" >nul 2>nul
+if not exist "%HERE%\generation" goto import
+rem A virus scanner may just be reading it.
+set /a TRIES+=1
+if %TRIES% GTR 10 goto import
+"%PING%" -n 2 127.0.0.1 >nul
+goto fence
 :import
 >>"%RESULT%" echo begun
+@REMOVE@
+@CLOSE@
 @VERIFY@
 @PREPARE@
 @IMPORT@
 @JOB@
 exit /b 0
 
+@REMOVING@
+
+@CLOSING@
+
 @VERIFYING@
 
 @PREPARING@
+
+rem Read before an earlier pass had ended on the host: what it did is not to be done once more.
+:overtaken
+>>"%RESULT%" echo overtaken
+exit /b 0
 
 :superseded
 >>"%RESULT%" echo superseded %SEEN%
@@ -153,7 +180,10 @@ exit /b 0
 
 :nojob
 "%SC%" delete TransomRestart >nul 2>nul
+"%SCHTASKS%" /delete /tn TransomRestart /f >nul 2>nul
 >>"%RESULT%" echo nojob
 exit /b 0
+
+@BOOTING@
 
 @RESTARTING@

@@ -1,5 +1,6 @@
 @echo off
 setlocal EnableExtensions DisableDelayedExpansion
+echo transom-begun
 rem Reads what Transom wants to know of this host into one file, "gathered", in a directory of its own.
 set "BASE=@BASE@"
 set "SC=%SystemRoot%\System32\sc.exe"
@@ -7,6 +8,7 @@ set "REG=%SystemRoot%\System32\reg.exe"
 set "ICACLS=%SystemRoot%\System32\icacls.exe"
 set "POWERSHELL=%SystemRoot%\System32\WindowsPowerShell\v1.0\powershell.exe"
 set "TRIES=0"
+@SECURE@
 rem A script that calls this one has a directory already, and its result comes along.
 set "NAME=%TRANSOM_PASS%"
 if defined NAME goto claimed
@@ -22,11 +24,11 @@ cd /d "%BASE%\%NAME%"
 set "PARTS=index.txt"
 if exist result.txt call :part result.txt
 call :export ledger "@LEDGER@"
-@SECURE@
 @QUESTIONS@
 ver >version.txt
 call :part version.txt
 >computer.txt echo "%COMPUTERNAME%"
+>>computer.txt echo "%SSH_CONNECTION%"
 call :part computer.txt
 >>index.txt echo end
 copy /y /b %PARTS% gathered >nul
@@ -37,8 +39,10 @@ for %%f in (gathered) do echo transom-gather: %NAME% %%~zf
 exit /b 0
 
 :refused
-rmdir /s /q "%BASE%\%NAME%" 2>nul
-echo transom-refused: owner
+echo transom-refused: access
+exit /b 1
+:elsewhere
+echo transom-refused: root
 exit /b 1
 
 :zero
@@ -74,6 +78,15 @@ exit /b 0
 if errorlevel 1 goto missing
 call :part %1.txt
 exit /b 0
+
+:bootid
+type nul >boot.err
+call :boot boot.txt
+if errorlevel 1 goto missing
+call :part boot.txt
+exit /b 0
+
+@BOOTING@
 
 :everywhere
 "%REG%" query "%~2" /s /v "%~3" /reg:64 >%1.txt 2>%1.err

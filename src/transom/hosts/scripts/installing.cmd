@@ -17,20 +17,49 @@ if defined UNWELL exit /b 0
 if exist "%HERE%\ledger.reg" "%REG%" import "%HERE%\ledger.reg" /reg:64 >nul 2>nul
 exit /b 0
 
+rem %1 program: Defender leaves out what it opens, where Defender runs. A policy may forbid it; then pulls take longer.
+:exclude
+"%POWERSHELL%" -NoProfile -NonInteractive -Command "if (Get-Process -Name 'MsMpEng' -ErrorAction SilentlyContinue) { Add-MpPreference -ExclusionProcess '%~1' }" >nul 2>nul
+exit /b 0
+:include
+"%POWERSHELL%" -NoProfile -NonInteractive -Command "if (Get-Process -Name 'MsMpEng' -ErrorAction SilentlyContinue) { Remove-MpPreference -ExclusionProcess '%~1' }" >nul 2>nul
+exit /b 0
+
 rem %1 directory: what was in use when it was replaced
 :sweep
 del /q "%~1\*.transom-old-*" 2>nul
 exit /b 0
 
-rem %1 path, %2 own (closed to others) or inherit
+rem %1 path; %2 closed (SYSTEM and Administrators alone), open (Users may read and list; what is made below has what it would
+rem have below C:\), inherit (below a closed one); %3 check: it lies where others may make directories. It gets its access list
+rem where nobody else comes, and then its name.
 :directory
-mkdir "%~1" 2>nul
+if exist "%~1\" goto owned
+if "%~2"=="inherit" mkdir "%~1" 2>nul
+if "%~2"=="inherit" goto made
+mkdir "%HERE%\made" 2>nul
+set "GRANT=*S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F"
+if "%~2"=="open" set "GRANT=%GRANT% *S-1-5-32-545:(OI)(CI)RX *S-1-3-0:(OI)(CI)(IO)F"
+"%ICACLS%" "%HERE%\made" /setowner *S-1-5-32-544 >nul 2>nul
+"%ICACLS%" "%HERE%\made" /inheritance:r /grant:r %GRANT% >nul 2>nul
+if errorlevel 1 goto nodirectory
+if not "%~2"=="open" goto listed
+"%ICACLS%" "%HERE%\made" /grant *S-1-5-32-545:(CI)(IO)(WD,AD) >nul 2>nul
+if errorlevel 1 goto nodirectory
+:listed
+move /y "%HERE%\made" "%~1" >nul 2>nul
+:made
 if not exist "%~1\" goto nodirectory
-if not "%~2"=="own" exit /b 0
-"%SystemRoot%\System32\icacls.exe" "%~1" /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F >nul 2>nul
-"%SystemRoot%\System32\icacls.exe" "%~1" /setowner *S-1-5-32-544 >nul 2>nul
+:owned
+if not "%~3"=="check" exit /b 0
+@OWNER@
+if not errorlevel 1 exit /b 0
+>>"%RESULT%" echo foreign %~1
+set "FOREIGN=1"
+set "UNWELL=1"
 exit /b 0
 :nodirectory
+rmdir "%HERE%\made" 2>nul
 >>"%RESULT%" echo nodirectory %~1
 set "UNWELL=1"
 exit /b 0

@@ -1,16 +1,20 @@
 rem Stops and starts services, whether or not anybody is connected; its last act is to let go of the host.
 :job
 set "NOTES=@RESTARTS@"
-set "RESULT=%HERE%\restarts.tmp"
+set "RESULT=%HERE%\restarts.txt"
 set "STUCK="
 set "UNWELL="
 set "DOWN="
 set "LOST="
 set "WAITED=0"
 if not exist "%LOCK%\%PASS%" exit
+rem Two may have been asked, a task and a service: the one that finds the ticket.
+ren "%HERE%\task.xml" job-%~2.txt 2>nul
+if not exist "%HERE%\job-%~2.txt" exit
 call :restart >"%LOCK%\job"
 del "%HERE%\*.reg" "%LOCK%\job" 2>nul
-"%SC%" delete TransomRestart >nul 2>nul
+if "%~2"=="task" "%SCHTASKS%" /delete /tn TransomRestart /f >nul 2>nul
+if "%~2"=="service" "%SC%" delete TransomRestart >nul 2>nul
 :leave
 rem One line, for without the lock this script may be removed: cmd reads a script line by line.
 (ren "%LOCK%" %VOID% 2>nul & if not exist "%LOCK%\%PASS%" (rmdir /s /q "%BASE%\%VOID%" & exit))
@@ -31,7 +35,6 @@ if not exist "%LOCK%\%PASS%" exit
 @SETTLE@
 @FORGET@
 >>"%RESULT%" echo ended
-ren "%RESULT%" restarts.txt
 exit /b 0
 
 rem STATE: the number on the third line that sc query prints (its words are translated); empty: no such service.

@@ -1,17 +1,17 @@
 @echo off
 setlocal EnableExtensions DisableDelayedExpansion
-rem Runs scripts of the payload; what each prints is in a file beside it, and no file where it failed.
+rem Runs scripts of the payload; what each prints is in a file beside it, which is empty where it failed. Its errors are in another.
 set "HERE=@DIRECTORY@"
 set "POWERSHELL=%SystemRoot%\System32\WindowsPowerShell\v1.0\powershell.exe"
 @CALLS@
 exit /b 0
 
 :powershell
-"%POWERSHELL%" -NoProfile -NonInteractive -ExecutionPolicy Bypass -File "%HERE%\%1.ps1" >"%HERE%\%1.txt" 2>nul
-if errorlevel 1 del "%HERE%\%1.txt"
+"%POWERSHELL%" -NoProfile -NonInteractive -ExecutionPolicy Bypass -File "%HERE%\%1.ps1" >"%HERE%\%1.txt" 2>"%HERE%\%1.err"
+if errorlevel 1 type nul >"%HERE%\%1.txt"
 exit /b 0
 
 :batch
-call "%HERE%\%1.cmd" >"%HERE%\%1.txt" 2>nul
-if errorlevel 1 del "%HERE%\%1.txt"
+call "%HERE%\%1.cmd" >"%HERE%\%1.txt" 2>"%HERE%\%1.err"
+if errorlevel 1 type nul >"%HERE%\%1.txt"
 exit /b 0

@@ -28,10 +28,10 @@ if not errorlevel 1 exit /b 0
 set "FAILED=1"
 exit /b 0
 
-rem A directory that is there already has to be SYSTEM's, the Administrators' or this user's.
+rem A directory that is there already has to be SYSTEM's, the Administrators', TrustedInstaller's or this user's.
 :owned
 if not exist "%~1\" exit /b 0
-"%POWERSHELL%" -NoProfile -NonInteractive -Command "$owner = (Get-Acl -LiteralPath '%~1').GetOwner([Security.Principal.SecurityIdentifier]).Value; $ours = 'S-1-5-18', 'S-1-5-32-544', [Security.Principal.WindowsIdentity]::GetCurrent().User.Value; if ($ours -notcontains $owner) { exit 1 }" >nul 2>nul
+@OWNER@
 if not errorlevel 1 exit /b 0
 >>"%RESULT%" echo foreign %~1
 set "FAILED=1"

@@ -9,11 +9,12 @@ rem %1 network of the Host Networking Service, where Windows has it; this may cu
 if errorlevel 1 >>"%RESULT%" echo remains HNS network %~1
 exit /b 0
 
-rem %1 directory of Transom's own, with what programs wrote there; rmdir removes links, and does not follow them
+rem %1 directory of Transom's own, with what programs wrote there; rmdir does not follow links in it, and without /s none at all
 :clear
 set "TRIES=0"
 :clearing
 if not exist "%~1\" exit /b 0
+rmdir "%~1" >nul 2>nul
 rmdir /s /q "%~1" >nul 2>nul
 if not exist "%~1\" exit /b 0
 set /a TRIES+=1

@@ -1,3 +1,4 @@
 set "BAD="
 @CHECKS@
+@OWNERS@
 if defined BAD exit /b 0

@@ -1,8 +1,22 @@
+rem %1 a directory of the payload that was there before: SYSTEM, Administrators, TrustedInstaller or this user own it
+:administrators
+@OWNER@
+if not errorlevel 1 exit /b 0
+set "BAD=1"
+>>"%RESULT%" echo foreign %~1
+exit /b 0
+
 rem %1 a file that was sent, %2 the hash that it must have
 :verify
 set "STAGED=%BASE%\%~1"
 if not exist "%STAGED%" goto unsent
 "%SystemRoot%\System32\certutil.exe" -hashfile "%STAGED%" SHA256 >"%HERE%\hash.txt" 2>nul
+if "%ERRORLEVEL%"=="0" goto hashed
+rem Some hosts do not let it run.
+"%POWERSHELL%" -NoProfile -NonInteractive -Command "(Get-FileHash -LiteralPath '%STAGED%' -Algorithm SHA256).Hash" >"%HERE%\hash.txt" 2>nul
+if not "%ERRORLEVEL%"=="0" goto unhashed
+:hashed
+for %%f in ("%HERE%\hash.txt") do if %%~zf EQU 0 goto unhashed
 set "SAME="
 for /f "usebackq delims=" %%a in ("%HERE%\hash.txt") do if /i "%%a"=="%~2" set "SAME=1"
 if not defined SAME goto mismatch
@@ -10,6 +24,10 @@ exit /b 0
 :unsent
 set "BAD=1"
 >>"%RESULT%" echo unsent %~2
+exit /b 0
+:unhashed
+set "BAD=1"
+>>"%RESULT%" echo unhashed %~2
 exit /b 0
 :mismatch
 set "BAD=1"

@@ -6,8 +6,8 @@
 
 from transom.proxy.clients.catalog import CLIENTS, NODE_CLIENTS
 from transom.proxy.clients.decision import Decision, decide
-from transom.proxy.clients.lint import Finding, lint
-from transom.proxy.clients.profile import Client
+from transom.proxy.clients.lint import LintFinding, lint
+from transom.proxy.clients.profile import ClientProfile
 from transom.proxy.clients.translation import Translation, translate
 
-__all__ = ["CLIENTS", "NODE_CLIENTS", "Client", "Decision", "Finding", "Translation", "decide", "lint", "translate"]
+__all__ = ["CLIENTS", "NODE_CLIENTS", "ClientProfile", "Decision", "LintFinding", "Translation", "decide", "lint", "translate"]

@@ -6,12 +6,12 @@ from functools import lru_cache
 import msgspec
 
 from transom.proxy.clients.addresses import Address, Network, contains, format_address, parse_loose, parse_quad, without_mapping
-from transom.proxy.clients.environment import PROXY, Settings, read_environment
+from transom.proxy.clients.environment import PROXY, ClientSettings, read_environment
 from transom.proxy.clients.items import ItemList, is_loopback, read_list
 from transom.proxy.clients.networks import parse_network
 from transom.proxy.clients.patterns import Item
-from transom.proxy.clients.profile import Cidr, Client, Covers, Implicit, Items, Local, Pass, Ports, Source
-from transom.proxy.clients.urls import Subject, UnreadableHostError, Url, parse_url, read_host
+from transom.proxy.clients.profile import Cidr, ClientProfile, Covers, Implicit, Items, Local, Ports, ProfilePass, Source
+from transom.proxy.clients.urls import UnreadableHostError, Url, UrlSubject, parse_url, read_host
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def decide(
-    client: Client,
+    client: ClientProfile,
     url: str,
     no_proxy: str | None = None,
     *,
@@ -52,23 +52,25 @@ def decide(
     return Decision(client.name, url, bypass, item, reason)
 
 
-def _settings(client: Client, scheme: str, no_proxy: str | None, environment: Mapping[str, str] | None) -> Settings:
+def _settings(
+    client: ClientProfile, scheme: str, no_proxy: str | None, environment: Mapping[str, str] | None
+) -> ClientSettings:
     if client.source is Source.OPTION:
-        return Settings("its own option", no_proxy if client.language != "NO_PROXY" else None)
+        return ClientSettings("its own option", no_proxy if client.language != "NO_PROXY" else None)
     if environment is not None:
         return read_environment(client, environment, scheme)
     return _default_settings(client, scheme, no_proxy)
 
 
 @lru_cache(maxsize=4096)
-def _default_settings(client: Client, scheme: str, no_proxy: str | None) -> Settings:
+def _default_settings(client: ClientProfile, scheme: str, no_proxy: str | None) -> ClientSettings:
     environment = {"http_proxy": PROXY, "https_proxy": PROXY}
     if no_proxy is not None:
         environment["no_proxy"] = no_proxy
     return read_environment(client, environment, scheme)
 
 
-def _why_no_proxy(client: Client, scheme: str) -> str:
+def _why_no_proxy(client: ClientProfile, scheme: str) -> str:
     if client.source is Source.NOWHERE:
         return "it takes no proxy from the environment"
     return f"it finds no proxy for {scheme} in the environment"
@@ -77,13 +79,13 @@ def _why_no_proxy(client: Client, scheme: str) -> str:
 _Result = tuple[bool | None, str | None, str]
 
 
-def _evaluate(client: Client, url: Url, value: str | None, resolves: Mapping[str, str]) -> _Result:
+def _evaluate(client: ClientProfile, url: Url, value: str | None, resolves: Mapping[str, str]) -> _Result:
     if client.slash_is_everything and value and "/" in value:
         slashed = next((text for text in value.replace(" ", ";").split(";") if "/" in text), value)
         return True, slashed, "a / anywhere in the list sends every request direct"
     if client.default_items and value != "":
         value = f"{value}|{client.default_items}" if value else client.default_items
-    subjects: list[tuple[Pass, Subject, ItemList]] = []
+    subjects: list[tuple[ProfilePass, UrlSubject, ItemList]] = []
     try:
         for walk in client.passes:
             subject = read_host(url, walk.host)
@@ -111,7 +113,7 @@ def _evaluate(client: Client, url: Url, value: str | None, resolves: Mapping[str
     return False, None, "no item covers it" if value else "the list is empty" if value == "" else "there is no list"
 
 
-def _evaluate_rules(client: Client, subject_and_items: tuple[Pass, Subject, ItemList]) -> _Result:
+def _evaluate_rules(client: ClientProfile, subject_and_items: tuple[ProfilePass, UrlSubject, ItemList]) -> _Result:
     """Chromium's rules (the last that applies wins) and WinINet's (`<-loopback>` counts wherever it stands)."""
     walk, subject, items = subject_and_items
     last_wins = walk.items is Items.CHROMIUM
@@ -139,7 +141,7 @@ def _resolve(name: str, resolves: Mapping[str, str]) -> Address | None:
     return (parse_quad(text) or parse_loose(text)) if text else None
 
 
-def _implicit_reason(client: Client, subject: Subject) -> str:
+def _implicit_reason(client: ClientProfile, subject: UrlSubject) -> str:
     for implicit in client.implicit:
         if _implicit_hit(implicit, subject):
             shown = format_address(subject.address) if subject.address is not None else subject.text
@@ -155,7 +157,7 @@ def _network(text: str) -> Network:
     return network
 
 
-def _implicit_hit(implicit: Implicit, subject: Subject) -> bool:
+def _implicit_hit(implicit: Implicit, subject: UrlSubject) -> bool:
     if subject.address is not None:
         address = subject.address
         return any(contains(_network(text), address) for text in implicit.networks)
@@ -163,7 +165,7 @@ def _implicit_hit(implicit: Implicit, subject: Subject) -> bool:
     return name in implicit.names or any(name.endswith("." + parent) for parent in implicit.below)
 
 
-def match(item: Item, walk: Pass, subject: Subject, url: Url | None) -> str | None:
+def match(item: Item, walk: ProfilePass, subject: UrlSubject, url: Url | None) -> str | None:
     """Compare one item with a destination; the reason when the item covers it, else `None`."""
     if item.scheme is not None and item.scheme != subject.scheme:
         return None
@@ -188,13 +190,13 @@ def match(item: Item, walk: Pass, subject: Subject, url: Url | None) -> str | No
     return _match_text(item, walk, subject, url)
 
 
-def _comparable_port(port: int | None, subject: Subject, walk: Pass) -> int | None:
+def _comparable_port(port: int | None, subject: UrlSubject, walk: ProfilePass) -> int | None:
     if walk.items is Items.HTTPX_URLS and port is not None and port == {"http": 80, "https": 443}[subject.scheme]:
         return None
     return port
 
 
-def _match_keyword(keyword: str, subject: Subject, walk: Pass) -> str | None:
+def _match_keyword(keyword: str, subject: UrlSubject, walk: ProfilePass) -> str | None:
     if keyword != "<local>":
         return None
     address = subject.address
@@ -205,7 +207,7 @@ def _match_keyword(keyword: str, subject: Subject, walk: Pass) -> str | None:
     return None
 
 
-def _match_address(item: Item, walk: Pass, address: Address) -> str | None:
+def _match_address(item: Item, walk: ProfilePass, address: Address) -> str | None:
     if item.network is not None:
         return f"{format_address(address)} is in {item.text}" if contains(item.network, address) else None
     if item.bounds is not None and address[0] == 4:
@@ -218,7 +220,7 @@ def _match_address(item: Item, walk: Pass, address: Address) -> str | None:
     return None
 
 
-def _match_text(item: Item, walk: Pass, subject: Subject, url: Url | None) -> str | None:
+def _match_text(item: Item, walk: ProfilePass, subject: UrlSubject, url: Url | None) -> str | None:
     if item.network is not None or item.bounds is not None or not (item.covers is Covers.SUFFIX or item.whole):
         return None
     reason = _match_name(item, subject.text)

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from transom.proxy.clients.profile import Cgi, Client, Empty, Schemeless, Source, Variables
+from transom.proxy.clients.profile import Cgi, ClientProfile, Empty, Schemeless, Source, Variables
 
 PROXY = "http://proxy:3128"
 
 
-class Settings(msgspec.Struct, frozen=True):
+class ClientSettings(msgspec.Struct, frozen=True):
     """What the environment gives a client for one scheme."""
 
     proxy: str | None
@@ -21,14 +21,14 @@ class Settings(msgspec.Struct, frozen=True):
     """Why requests fail that are not bypassed."""
 
 
-def read_environment(client: Client, environment: Mapping[str, str], scheme: str) -> Settings:
+def read_environment(client: ClientProfile, environment: Mapping[str, str], scheme: str) -> ClientSettings:
     """Find the proxy for `scheme` (`http` or `https`) and the list, as `client` does."""
     variables = client.variables
     if client.source is Source.NOWHERE:
-        return Settings(None, None)
+        return ClientSettings(None, None)
     in_cgi = bool(environment.get("REQUEST_METHOD"))
     if variables.cgi is Cgi.ALL_IGNORED and "REQUEST_METHOD" in environment:
-        return Settings(None, None)
+        return ClientSettings(None, None)
     hidden: set[str] = set()
     names = variables.http if scheme == "http" else variables.https
     if (variables.cgi in (Cgi.UPPER_IGNORED, Cgi.UPPER_IGNORED_CGI_READ) and "REQUEST_METHOD" in environment) or (
@@ -43,13 +43,13 @@ def read_environment(client: Client, environment: Mapping[str, str], scheme: str
     _, no_proxy = _first(environment, variables.no, variables.empty_list or variables.empty, set(), any_case=variables.any_case)
     fails = _broken_proxy(environment, variables) if variables.schemeless is Schemeless.FAILS else None
     if not value:
-        return Settings(None, no_proxy, fails=fails)
+        return ClientSettings(None, no_proxy, fails=fails)
     if variables.cgi is Cgi.FAILS and in_cgi and scheme == "http":
         fails = f"it refuses {name} while REQUEST_METHOD is set"
     when_used = None
     if variables.schemeless is Schemeless.FAILS_WHEN_USED and "://" not in value:
         when_used = f"{name} has no http:// in front"
-    return Settings(name, no_proxy, fails=fails, fails_when_used=when_used)
+    return ClientSettings(name, no_proxy, fails=fails, fails_when_used=when_used)
 
 
 def _first(

@@ -8,7 +8,7 @@ import msgspec
 from transom.proxy.clients.addresses import Address, Network, parse_address, parse_loose, parse_quad, without_mapping
 from transom.proxy.clients.networks import parse_network
 from transom.proxy.clients.patterns import Item, compile_glob, port_number, read_chromium, read_httpx
-from transom.proxy.clients.profile import Addresses, Covers, Items, Pass, Ports, Splitting, Star
+from transom.proxy.clients.profile import Addresses, Covers, Items, Ports, ProfilePass, Splitting, Star
 from transom.proxy.clients.urls import TrailingDots, UnreadableHostError, drop_dots, to_idn
 
 
@@ -23,7 +23,7 @@ class ItemList(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=1024)
-def read_list(walk: Pass, value: str) -> ItemList:
+def read_list(walk: ProfilePass, value: str) -> ItemList:
     """Read a list as the client does in this pass."""
     if walk.star is Star.ALONE and value == "*":
         return ItemList((), everything="*")
@@ -62,11 +62,11 @@ def split(splitting: Splitting, value: str) -> list[tuple[str, str | None]]:
 
 
 @lru_cache(maxsize=65536)
-def _read_cached(walk: Pass, text: str, port: str | None) -> Item:
+def _read_cached(walk: ProfilePass, text: str, port: str | None) -> Item:
     return _read_item(walk, text, port)
 
 
-def _read_item(walk: Pass, text: str, port_text: str | None) -> Item:
+def _read_item(walk: ProfilePass, text: str, port_text: str | None) -> Item:
     if not text:
         if walk.splitting.empty_covers_root:
             return Item(text, whole=".", covers=Covers.TREE)
@@ -100,7 +100,7 @@ def _read_item(walk: Pass, text: str, port_text: str | None) -> Item:
     return _read_name(text, host, port, value, walk)
 
 
-def _read_name(text: str, host: str, port: int | None, value: Address | None, walk: Pass) -> Item:
+def _read_name(text: str, host: str, port: int | None, value: Address | None, walk: ProfilePass) -> Item:
     names = walk.names
     core, covers = host, names.bare
     if names.lower:

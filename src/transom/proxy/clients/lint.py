@@ -34,7 +34,7 @@ _PLAIN = re.compile(r"(\*?\.)?((?:[a-z](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]+)")
 _STANDS_FOR = "stands-for.example"
 
 
-class Finding(msgspec.Struct, frozen=True):
+class LintFinding(msgspec.Struct, frozen=True):
     """What is wrong with one item.
 
     `position` counts from 1. `instead` is what to write in its place, a list of items: "" to leave it out, `None` when no form
@@ -48,7 +48,7 @@ class Finding(msgspec.Struct, frozen=True):
     instead: str | None
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class LintResult(msgspec.Struct, frozen=True):
     """One problem of an item, before it has a place in a list."""
 
     clients: tuple[str, ...]
@@ -56,7 +56,7 @@ class Verdict(msgspec.Struct, frozen=True):
     instead: str | None
 
 
-def lint(items: Sequence[str] | str, clients: Sequence[str] = NODE_CLIENTS) -> list[Finding]:
+def lint(items: Sequence[str] | str, clients: Sequence[str] = NODE_CLIENTS) -> list[LintFinding]:
     """Find what bites in a list: `items` is the value of NO_PROXY, or what stands between its commas.
 
     Raises `KeyError` for a client that has no profile. Clients that do not read NO_PROXY have no opinion.
@@ -66,19 +66,19 @@ def lint(items: Sequence[str] | str, clients: Sequence[str] = NODE_CLIENTS) -> l
     if not any(text.strip() for text in texts):
         return []
     present = {text.strip() for text in texts}
-    findings: list[Finding] = []
+    findings: list[LintFinding] = []
     for index, text in enumerate(texts):
         first, last = index == 0, index == len(texts) - 1
         if last and not text.strip():
             continue
         findings.extend(
-            Finding(text.strip(), index + 1, verdict.clients, verdict.problem, verdict.instead)
+            LintFinding(text.strip(), index + 1, verdict.clients, verdict.problem + _separators(text), verdict.instead)
             for verdict in _judge(text, present, judged, first=first, last=last)
         )
     return findings
 
 
-def _judge(text: str, present: set[str], judged: tuple[str, ...], *, first: bool, last: bool) -> Iterator[Verdict]:
+def _judge(text: str, present: set[str], judged: tuple[str, ...], *, first: bool, last: bool) -> Iterator[LintResult]:
     meaning = read_meaning(text)
     companions = tuple(sorted(piece for piece in meaning.pieces if piece in present and piece != text.strip()))
     plain = _PLAIN.fullmatch(text)
@@ -91,11 +91,13 @@ def _judge(text: str, present: set[str], judged: tuple[str, ...], *, first: bool
     swapped = tuple(piece.replace(name, stand_in) for piece in companions)
     for verdict in _assess(text.replace(name, stand_in), swapped, judged, first=first, last=last):
         instead = verdict.instead.replace(stand_in, name) if verdict.instead is not None else None
-        yield Verdict(verdict.clients, verdict.problem.replace(stand_in, name), instead)
+        yield LintResult(verdict.clients, verdict.problem.replace(stand_in, name), instead)
 
 
 @lru_cache(maxsize=4096)
-def _assess(text: str, companions: tuple[str, ...], judged: tuple[str, ...], *, first: bool, last: bool) -> tuple[Verdict, ...]:
+def _assess(
+    text: str, companions: tuple[str, ...], judged: tuple[str, ...], *, first: bool, last: bool
+) -> tuple[LintResult, ...]:
     meaning = read_meaning(text)
     before = "" if first else f"{_FILLER},"
     after = "" if last else f",{_FILLER}"
@@ -118,20 +120,27 @@ def _assess(text: str, companions: tuple[str, ...], judged: tuple[str, ...], *, 
         return ()
     misses = sum(not seen[name][url] for name in judged for url in meaning.wanted) + len(over) + len(fails) + useless
     instead = _choose(value, meaning, companions, judged, misses, before, after)
-    verdicts: list[Verdict] = []
+    verdicts: list[LintResult] = []
     if fails:
         reason = _fails(fails[0], urls, value)
-        verdicts.append(Verdict(fails, f"every request fails: {reason}", instead))
+        verdicts.append(LintResult(fails, f"every request fails: {reason}", instead))
     if ignores:
         what = "it is ignored" if meaning.wanted else f"it means {meaning.says}"
-        verdicts.append(Verdict(ignores, what + _hint(item, meaning), instead))
+        verdicts.append(LintResult(ignores, what + _hint(item, meaning), instead))
     if partial:
         missing = next(url for url in meaning.wanted if not seen[partial[0]][url])
-        verdicts.append(Verdict(partial, f"it does not cover all that it means: {missing} goes through the proxy", instead))
+        verdicts.append(LintResult(partial, f"it does not cover all that it means: {missing} goes through the proxy", instead))
     if over:
         extra = _grown(over[0], meaning, value)
-        verdicts.append(Verdict(over, f"it covers more than it means: {extra} bypasses the proxy", instead))
+        verdicts.append(LintResult(over, f"it covers more than it means: {extra} bypasses the proxy", instead))
     return tuple(verdicts)
+
+
+def _separators(text: str) -> str:
+    """What stands about an item, or in it, that cannot be seen or is taken for a comma."""
+    sides = [side for side, bare in (("before", text.lstrip()), ("behind", text.rstrip())) if bare != text]
+    blank = f" (a blank stands {' and '.join(sides)} it: take it out)" if sides and text.strip() else ""
+    return blank + (" (; separates nothing here: write a comma)" if ";" in text else "")
 
 
 def _hint(item: str, meaning: Meaning) -> str:

@@ -3,14 +3,14 @@
 from msgspec.structs import replace
 
 from transom.proxy.clients.profile import (
-    Client,
+    ClientProfile,
     Covers,
     Glob,
     Implicit,
     Items,
     Local,
     Names,
-    Pass,
+    ProfilePass,
     Source,
     Splitting,
     Star,
@@ -20,7 +20,7 @@ from transom.proxy.clients.urls import HostReading, Idn, Ipv4Hosts, Ipv6Hosts, T
 _WHATWG_HOST = HostReading(Ipv4Hosts.WHATWG, Ipv6Hosts.HEX, Idn.ASCII, brackets=True)
 _JAVA_HOST = HostReading(brackets=True)
 _JAVA_DEFAULTS = "localhost|127.*|[::1]|0.0.0.0|[::0]"
-_NON_PROXY_HOSTS = Pass(
+_NON_PROXY_HOSTS = ProfilePass(
     splitting=Splitting(separator=r"\|", trim=""),
     host=_JAVA_HOST,
     star=Star.NEVER,
@@ -32,7 +32,7 @@ _WININET_IMPLICIT = Implicit(
     networks=("127.0.0.1/32", "::1/128", "169.254.0.0/16", "fe80::/10"),
     removable=True,
 )
-_WININET = Pass(
+_WININET = ProfilePass(
     splitting=Splitting(separator=r"[;\s]+"),
     host=HostReading(Ipv4Hosts.CANONICAL, Ipv6Hosts.COMPRESSED, brackets=True),
     star=Star.NEVER,
@@ -41,8 +41,21 @@ _WININET = Pass(
 )
 
 
+def _non_proxy_hosts(name: str, client: str) -> ClientProfile:
+    return ClientProfile(
+        name,
+        client,
+        "Java",
+        "jdk sun/net/spi/DefaultProxySelector.java toPattern",
+        (_NON_PROXY_HOSTS,),
+        source=Source.OPTION,
+        language="nonProxyHosts",
+        default_items=_JAVA_DEFAULTS,
+    )
+
+
 ROWS = (
-    Client(
+    ClientProfile(
         "java",
         "Java 17, -Dhttp.proxyHost, -Dhttps.proxyHost",
         "Java",
@@ -52,40 +65,22 @@ ROWS = (
         default_items=_JAVA_DEFAULTS,
         note="NO_PROXY is not read; localhost bypasses by default.",
     ),
-    Client(
+    ClientProfile(
         "java-env",
         "Java 17 without options",
         "Java",
         "jdk sun/net/spi/DefaultProxySelector.java: system properties alone",
         source=Source.NOWHERE,
     ),
-    Client(
-        "java-nonproxyhosts",
-        "Java 17 HttpURLConnection, -Dhttp.nonProxyHosts",
-        "Java",
-        "jdk sun/net/spi/DefaultProxySelector.java toPattern",
-        (_NON_PROXY_HOSTS,),
-        source=Source.OPTION,
-        language="nonProxyHosts",
-        default_items=_JAVA_DEFAULTS,
-    ),
-    Client(
-        "java-httpclient",
-        "Java 17 HttpClient, -Dhttp.nonProxyHosts",
-        "Java",
-        "jdk sun/net/spi/DefaultProxySelector.java toPattern",
-        (_NON_PROXY_HOSTS,),
-        source=Source.OPTION,
-        language="nonProxyHosts",
-        default_items=_JAVA_DEFAULTS,
-    ),
-    Client(
+    _non_proxy_hosts("java-nonproxyhosts", "Java 17 HttpURLConnection, -Dhttp.nonProxyHosts"),
+    _non_proxy_hosts("java-httpclient", "Java 17 HttpClient, -Dhttp.nonProxyHosts"),
+    ClientProfile(
         "chromium-bypass-rules",
         "Chromium",
         "Windows lists",
         "chromium net/proxy_resolution/proxy_bypass_rules.cc, net/base/scheme_host_port_matcher_rule.cc",
         (
-            Pass(
+            ProfilePass(
                 splitting=Splitting(separator=r"[,;]"),
                 host=_WHATWG_HOST,
                 star=Star.NEVER,
@@ -111,7 +106,7 @@ ROWS = (
             ),
         ),
     ),
-    Client(
+    ClientProfile(
         "wininet",
         "WinINet",
         "Windows lists",
@@ -122,7 +117,7 @@ ROWS = (
         implicit=(_WININET_IMPLICIT,),
         slash_is_everything=True,
     ),
-    Client(
+    ClientProfile(
         "winhttp",
         "WinHTTP",
         "Windows lists",
@@ -133,13 +128,13 @@ ROWS = (
         implicit=(_WININET_IMPLICIT, Implicit(networks=("127.0.0.0/8",))),
         slash_is_everything=True,
     ),
-    Client(
+    ClientProfile(
         "dotnet-windows-proxyoverride",
         ".NET on Windows, settings of WinINet",
         "Windows lists",
         "dotnet/runtime HttpWindowsProxy.cs, SimpleRegex.IsMatchWithStarWildcard",
         (
-            Pass(
+            ProfilePass(
                 splitting=Splitting(pattern=r"\s*(?:https?://)?\[?([^ ;\]]+)[^;]*(?:;|$)()"),
                 host=HostReading(Ipv4Hosts.CANONICAL, Ipv6Hosts.COMPRESSED, Idn.ASCII),
                 star=Star.NEVER,
@@ -151,13 +146,13 @@ ROWS = (
         source=Source.OPTION,
         language="ProxyOverride",
     ),
-    Client(
+    ClientProfile(
         "winreg-python",
         "Python urllib on Windows, settings of WinINet",
         "Windows lists",
         "CPython Lib/urllib/request.py _proxy_bypass_winreg_override",
         (
-            Pass(
+            ProfilePass(
                 splitting=Splitting(separator=";"),
                 host=HostReading(brackets=True, userinfo=True),
                 star=Star.NEVER,

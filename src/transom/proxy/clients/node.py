@@ -6,12 +6,12 @@ from transom.proxy.clients.profile import (
     Addresses,
     Bits,
     Cidr,
-    Client,
+    ClientProfile,
     Covers,
     Empty,
     Names,
-    Pass,
     Ports,
+    ProfilePass,
     Schemeless,
     Source,
     Splitting,
@@ -22,7 +22,7 @@ from transom.proxy.clients.urls import HostReading, Idn, Ipv4Hosts, Ipv6Hosts, T
 
 _WHATWG_HOST = HostReading(Ipv4Hosts.WHATWG, Ipv6Hosts.HEX, Idn.ASCII, brackets=True)
 _NODE_SPLITTING = Splitting(separator=r"[,\s]")
-_PROXY_FROM_ENV = Pass(
+_PROXY_FROM_ENV = ProfilePass(
     splitting=_NODE_SPLITTING,
     host=_WHATWG_HOST,
     ports=Ports.LAST_COLON,
@@ -38,7 +38,7 @@ _UNDICI_7 = replace(
 
 
 ROWS = (
-    Client(
+    ClientProfile(
         "undici-6",
         "undici 6.29",
         "Node",
@@ -46,7 +46,7 @@ ROWS = (
         (_PROXY_FROM_ENV,),
         _UNDICI_VARIABLES,
     ),
-    Client(
+    ClientProfile(
         "undici-7",
         "undici 7.30",
         "Node",
@@ -54,13 +54,13 @@ ROWS = (
         (_UNDICI_7,),
         _UNDICI_VARIABLES,
     ),
-    Client(
+    ClientProfile(
         "undici-8",
         "undici 8.12",
         "Node",
         "undici 8 lib/dispatcher/env-http-proxy-agent.js: * as an item, IPv6, trailing dots, *. without the apex",
         (
-            Pass(
+            ProfilePass(
                 splitting=_NODE_SPLITTING,
                 host=replace(_WHATWG_HOST, brackets=False, trailing_dots=TrailingDots.ONE),
                 star=Star.ITEM_OR_PORT,
@@ -71,13 +71,13 @@ ROWS = (
         ),
         _UNDICI_VARIABLES,
     ),
-    Client(
+    ClientProfile(
         "node24-http",
         "Node 24 http (NODE_USE_ENV_PROXY=1)",
         "Node",
         "node lib/internal/http.js ProxyConfig.shouldUseProxy",
         (
-            Pass(
+            ProfilePass(
                 host=replace(_WHATWG_HOST, brackets=False),
                 star=Star.ITEM,
                 ports=Ports.TEXT_DEFAULT,
@@ -87,7 +87,7 @@ ROWS = (
         ),
         Variables(schemeless=Schemeless.FAILS),
     ),
-    Client(
+    ClientProfile(
         "node24-fetch",
         "Node 24 fetch (NODE_USE_ENV_PROXY=1)",
         "Node",
@@ -95,14 +95,14 @@ ROWS = (
         (_UNDICI_7,),
         _UNDICI_VARIABLES,
     ),
-    Client(
+    ClientProfile(
         "node-fetch-default",
         "Node 24 fetch (no NODE_USE_ENV_PROXY)",
         "Node",
         "nodejs.org/api/cli.html NODE_USE_ENV_PROXY",
         source=Source.NOWHERE,
     ),
-    Client(
+    ClientProfile(
         "proxy-from-env-1",
         "proxy-from-env 1.1",
         "Node",
@@ -110,7 +110,7 @@ ROWS = (
         (replace(_PROXY_FROM_ENV, host=replace(_WHATWG_HOST, ipv4=Ipv4Hosts.TEXT, ipv6=Ipv6Hosts.TEXT)),),
         Variables(every=("all_proxy", "ALL_PROXY")),
     ),
-    Client(
+    ClientProfile(
         "proxy-from-env-2",
         "proxy-from-env 2.1",
         "Node",
@@ -118,13 +118,13 @@ ROWS = (
         (_PROXY_FROM_ENV,),
         Variables(every=("all_proxy", "ALL_PROXY")),
     ),
-    Client(
+    ClientProfile(
         "axios",
         "axios 1.21",
         "Node",
         "axios lib/helpers/shouldBypassProxy.js",
         (
-            Pass(
+            ProfilePass(
                 splitting=Splitting(separator=r"[\s,]+"),
                 host=replace(_WHATWG_HOST, brackets=False, trailing_dots=TrailingDots.ALL, unmapped=True),
                 star=Star.ITEM,
@@ -147,13 +147,13 @@ ROWS = (
         ),
         Variables(every=("all_proxy", "ALL_PROXY")),
     ),
-    Client(
+    ClientProfile(
         "npm",
         "npm 11",
         "Node",
         "@npmcli/agent lib/proxy.js",
         (
-            Pass(
+            ProfilePass(
                 host=_WHATWG_HOST,
                 star=Star.NEVER,
                 names=Names(dotted=Covers.TREE, leading_dots=TrailingDots.ALL, empty_labels=False, lower=False),

@@ -6,7 +6,7 @@ import msgspec
 
 from transom.proxy.clients.addresses import Address, Network, parse_ipv6, parse_quad
 from transom.proxy.clients.networks import parse_network
-from transom.proxy.clients.profile import Cidr, Covers, Glob, Pass
+from transom.proxy.clients.profile import Cidr, Covers, Glob, ProfilePass
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ def read_httpx(text: str) -> Item:
     return Item(text, whole=text, core=host, covers=covers, port=port, scheme=None if scheme in (None, "all") else scheme)
 
 
-def read_chromium(walk: Pass, text: str) -> Item:
+def read_chromium(walk: ProfilePass, text: str) -> Item:
     """Read a rule as Chromium does (net/base/scheme_host_port_matcher_rule.cc)."""
     lowered = text.lower()
     if lowered in ("<local>", "<-loopback>"):

@@ -9,13 +9,13 @@ from transom.proxy.clients.profile import (
     Bits,
     Cgi,
     Cidr,
-    Client,
+    ClientProfile,
     Covers,
     Empty,
     Implicit,
     Names,
-    Pass,
     Ports,
+    ProfilePass,
     Schemeless,
     Splitting,
     Star,
@@ -28,19 +28,19 @@ _WHATWG_HOST = HostReading(Ipv4Hosts.WHATWG, Ipv6Hosts.HEX, Idn.ASCII, brackets=
 
 _CURL_NAMES = Names(dotted=Covers.TREE, trailing_dots=TrailingDots.ONE)
 _CURL_VARIABLES = Variables(http=("http_proxy",), every=("all_proxy", "ALL_PROXY"))
-_CURL_7 = Pass(
+_CURL_7 = ProfilePass(
     splitting=Splitting(separator=r"[ \t,]+", trim=""),
     host=_CURL_HOST,
     names=_CURL_NAMES,
     addresses=Addresses(values=(4,), as_names=(6,), cidr=Cidr(families=(4,), bits=Bits.ATOI, zero=-1)),
 )
-_CURL_8 = Pass(
+_CURL_8 = ProfilePass(
     splitting=Splitting(trim=" \t", blank_ends_list=True),
     host=_CURL_HOST,
     names=_CURL_NAMES,
     addresses=Addresses(values=(4, 6), as_names=(), cidr=Cidr(zero=-1)),
 )
-_RUBY = Pass(
+_RUBY = ProfilePass(
     splitting=Splitting(pattern=r"([^:,\s]+)(?::([0-9]+))?"),
     host=HostReading(Ipv4Hosts.SEEN, idn=Idn.FAILS),
     star=Star.NEVER,
@@ -49,7 +49,7 @@ _RUBY = Pass(
 )
 
 _GO_LOOPBACK = (Implicit(names=("localhost",), networks=("127.0.0.0/8", "::1/128", "::ffff:127.0.0.0/104"), lower=False),)
-_GO = Pass(
+_GO = ProfilePass(
     host=HostReading(idn=Idn.ASCII),
     star=Star.ITEM,
     ports=Ports.GO,
@@ -59,7 +59,7 @@ _GO = Pass(
 
 
 ROWS = (
-    Client(
+    ClientProfile(
         "curl",
         "curl 7.88",
         "curl",
@@ -69,7 +69,7 @@ ROWS = (
         nodes=LINUX,
         note="HTTP_PROXY is never read, HTTPS_PROXY and NO_PROXY are.",
     ),
-    Client(
+    ClientProfile(
         "libcurl-8",
         "libcurl 8.23",
         "curl",
@@ -79,7 +79,7 @@ ROWS = (
         nodes=BOTH,
         note="Windows ships curl.exe 8.",
     ),
-    Client(
+    ClientProfile(
         "git",
         "git 2.39 (libcurl 7.88)",
         "curl",
@@ -88,13 +88,13 @@ ROWS = (
         replace(_CURL_VARIABLES, empty=Empty.OFF),
         nodes=BOTH,
     ),
-    Client(
+    ClientProfile(
         "wget",
         "GNU Wget 1.21",
         "wget",
         "wget src/host.c sufmatch, src/utils.c sepstring, src/retr.c getproxy",
         (
-            Pass(
+            ProfilePass(
                 splitting=Splitting(separator=r",\s*", trim="", empty_covers_root=True),
                 host=HostReading(idn=Idn.ASCII),
                 star=Star.NEVER,
@@ -104,7 +104,7 @@ ROWS = (
         nodes=LINUX,
         note="A blank after an item belongs to the item, which then matches nothing.",
     ),
-    Client(
+    ClientProfile(
         "busybox-wget",
         "BusyBox 1.35 wget",
         "wget",
@@ -112,13 +112,13 @@ ROWS = (
         (),
         Variables(http=("http_proxy",), https=("http_proxy",), no=()),
     ),
-    Client(
+    ClientProfile(
         "apt",
         "apt 2.6",
         "apt",
         "apt-pkg/contrib/strutl.cc CheckDomainList, methods/http.cc",
         (
-            Pass(
+            ProfilePass(
                 splitting=Splitting(trim=""),
                 star=Star.NEVER,
                 names=Names(bare=Covers.SUFFIX, leading_dots=TrailingDots.KEPT),
@@ -129,13 +129,13 @@ ROWS = (
         ),
         note="Blanks are not dropped: `a, b` loses b.",
     ),
-    Client(
+    ClientProfile(
         "aria2",
         "aria2 1.36",
         "aria2",
         "aria2 src/AbstractCommand.cc inNoProxy, src/network.cc noProxyDomainMatch, inSameCidrBlock",
         (
-            Pass(
+            ProfilePass(
                 host=HostReading(Ipv4Hosts.SEEN),
                 star=Star.NEVER,
                 names=Names(bare=Covers.NAME, lower=False),
@@ -144,7 +144,7 @@ ROWS = (
         ),
         Variables(http=("http_proxy",), https=("https_proxy",), every=("all_proxy",), no=("no_proxy",)),
     ),
-    Client(
+    ClientProfile(
         "go",
         "Go 1.27 net/http",
         "Go",
@@ -155,7 +155,7 @@ ROWS = (
         nodes=BOTH,
         note="containerd, kubelet, kubectl, docker. The variables are read once, at the first request.",
     ),
-    Client(
+    ClientProfile(
         "go-1.19",
         "Go 1.19 net/http",
         "Go",
@@ -164,13 +164,13 @@ ROWS = (
         Variables(("HTTP_PROXY", "http_proxy"), ("HTTPS_PROXY", "https_proxy"), no=("NO_PROXY", "no_proxy"), cgi=Cgi.FAILS),
         implicit=_GO_LOOPBACK,
     ),
-    Client(
+    ClientProfile(
         "dotnet",
         ".NET HttpClient",
         ".NET",
         "dotnet/runtime HttpEnvironmentProxy.cs IsMatchInBypassList, HttpEnvironmentProxy.Unix.cs",
         (
-            Pass(
+            ProfilePass(
                 host=HostReading(Ipv4Hosts.CANONICAL_UNDOTTED, Ipv6Hosts.COMPRESSED, brackets=True),
                 star=Star.NEVER,
                 names=Names(bare=Covers.NAME, dotted=Covers.TREE),
@@ -180,13 +180,13 @@ ROWS = (
         nodes=BOTH,
         note="PowerShell 7 too. On Windows the names of variables have no case.",
     ),
-    Client(
+    ClientProfile(
         "uv",
         "uv 0.13 (reqwest)",
         "Rust",
         "hyper-util src/client/proxy/matcher.rs",
         (
-            Pass(
+            ProfilePass(
                 host=replace(_WHATWG_HOST, brackets=False),
                 star=Star.ITEM_FOR_NAMES,
                 names=Names(dotted=Covers.TREE),
@@ -202,7 +202,7 @@ ROWS = (
             cgi=Cgi.ALL_IGNORED,
         ),
     ),
-    Client(
+    ClientProfile(
         "ruby",
         "Ruby 3.1 Net::HTTP",
         "Ruby",
@@ -217,7 +217,7 @@ ROWS = (
         implicit=(Implicit(networks=("127.0.0.0/8", "::1/128")),),
         resolves=True,
     ),
-    Client(
+    ClientProfile(
         "ruby-open-uri",
         "Ruby 3.1 open-uri",
         "Ruby",
@@ -227,13 +227,13 @@ ROWS = (
         implicit=(Implicit(networks=("127.0.0.0/8", "::1/128")),),
         resolves=True,
     ),
-    Client(
+    ClientProfile(
         "perl-lwp",
         "libwww-perl 6.68",
         "Perl",
         "LWP/UserAgent.pm env_proxy, _need_proxy",
         (
-            Pass(
+            ProfilePass(
                 splitting=Splitting(separator=r"\s*,\s*", empty_covers_all=True),
                 host=HostReading(lower=False, lower_ipv6=False),
                 star=Star.NEVER,

@@ -113,7 +113,7 @@ class HostReading(msgspec.Struct, frozen=True):
     """IPv4-mapped IPv6 addresses become IPv4 addresses."""
 
 
-class Subject(msgspec.Struct, frozen=True):
+class UrlSubject(msgspec.Struct, frozen=True):
     """The destination as a client compares it with the items of its list."""
 
     scheme: str
@@ -133,7 +133,7 @@ class UnreadableHostError(ValueError):
 
 
 @lru_cache(maxsize=16384)
-def read_host(url: Url, reading: HostReading) -> Subject:
+def read_host(url: Url, reading: HostReading) -> UrlSubject:
     """Read the host of `url` as a client does. Raises `UnreadableHostError` when that client refuses it."""
     text = url.bare_host
     address: Address | None
@@ -169,7 +169,7 @@ def read_host(url: Url, reading: HostReading) -> Subject:
     if reading.userinfo and url.userinfo:
         text = f"{url.userinfo}@{text}"
         address = None
-    return Subject(url.scheme, text, address, url.effective_port, url.port, url.bare_host)
+    return UrlSubject(url.scheme, text, address, url.effective_port, url.port, url.bare_host)
 
 
 def drop_dots(text: str, dots: TrailingDots) -> str:

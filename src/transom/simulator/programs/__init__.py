@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from transom.simulator.processes import Invocation
-from transom.simulator.programs import registry, search, services, setup, system
+from transom.simulator.programs import registry, search, security, services, setup, system, tasks
 
 Program = Callable[[Invocation], Awaitable[int]]
 
@@ -15,12 +15,14 @@ PROGRAMS: dict[str, Program] = {
     r"find.exe": search.find,
     r"findstr.exe": search.findstr,
     r"hostname.exe": system.hostname,
-    r"icacls.exe": system.icacls,
+    r"icacls.exe": security.icacls,
     r"net.exe": services.net,
     r"netsh.exe": setup.netsh,
     r"ping.exe": system.ping,
     r"reg.exe": registry.reg,
+    r"regini.exe": security.regini,
     r"sc.exe": services.sc,
+    r"schtasks.exe": tasks.schtasks,
     r"shutdown.exe": setup.shutdown,
     r"whoami.exe": system.whoami,
     r"WindowsPowerShell\v1.0\powershell.exe": system.powershell,

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from transom.simulator.filesystem import FileError
+from transom.simulator.filesystem import READ, FileError
 from transom.simulator.processes import Invocation
-from transom.windows import reg as reg_format
-from transom.windows.reg import RegSyntaxError
-from transom.windows.registry import (
+from transom.windows.registry import reg as reg_format
+from transom.windows.registry.reg import RegSyntaxError
+from transom.windows.registry.registry import (
     CreateKey,
     DeleteKey,
     DeleteValue,
@@ -88,10 +88,12 @@ def _query(call: Invocation, text: str, options: list[str]) -> int:
     keys = _tree(call, key) if _has(options, "/s") else [key]
     matches = 0
     for found in keys:
-        values = [held for held in (found.values or {}).values() if name is None or held.name.casefold() == name.casefold()]
+        values = [
+            present for present in (found.values or {}).values() if name is None or present.name.casefold() == name.casefold()
+        ]
         matches += len(values)
         if values or (name is None and len(keys) > 1):
-            lines = "".join(f"    {held.name or '(Default)'}    {_shown(held.value)}\n" for held in values)
+            lines = "".join(f"    {present.name or '(Default)'}    {_shown(present.value)}\n" for present in values)
             call.out(f"\n{found.path}\n{lines}")
             if name is not None or len(keys) > 1:
                 continue
@@ -132,7 +134,7 @@ def _export(call: Invocation, text: str, options: list[str]) -> int:
     if call.host.files.exists(path) and not _has(options, "/y"):
         call.error("ERROR: the file exists already.\n")
         return 1
-    handle = call.host.files.open(path, truncate=True, share=False)
+    handle = call.host.files.open(path, truncate=True, share=READ)
     try:
         handle.write(reg_format.render(_edits(_tree(call, key))))
     except FileError:

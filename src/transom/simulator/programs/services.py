@@ -2,10 +2,11 @@
 
 from transom.simulator.processes import Invocation
 from transom.simulator.services import ServiceError, SimulatedService
-from transom.windows.state import ServiceState
+from transom.windows.host.state import ServiceState
 
 _TEXTS = {
     2: "The system cannot find the file specified.",
+    5: "Access is denied.",
     193: "%1 is not a valid Win32 application.",
     1051: "A stop control has been sent to a service that other running services are dependent on.",
     1053: "The service did not respond to the start or control request in a timely fashion.",

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import re
 
-from transom.simulator.filesystem import File
+from transom.simulator.filesystem import SimulatedFile
 from transom.simulator.processes import Invocation
 
 _RULE = re.compile(r'name="([^"]+)"')
@@ -44,7 +44,7 @@ async def certutil(call: Invocation) -> int:
     """`certutil -hashfile FILE SHA256`."""
     words = call.arguments
     node = call.host.files.find(call.absolute(words[1])) if len(words) == 3 and words[0].casefold() == "-hashfile" else None
-    if not isinstance(node, File) or words[2].upper() != "SHA256":
+    if not isinstance(node, SimulatedFile) or words[2].upper() != "SHA256":
         call.out("CertUtil: -hashfile command FAILED: 0x80070002 (WIN32: 2 ERROR_FILE_NOT_FOUND)\n")
         return 2
     digest = hashlib.sha256(node.data).hexdigest()

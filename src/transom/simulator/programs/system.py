@@ -1,16 +1,25 @@
-"""Small programs: another cmd.exe, the host's name, a sleep, access lists, and the one question asked of PowerShell."""
+"""Small programs: another cmd.exe, the host's name, a sleep, and the few commands that PowerShell is asked for."""
 
+import hashlib
 import re
 
-from transom.simulator.filesystem import ADMINISTRATORS, Directory, File, Node
 from transom.simulator.interpreter import Shell
 from transom.simulator.processes import Invocation
+from transom.simulator.programs.security import get_acl
 
-_SYSTEM = "S-1-5-18"
 _RENAME = re.compile(r"Rename-Computer -NewName '([^']+)' -Force")
 _PROCESSES = re.compile(r"Get-Process \| Where-Object \{ \$_\.Path -like '[^']+' \} \| Stop-Process -Force")
-_NETWORK = re.compile(r"Get-HnsNetwork \| Where-Object \{ \$_\.Name -eq '([^']+)' \} \| Remove-HnsNetwork")
-_OWNER = re.compile(r"Get-Acl -LiteralPath '([^']+)'\)\.GetOwner\(", re.IGNORECASE)
+_NETWORK = re.compile(
+    r"\$ErrorActionPreference = 'Stop'; if \(Get-Command -Name Get-HnsNetwork -ErrorAction SilentlyContinue\) "
+    r"\{ Get-HnsNetwork \| Where-Object \{ \$_\.Name -eq '([^']+)' \} \| Remove-HnsNetwork \}"
+)
+_EXCLUSION = re.compile(
+    r"if \(Get-Process -Name 'MsMpEng' -ErrorAction SilentlyContinue\) "
+    r"\{ (Add|Remove)-MpPreference -ExclusionProcess '([^']+)' \}"
+)
+_HASH = re.compile(r"\(Get-FileHash -LiteralPath '([^']+)' -Algorithm SHA256\)\.Hash")
+_TEXT = re.compile(r'(?:\s*-(?:NoProfile|NonInteractive))*\s+-Command\s+"(.*)"\s*')
+"""What is handed to PowerShell itself, and not in a file."""
 
 
 async def cmd(call: Invocation) -> int:
@@ -61,79 +70,39 @@ async def ping(call: Invocation) -> int:
     return 0
 
 
-async def icacls(call: Invocation) -> int:
-    """`icacls PATH /setowner SID`, `/inheritance:r`, `/grant:r SID:rights`, `/save FILE`, `/restore FILE`.
-
-    What they say is in `owner` and `acl` of the file or directory.
-    """
-    words = call.arguments
-    node = call.host.files.find(call.absolute(words[0])) if words else None
-    if node is None:
-        call.error("The system cannot find the file specified.\n")
-        return 2
-    if len(words) > 2 and words[1].casefold() in ("/save", "/restore"):
-        return _saved(call, node, call.absolute(words[2]), restore=words[1].casefold() == "/restore")
-    owner, acl, granting, at = node.owner, node.acl, False, 1
-    while at < len(words):
-        word = words[at].casefold()
-        if word == "/setowner" and at + 1 < len(words):
-            at += 1
-            owner = words[at].removeprefix("*")
-        elif word == "/inheritance:r":
-            acl = ()
-        elif word in ("/grant", "/grant:r"):
-            granting = True
-            acl = acl if word == "/grant" else ()
-        elif granting and not word.startswith("/"):
-            acl = (*acl, words[at])
-        elif word not in ("/q", "/c", "/t"):
-            call.error(f'Invalid parameter "{words[at]}"\n')
-            return 87
-        at += 1
-    if not call.host.administrator and "/setowner" in (word.casefold() for word in words):
-        call.error("This security ID may not be assigned as the owner of this object.\n")
-        return 1307
-    node.owner, node.acl = owner, acl
-    call.out("Successfully processed 1 files; Failed processing 0 files\n")
-    return 0
-
-
-def _saved(call: Invocation, node: Node, file: str, *, restore: bool) -> int:
-    """The saved list names a file without its directory; it is restored to the file of that name in the one given."""
-    files = call.host.files
-    if not restore:
-        files.write(file, f"{node.name}\n{' '.join(node.acl)}\n".encode("utf-16"))
-        return 0
-    saved = files.find(file)
-    name, *rest = bytes(saved.data).decode("utf-16").splitlines() if isinstance(saved, File) else ("",)
-    found = node.entries.get(name.upper()) if isinstance(node, Directory) else None
-    if found is None:
-        call.error("The system cannot find the file specified.\n")
-        return 2
-    found.acl = tuple(rest[0].split())
-    return 0
-
-
 async def powershell(call: Invocation) -> int:
-    """Whether a directory's owner is SYSTEM or Administrators, another name for the host, or what the host's own says."""
-    asked = _OWNER.search(call.rest)
-    if renamed := _RENAME.search(call.rest):
+    """The commands of our scripts, each as a whole, and what the host's own says to a script.
+
+    One that is misspelt has no effect: what Windows has is held against the texts by tests.
+    """
+    command = _TEXT.fullmatch(call.rest)
+    if command is None and call.host.powershell is not None:
+        return call.host.powershell(call)
+    text = command[1] if command else ""
+    if any(re.search(rf"\b{re.escape(name)}\b", text) for name in call.host.blocked):
+        call.error(f"{text}: blocked by group policy.\n")
+        return 1
+    if renamed := _RENAME.fullmatch(text):
         call.host.name_at_boot = renamed[1]
         return 0
-    if _PROCESSES.search(call.rest):
+    if _PROCESSES.fullmatch(text):
         # what runs there holds no file here
         return 0
-    if network := _NETWORK.search(call.rest):
+    if network := _NETWORK.fullmatch(text):
         call.host.networks.discard(network[1])
         return 0
-    if asked is None and call.host.powershell is not None:
-        return call.host.powershell(call)
-    if asked is None:
-        call.host.unknown.append("powershell.exe")
-        call.error("powershell.exe: this command is not simulated.\n")
-        return 1
-    node = call.host.files.find(asked[1])
-    return int(node is None or node.owner not in (_SYSTEM, ADMINISTRATORS))
+    if excluded := _EXCLUSION.fullmatch(text):
+        if call.host.exclusions is not None:
+            (call.host.exclusions.add if excluded[1] == "Add" else call.host.exclusions.discard)(excluded[2])
+        return 0
+    if hashed := _HASH.fullmatch(text):
+        call.out(f"{hashlib.sha256(call.host.files.read(hashed[1])).hexdigest().upper()}\n")
+        return 0
+    if (answer := get_acl(call, text)) is not None:
+        return answer
+    call.host.unknown.append("powershell.exe")
+    call.error("powershell.exe: this command is not simulated.\n")
+    return 1
 
 
 async def curl(call: Invocation) -> int:

@@ -9,5 +9,6 @@ $settings = Get-Content -Path "$directory\config.toml" -Raw
 Set-Content -Path "$directory\config.toml" -Value $settings.Replace('@PAUSE_IMAGE@', $env:PAUSE_IMAGE) -Encoding ascii
 Invoke-Checked -Program "$directory\containerd.exe" -Arguments @('--register-service', '--config', "`"$directory\config.toml`"", '--log-file', 'C:\var\log\containerd\containerd.log')
 Set-Service -Name 'containerd' -StartupType Automatic
-Add-MpPreference -ExclusionPath $directory
+# where Defender is not installed the command for it may not be there either
+if (Get-Process -Name 'MsMpEng' -ErrorAction SilentlyContinue) { Add-MpPreference -ExclusionPath $directory -ExclusionProcess "$directory\containerd.exe" }
 Start-Service -Name 'containerd'

@@ -1,0 +1,218 @@
+"""One Windows host brought to its settings: from a WindowsInstance and its Egress to a report."""
+
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from transom.apply.report import HostReport, Result
+from transom.hosts.errors import HostError, ManagedByOther
+from transom.hosts.passes.converge import converge
+from transom.hosts.passes.passes import EVERYBODY, Admit, PassResult, PassSettings
+from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh.known_hosts import HostKeys
+from transom.proxy.layers import BASE
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Effective, Egress, Withheld
+from transom.sources.objects import Objects
+from transom.windows.host.queries import LEDGER, Queries
+from transom.windows.host.state import HostState
+from transom.windows.ledger import ledger
+from transom.windows.nodes import fetch
+from transom.windows.nodes.instance import WindowsInstance, earlier_keys, private_key
+from transom.windows.parts.adopted import Adopted
+from transom.windows.parts.downtime import When
+from transom.windows.planning import desired as node
+from transom.windows.planning import queries as questions
+from transom.windows.planning.plan import Plan, plan
+
+RESTART: Final = "transom.dev/restart"
+
+
+class ApiServerUnknown(HostError):
+    """A NO_PROXY without the API server's host must not reach a kubelet."""
+
+
+class CredentialsWithheld(HostError):
+    """The host is of a workload cluster that the proxy's credentials were not sent to: it stays as it is."""
+
+    def __init__(self, withheld: Withheld) -> None:
+        super().__init__(
+            f"the proxy of EgressProxy/{withheld.by} has credentials, and its spec.clusterSelector does not say which clusters "
+            "get them: the host is left as it is"
+        )
+
+
+class SettingsMissing(HostError):
+    """No object speaks of the host's cluster any more, and nobody has said that there is to be no proxy: it stays as it is."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"there is no EgressProxy/{BASE}, and the host keeps the settings that it has: make the EgressProxy, with an empty "
+            "spec to take them away"
+        )
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A host and what it should get. `previous` are earlier keys that may still open it; `withheld`: it is left as it is."""
+
+    instance: WindowsInstance
+    egress: Egress
+    key: Secret | None
+    ssh_config: bool = False
+    previous: tuple[Secret, ...] = ()
+    withheld: Withheld | None = None
+
+    @property
+    def access(self) -> Access:
+        """How the host is reached."""
+        spec = self.instance.spec
+        keys = (self.key, *self.previous) if self.key else ()
+        return Access(spec.address, spec.port, spec.username, keys, spec.host_key, self.ssh_config)
+
+
+def emptied(target: Target) -> Target:
+    """The host with what was set on it taken away, by a person's word."""
+    return msgspec.structs.replace(target, egress=Egress(windows=target.egress.windows), withheld=None)
+
+
+def targets_of(objects: Objects, settings: Effective, *, ssh_config: bool) -> list[Target]:
+    """The hosts that the objects name, each with its settings and its keys; `ssh_config` as in Access."""
+    return [
+        Target(
+            instance,
+            settings.of(instance) or Egress(),
+            private_key(instance, objects),
+            ssh_config=ssh_config,
+            previous=earlier_keys(instance, objects),
+            withheld=settings.withheld_from(instance),
+        )
+        for instance in objects.windows_instances
+    ]
+
+
+Work = Callable[[Target, Admit], Awaitable[PassResult]]
+"""A pass on a host; what it is given says, when it is asked before a change, whether it is the host's turn."""
+
+
+def passing(host_keys: HostKeys, settings: PassSettings, *, dry_run: bool = False) -> Work:
+    """Passes whose troubles are in their results. A host that is paused, or gets nothing, is not connected to."""
+
+    async def work(target: Target, admit: Admit) -> PassResult:
+        if target.instance.spec.paused:
+            return PassResult()
+        if target.withheld is not None:
+            return PassResult(error=CredentialsWithheld(target.withheld))
+        return await one_pass(target, host_keys, settings, dry_run=dry_run, admit=admit)
+
+    return work
+
+
+def converging(host_keys: HostKeys, settings: PassSettings, *, dry_run: bool) -> Callable[[Target], Awaitable[HostReport]]:
+    """The work on one host, for `fleet.side_by_side`: every trouble of the host is in its report."""
+    return reporting(passing(host_keys, settings, dry_run=dry_run), dry_run=dry_run)
+
+
+def reporting(work: Work, *, dry_run: bool) -> Callable[[Target], Awaitable[HostReport]]:
+    """Passes that hold each other up in nothing, each with its report."""
+
+    async def reported(target: Target) -> HostReport:
+        return report_of(target, await work(target, EVERYBODY), dry_run=dry_run)
+
+    return reported
+
+
+async def one_pass(
+    target: Target,
+    host_keys: HostKeys,
+    settings: PassSettings,
+    *,
+    dry_run: bool = False,
+    change_expected: bool = True,
+    check: Callable[[HostState], None] = lambda _: None,
+    fetch_anyway: bool = False,
+    admit: Admit = EVERYBODY,
+    taken: Adopted | None = None,
+) -> PassResult:
+    """One pass on the host; its troubles are in the result. A change that was not expected costs a second gather.
+
+    `check` sees each state that a plan is made from, and raises a HostError where the host must not be changed; whatever else
+    it raises ends the pass and is raised here. `admit` is asked before a change: where it says no, the host is only read.
+    `taken` is what another operator left that had the host before.
+    """
+    desired, salt = node.desired(target.egress), secrets.token_bytes(16)
+    when = restarts(target)
+    asked = questions.first(desired, change_expected=change_expected, boot=when != "now")
+    if taken is not None:
+        asked = questions.combined(asked, Queries(environment=True, boot=True))
+
+    def planner(actual: HostState) -> Plan:
+        check(actual)
+        _check(target.egress, actual)
+        return plan(desired, actual, salt, when, taken=taken, manager=settings.manager)
+
+    def missing(actual: HostState, planned: Plan) -> Queries | None:
+        return questions.more(desired, asked, actual, planned)
+
+    return await converge(
+        target.access,
+        host_keys,
+        settings,
+        asked,
+        planner=planner,
+        missing=missing,
+        dry_run=dry_run,
+        fetches=fetch.configurations(target.egress),
+        fetch_anyway=fetch_anyway,
+        admit=admit,
+    )
+
+
+def restarts(target: Target) -> When:
+    """When services are restarted on this host. Annotation `transom.dev/restart` is the word that `Manual` waits for."""
+    match target.egress.windows.restart:
+        case "OnNextBoot":
+            return "boot"
+        case "Manual" if not target.instance.metadata.annotations.get(RESTART):
+            return "held"
+    return "now"
+
+
+def check_missing(egress: Egress, actual: HostState) -> None:
+    """Raises SettingsMissing where the host would lose what nobody has said that it should lose."""
+    if egress.missing and actual.registry.key(LEDGER) is not None and ledger.read(actual.registry).holds_settings:
+        raise SettingsMissing
+
+
+def _check(egress: Egress, actual: HostState) -> None:
+    check_missing(egress, actual)
+    proxied = egress.http_proxy is not None or egress.https_proxy is not None
+    if proxied and not egress.api_server_known and actual.service("kubelet") is not None:
+        raise ApiServerUnknown(
+            "the host has a kubelet, and NO_PROXY lacks the API server's host, which is not known: "
+            "set spec.networks.internalAPIHost of EgressProxy/cluster"
+        )
+
+
+def report_of(target: Target, found: PassResult, *, dry_run: bool = False) -> HostReport:
+    """What people see of a pass. A host that does not get out with its new settings has failed, whatever else it says."""
+    error = found.error
+    result: Result = "skipped" if isinstance(error, ManagedByOther) else found.result
+    told = str(error) if error else None
+    fetched = fetch.judge(target.egress, found.fetched)
+    if error is None and found.begun and fetched.works == "False":
+        result, told = "failed", f"the change was carried out, and the host does not get out: {fetched.message}"
+    if target.instance.spec.paused:
+        result, told = "skipped", "spec.paused is set: not connected to"
+    return HostReport(
+        name=target.instance.name,
+        address=target.instance.spec.address,
+        result=result,
+        changes=(*found.first, *(found.plan.steps if found.plan else ())),
+        restarted=() if dry_run else found.restarted,
+        channels=found.channels,
+        seconds=round(found.seconds, 3),
+        error=told,
+        warnings=found.plan.warnings if found.plan is not None else (),
+    )

@@ -1,0 +1,268 @@
+"""The objects of workload clusters: those that the settings ask for are there, those that they no longer ask for are gone.
+
+A key is a namespace and a cluster's id. What is known is in the stores; a pass over a cluster of which nothing changed asks the
+server for nothing. Every ten minutes the Secrets of a cluster are read and compared, since they cannot be followed.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from typing import Final
+
+import structlog
+
+from transom.capi.identity import ID_LABEL, InvalidIdentity, identity_of, systemd_name, values_name
+from transom.capi.objects import FleetObject, wanted
+from transom.capi.windows_proxy import secret_name as windows_name
+from transom.controllers.clusters import status
+from transom.controllers.clusters.apps import Apps, Injected, place_of
+from transom.controllers.clusters.objects import ObjectsWriter
+from transom.controllers.clusters.status import ClusterReport
+from transom.controllers.machines.templates import MachineTemplates
+from transom.controllers.runtime.cached import CLUSTERS, CachedCluster, ClusterMeta
+from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.controllers.runtime.controller import Result
+from transom.controllers.runtime.hash_key import fleet_key
+from transom.controllers.runtime.informers import Informers
+from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap, ours
+from transom.controllers.runtime.settings import Cluster, CurrentSettings
+from transom.kube.errors import ApiError
+from transom.kube.objects import ObjectMeta
+from transom.kube.queue import KeyQueue, Priority
+from transom.kube.store import ObjectKey
+from transom.sources.objects import ObjectReader
+
+_log: Final = structlog.get_logger("transom.clusters")
+VERIFY: Final = 600.0
+"""Seconds between two readings of a cluster's Secrets."""
+VERIFY_NOTHING: Final = 3600.0
+"""The same where there is to be none: one may be left from a time when nothing told of it."""
+VERIFY_AGAIN: Final = 30.0
+"""The least of them while machines are made and templates change."""
+CONFLICT_CHECK: Final = 60.0
+"""Seconds until an object that is somebody else's is looked at again."""
+_SETTINGS_FIRST: Final = 1.0
+"""Seconds that a Cluster's change waits for the settings that come of it, so that both are one pass."""
+_STATUS: Final[ObjectKey] = ObjectKey(None, "")
+_STATUS_DELAY: Final = 1.0
+_STATUS_AT_LEAST: Final = 30.0
+"""Seconds after which a status is written though there is still work to do."""
+
+
+class ClustersController:
+    """Keys are (namespace, id of the cluster)."""
+
+    def __init__(self, informers: Informers, settings: CurrentSettings, reports: ConditionAggregator) -> None:
+        self._informers, self._settings, self._reports = informers, settings, reports
+        self._clusters = self._informers.watch(CLUSTERS, indexes={"identity": _places, "namespace": _namespace})
+        self._config_maps = self._informers.watch(CONFIG_MAPS, labels=SELECTOR)
+        self._apps = Apps(self._informers, self._identities)
+        self._templates = MachineTemplates(self._informers)
+        self._keeper = ObjectsWriter(self._config_maps)
+        self._passes: dict[ObjectKey, ClusterReport] = {}
+        self._verify_at: dict[ObjectKey, float] = {}
+        self._verified: dict[ObjectKey, float] = {}
+        self._begun = False
+        self._leadership: Leadership | None = None
+        self._key = b""
+        self._beginning = asyncio.Lock()
+        self._status_due = 0.0
+        self.queue: KeyQueue[ObjectKey] = KeyQueue()
+
+    def begin(self) -> None:
+        """Follow the stores, which have been filled."""
+        self._clusters.subscribe(self._cluster_changed)
+        self._config_maps.subscribe(self._config_map_changed)
+        self._apps.subscribe(self.queue.add)
+        self._templates.subscribe(self._templates_changed)
+        self._begun = True
+        self._settings.subscribe(self._settings_changed)
+        self._settings.on_update(self._report_soon)
+
+    # --- which object concerns which key
+
+    def _cluster_changed(self, _: ObjectKey, before: CachedCluster | None, after: CachedCluster | None) -> None:
+        if before is not None and after is not None and before.value == after.value and before.deleting == after.deleting:
+            return
+        for cached in (before, after):
+            if cached is not None:
+                self._add(cached, after=_SETTINGS_FIRST if before is not None and after is not None else 0.0)
+
+    def _config_map_changed(self, name: ObjectKey, before: OwnedConfigMap | None, after: OwnedConfigMap | None) -> None:
+        cached = after or before
+        identity = (cached.metadata.labels or {}).get(ID_LABEL) if cached is not None else None
+        if identity and self._keeper.noticed(name, identity, after):
+            self.queue.add(ObjectKey(name.namespace, identity))
+
+    def _settings_changed(self, clusters: frozenset[Cluster]) -> None:
+        snapshot = self._clusters.snapshot()
+        for cluster in clusters:
+            cached = snapshot.get(ObjectKey(*cluster)) if cluster is not None else None
+            if cached is not None:
+                self._add(cached)
+
+    def _templates_changed(self, cluster: ObjectKey) -> None:
+        cached = self._clusters.snapshot().get(cluster)
+        if cached is None:
+            return
+        for place in _places(cached) if self._begun else ():
+            # a machine that is being made waits for what somebody may have deleted
+            key = _key_of(place)
+            time = asyncio.get_running_loop().time()
+            self._verify_at[key] = min(self._verify_at.get(key, time), max(time, self._verified.get(key, 0.0) + VERIFY_AGAIN))
+        self._add(cached)
+
+    def _add(self, cached: CachedCluster, after: float = 0.0) -> None:
+        for place in _places(cached):
+            self.queue.add(_key_of(place), after=after)
+
+    # --- one key
+
+    async def reconcile(self, key: ObjectKey, leadership: Leadership) -> Result:
+        """Bring the objects of one cluster up to date. Raises ApiError."""
+        if key == _STATUS:
+            return self._report()
+        async with self._beginning:
+            if leadership is not self._leadership:
+                self._keeper.forget()
+                self._key = await fleet_key(leadership.client, self._informers.namespace)
+                self._leadership = leadership
+        try:
+            outcome = await self._pass(key, leadership)
+        except ApiError as error:
+            self._note(key, ClusterReport(failure=str(error) or type(error).__name__))
+            raise
+        return outcome
+
+    async def _pass(self, key: ObjectKey, leadership: Leadership) -> Result:
+        namespace, identity = key
+        cluster = self._holder(key)
+        desired = self._desired(namespace or "", identity, cluster)
+        if desired is None:
+            return Result()
+        time = asyncio.get_running_loop().time()
+        # after a start the clusters are spread over the time between two readings
+        interval = VERIFY if desired else VERIFY_NOTHING
+        due = self._verify_at.setdefault(key, time + interval * (0.1 + 0.9 * random.random()))  # noqa: S311
+        # of a Cluster that is gone nothing may be left, also of what was written when it went
+        verify = time >= due or cluster is None
+        kept = await self._keeper.keep(leadership.client, self._key, key, desired, verify=verify)
+        conflicts = tuple(f"{one.kind} {one.namespace}/{one.name}" for one in kept if one.result == "foreign")
+        for result in ("created", "applied", "deleted"):
+            if objects := [f"{one.kind} {one.name}" for one in kept if one.result == result]:
+                _log.debug(result, objects=objects)
+        if verify:
+            self._verified[key] = time
+            self._verify_at[key] = due = time + interval
+        injected = await self._inject(key, desired, leadership)
+        if cluster is None:
+            self._verify_at.pop(key, None)
+            self._verified.pop(key, None)
+            self._note(key, None)
+            return Result()
+        self._note(key, ClusterReport(conflicts, own_values=injected.own))
+        return Result(again=due - time if injected.done and not conflicts else min(due - time, CONFLICT_CHECK))
+
+    def _holder(self, key: ObjectKey) -> CachedCluster | None:
+        """The oldest of the Clusters that have this id."""
+        found = self._clusters.snapshot().by("identity", place_of(*key))
+        return min(found, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name), default=None)
+
+    def _desired(self, namespace: str, identity: str, cluster: CachedCluster | None) -> tuple[FleetObject, ...] | None:
+        """What there is to be; None where nothing may be touched now."""
+        newest = self._settings.newest
+        if newest is None or self._informers.served(CLUSTERS) is None:
+            return None
+        if cluster is None:
+            # one that does not fit is there, all the same
+            unread = (one.metadata.metadata for one in self._clusters.malformed.values() if not one.in_use)
+            return None if place_of(namespace, identity) in (place for meta in unread for place in _places_of(meta)) else ()
+        name = (namespace, cluster.metadata.name)
+        egress = self._settings.of_cluster(name)
+        if cluster.deleting or egress is None or newest.clusters.get(name) is None:
+            # on its way out, invalid or withheld: what is there stays
+            return None
+        reader = ObjectReader(self._informers.namespace)
+        reader.add(cluster.value, "", lambda _: (0, 0))
+        secrets = (systemd_name(identity), windows_name(identity))
+        named = {secret for secret in secrets if self._templates.names(namespace, secret)}
+        for own in (False, True):
+            values = values_name(identity, own=own)
+            # a pair of the other name may be somebody else's
+            there = own == egress.own_values or self._is_ours(ObjectKey(namespace, values), identity)
+            if there and self._apps.read(namespace, values):
+                named.add(values)
+        windows = self._templates.windows(namespace, cluster.metadata.name)
+        return wanted(reader.objects().clusters[0], egress, windows=windows, named=named)
+
+    async def _inject(self, key: ObjectKey, desired: tuple[FleetObject, ...], leadership: Leadership) -> Injected:
+        own = self._settings.own is not None and self._settings.own.own_values
+        values = any((made.kind, made.name) == ("Secret", values_name(key.name, own=own)) for made in desired)
+        return await self._apps.inject(leadership.client, key, values=values, own_names=own)
+
+    def _is_ours(self, name: ObjectKey, identity: str) -> bool:
+        cached = self._config_maps.snapshot().get(name)
+        return cached is not None and ours(cached.metadata, identity)
+
+    def _identities(self, namespace: str) -> set[str]:
+        clusters = self._clusters.snapshot().by("namespace", namespace)
+        return {_key_of(place)[1] for cached in clusters for place in _places(cached)}
+
+    # --- the status
+
+    def _note(self, key: ObjectKey, report: ClusterReport | None) -> None:
+        if self._passes.get(key) == report:
+            return
+        if report is None:
+            self._passes.pop(key, None)
+        else:
+            self._passes[key] = report
+        self._report_soon()
+
+    def _report_soon(self) -> None:
+        self.queue.add(_STATUS, Priority.CHECK, after=_STATUS_DELAY)
+
+    def _report(self) -> Result:
+        """Say how things stand, when there is nothing left to do, or after a while."""
+        time = asyncio.get_running_loop().time()
+        self._status_due = self._status_due or time + _STATUS_AT_LEAST
+        if (len(self.queue) or self.queue.working > 1) and time < self._status_due:
+            return Result(again=_STATUS_DELAY)
+        self._status_due = 0.0
+        newest = self._settings.newest
+        if newest is None:
+            return Result()
+        if self._informers.served(CLUSTERS) is None:
+            self._reports.put("fleet", {})
+            return Result()
+        passes = {}
+        for cached in self._clusters.snapshot():
+            for place in _places(cached):
+                report = self._passes.get(_key_of(place))
+                if report is not None:
+                    passes[cached.metadata.namespace or "", cached.metadata.name] = report
+        self._reports.put("fleet", status.conditions(self._informers.objects(), newest, passes))
+        return Result()
+
+
+def _places(cached: CachedCluster) -> Iterator[str]:
+    return _places_of(cached.metadata)
+
+
+def _places_of(meta: ClusterMeta | ObjectMeta) -> Iterator[str]:
+    try:
+        identity = identity_of(meta.name, meta.labels or {})
+    except InvalidIdentity:
+        # its settings' status says so
+        return
+    yield place_of(meta.namespace, identity)
+
+
+def _namespace(cached: CachedCluster) -> Iterator[str]:
+    yield cached.metadata.namespace or ""
+
+
+def _key_of(place: str) -> ObjectKey:
+    namespace, _, name = place.partition("/")
+    return ObjectKey(namespace, name)

@@ -1,1 +1,0 @@
-"""Workload clusters: their objects, their machines, and what is brought into them."""

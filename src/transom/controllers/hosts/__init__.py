@@ -1,0 +1,1 @@
+"""Windows hosts: proxy, trust and the way back."""

@@ -1,0 +1,1 @@
+"""Where WindowsInstances come from."""

@@ -1,0 +1,59 @@
+"""Instances outside Transom's namespace, on which nobody works: each says so, in a condition and an event."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from transom.controllers.instance import status
+from transom.controllers.runtime.cached import INSTANCES, CachedInstance
+from transom.controllers.runtime.controller import Result
+from transom.controllers.runtime.informers import Informers
+from transom.controllers.runtime.leadership import Leadership
+from transom.kube.errors import Conflict, NotFound
+from transom.kube.events import Regarding
+from transom.kube.queue import KeyQueue, Priority
+from transom.kube.store import ObjectKey
+
+GRACE: Final = 30.0
+"""Seconds in which the operator of that namespace, where there is one, says something of an instance."""
+
+
+class StraysController:
+    """Keys are instances of other namespaces."""
+
+    def __init__(self, informers: Informers, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._namespace, self._now = informers.namespace, now
+        self._strays = informers.watch(INSTANCES, fields=f"metadata.namespace!={informers.namespace}")
+        self.queue: KeyQueue[ObjectKey] = KeyQueue()
+
+    def begin(self) -> None:
+        """Follow the store, which has been filled."""
+        self._strays.subscribe(self._changed)
+        for cached in self._strays.snapshot():
+            self._changed(cached.key, None, cached)
+
+    def _changed(self, key: ObjectKey, _: CachedInstance | None, after: CachedInstance | None) -> None:
+        if after is None:
+            self.queue.forget(key)
+        elif not after.live:
+            self.queue.add(key, Priority.CHECK, GRACE)
+
+    async def reconcile(self, key: ObjectKey, leadership: Leadership) -> Result:
+        """Say it of one instance that has no status at all. Raises ApiError."""
+        cached = self._strays.snapshot().get(key)
+        if cached is None or cached.live or cached.metadata.deletion_timestamp is not None:
+            return Result()
+        meta = cached.metadata
+        message = f"the operator of this cluster works on instances in namespace {self._namespace}: move it there"
+        said = status.not_connected("OutsideNamespace", message)
+        metadata = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "resourceVersion": meta.resource_version}
+        wanted = status.merged({}, said, {}, meta.generation, self._now())
+        value = {"apiVersion": INSTANCES.api_version, "kind": INSTANCES.kind, "metadata": metadata, "status": wanted}
+        try:
+            await leadership.client.server_side_apply(INSTANCES, value, meta.name, meta.namespace, subresource="status")
+        except (NotFound, Conflict):
+            # gone, or somebody says something of it
+            return Result()
+        regarding = Regarding(INSTANCES.api_version, INSTANCES.kind, meta.name, meta.namespace, meta.uid)
+        leadership.recorder.warning(regarding, "OutsideNamespace", message)
+        return Result()

@@ -1,0 +1,1 @@
+"""How a host becomes a node: its token, its names and addresses, the facts of its cluster."""

@@ -1,0 +1,116 @@
+"""Image registries as a cluster's objects have them: mirrors, logins, CAs."""
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from transom.controllers.runtime.informers import Informers
+from transom.kube.objects import Whole
+from transom.kube.resources import CONFIG_MAPS, SECRETS, Resource
+from transom.kube.store import Store
+from transom.proxy.layers import OPENSHIFT_CONFIG, OPENSHIFT_MANAGED
+from transom.proxy.secret import Secret
+from transom.windows.payload import pull_secret
+from transom.windows.payload.mirror_sets import Registries, read_authorities, registries
+
+MIRROR_SETS: Final = tuple(
+    Resource("config.openshift.io", "v1", kind, f"{kind.lower()}s", False, Whole)
+    for kind in ("ImageDigestMirrorSet", "ImageTagMirrorSet")
+)
+IMAGES: Final = Resource("config.openshift.io", "v1", "Image", "images", False, Whole)
+CONTROLLER_CONFIGS: Final = Resource(
+    "machineconfiguration.openshift.io", "v1", "ControllerConfig", "controllerconfigs", False, Whole
+)
+REGISTRY_CAS: Final = "transom-registry-cas"
+"""The ConfigMap in Transom's namespace with a PEM text for each registry."""
+_PULL_SECRET: Final = "pull-secret"  # noqa: S105  # a name
+_INTERNAL: Final = "image-registry-ca"
+"""The CA of OpenShift's own registry (cluster-image-registry-operator, pkg/resource/generatorimageregistryca.go)."""
+_BUNDLES: Final = ("imageRegistryBundleUserData", "imageRegistryBundleData")
+"""What the Machine Config Operator gives to Linux nodes (openshift/api, machineconfiguration/v1, ControllerConfigSpec)."""
+
+
+class ClusterRegistries:
+    """Reads the stores when it is asked."""
+
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
+        self._sets = [informers.watch(kind) for kind in MIRROR_SETS]
+        self._images = informers.watch(IMAGES)
+        self._configs = informers.watch(CONTROLLER_CONFIGS)
+        self._pull_secret = informers.watch(SECRETS, OPENSHIFT_CONFIG, f"metadata.name={_PULL_SECRET}", optional=True)
+        self._trusted = informers.watch(CONFIG_MAPS, OPENSHIFT_CONFIG)
+        self._internal = informers.watch(CONFIG_MAPS, OPENSHIFT_MANAGED, f"metadata.name={_INTERNAL}")
+
+    def subscribe(self, changed: Callable[[], None]) -> None:
+        """Call `changed` when something that is read here is another."""
+        stores: list[Store[Whole]] = [*self._sets, self._images, self._pull_secret, self._internal]
+        for store in stores:
+            store.subscribe(lambda *_: changed())
+        # the Machine Config Operator writes conditions into its status all the time
+        self._configs.subscribe(lambda _, before, after: changed() if _bundles(before) != _bundles(after) else None)
+        self._trusted.subscribe(lambda name, *_: changed() if name.name == self._additional else None)
+        self._informers.config_maps.subscribe(lambda name, *_: changed() if name.name == REGISTRY_CAS else None)
+
+    def read(self) -> Registries:
+        """The registries, and what is wrong with what the objects say."""
+        authorities, problems = read_authorities(self._texts())
+        logins = pull_secret.read(self._logins())
+        found = registries([cached.value for store in self._sets for cached in store.snapshot()], logins, authorities)
+        return Registries(found.registries, (*problems, *found.problems))
+
+    def _logins(self) -> Secret | None:
+        cached = self._pull_secret.snapshot().named(_PULL_SECRET, OPENSHIFT_CONFIG)
+        encoded = _at(cached.value, "data", ".dockerconfigjson") if cached is not None else None
+        return _decoded(encoded) if isinstance(encoded, str) else None
+
+    @property
+    def _additional(self) -> str | None:
+        """The name of the ConfigMap with the CAs that people gave."""
+        cached = self._images.snapshot().named("cluster")
+        name = _at(cached.value, "spec", "additionalTrustedCA", "name") if cached is not None else None
+        return name if isinstance(name, str) else None
+
+    def _texts(self) -> Iterator[tuple[str, str, str]]:
+        """Where each text of CAs stands, its key, and the text."""
+        bundles = [one for cached in self._configs.snapshot() for one in _bundles(cached)]
+        if bundles:
+            yield from (("ControllerConfig", file, text) for file, text in bundles)
+        else:
+            if (name := self._additional) is not None:
+                yield from _data(self._trusted, name, OPENSHIFT_CONFIG)
+            yield from _data(self._internal, _INTERNAL, OPENSHIFT_MANAGED)
+        yield from _data(self._informers.config_maps, REGISTRY_CAS, self._informers.namespace)
+
+
+def _data(store: Store[Whole], name: str, namespace: str) -> Iterator[tuple[str, str, str]]:
+    cached = store.snapshot().named(name, namespace)
+    data = _at(cached.value, "data") if cached is not None else None
+    for key, text in (data or {}).items() if isinstance(data, Mapping) else ():
+        yield f"ConfigMap {namespace}/{name}", str(key), str(text)
+
+
+def _bundles(cached: Whole | None) -> tuple[tuple[str, str], ...]:
+    """File and text of each bundle of a ControllerConfig."""
+    found = []
+    for field in _BUNDLES:
+        listed = _at(cached.value, "spec", field) if cached is not None else None
+        for one in listed if isinstance(listed, list) else ():
+            file, data = _at(one, "file"), _at(one, "data")
+            if isinstance(file, str) and isinstance(data, str) and (text := _decoded(data)) is not None:
+                found.append((file, text.reveal()))
+    return tuple(found)
+
+
+def _decoded(text: str) -> Secret | None:
+    try:
+        return Secret(base64.b64decode(text, validate=True).decode("utf-8", "replace"))
+    except (ValueError, binascii.Error):
+        return None
+
+
+def _at(value: Any, *path: str) -> Any:
+    for part in path:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

@@ -1,0 +1,172 @@
+"""Hosts moved from one SSH key to the next: one first, then a tenth of them, then all; two that refuse it stop that."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from transom.apply.target import Target
+from transom.controllers.keys.stored_keys import KeptKeys
+from transom.controllers.rollout.rollouts import OpenRollout, Turn
+from transom.controllers.rollout.subjects import Resumption, keys_of
+from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.controllers.runtime.conditions import Condition
+from transom.controllers.runtime.informers import Informers
+from transom.controllers.runtime.leadership import Leadership
+from transom.hosts.errors import AuthenticationRefused, HostError, KeyUnusable
+from transom.hosts.passes import key_move
+from transom.hosts.passes.passes import PassResult, PassSettings
+from transom.hosts.ssh.known_hosts import HostKeys
+from transom.hosts.ssh.private_key import public_hash
+from transom.kube.errors import ApiError
+from transom.kube.events import Regarding
+from transom.proxy.objects import SettingsObjects
+from transom.proxy.secret import Secret
+from transom.sources.core_objects import decoded_text
+from transom.windows.nodes.instance import KEY, PREVIOUS
+from transom.windows.nodes.rollout import FAILURES, HostResult
+
+KEY_HASH: Final = "keyHash"
+"""The field of a status that says which key opens the host: SHA-256 of its public line."""
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """How a pass goes on: with which keys, which hash is recorded when it has read the host, what is said of the key.
+
+    `former` are keys that may open a host of which nothing is recorded. `error`: there is no use in connecting.
+    """
+
+    target: Target
+    digest: str | None = None
+    former: tuple[Secret, ...] = ()
+    said: Condition | None = None
+    error: HostError | None = None
+    by_earlier: bool = False
+    """Whether an earlier key has opened it: the move is next."""
+
+
+class KeyRotation:
+    """Which keys open which host; every controller that connects to hosts asks the same one."""
+
+    def __init__(self, informers: Informers, reports: ConditionAggregator, resumed: Resumption) -> None:
+        self._informers = informers
+        self.rollouts = keys_of(informers, reports, resumed, _digest, self._newest, _is_opened)
+        self.kept = KeptKeys(informers)
+
+    def earlier(self, cached: CachedInstance, key_secret: str, key: Secret, objects: SettingsObjects) -> tuple[Secret, ...]:
+        """Keys that may open a host whose recorded key is not the one of its Secret."""
+        try:
+            digest = public_hash(key)
+            recorded = cached.live.get(KEY_HASH)
+            if recorded == digest:
+                return ()
+            secret = objects.secret(objects.namespace, key_secret)
+            given = secret.data.get(PREVIOUS) if secret is not None else None
+            found = (self.kept.find(key_secret, recorded),) if recorded else self.kept.of(key_secret)
+            return tuple({public_hash(one): one for one in (*found, given) if one is not None and one != key}.values())
+        except KeyUnusable:
+            # said of the host when it is connected to
+            return ()
+
+    async def open(
+        self, cached: CachedInstance, target: Target, host_keys: HostKeys, settings: PassSettings, turn: Turn
+    ) -> Opened:
+        """Before a pass: move the host to the key of its Secret, where it is opened by an earlier one and it is its turn.
+
+        Raises ApiError.
+        """
+        if target.key is None:
+            return Opened(target)
+        try:
+            digest = public_hash(target.key)
+        except KeyUnusable:
+            return Opened(target)
+        alone = msgspec.structs.replace(target, previous=())
+        name = target.instance.name
+        if (recorded := cached.live.get(KEY_HASH)) in (None, digest):
+            if recorded and (known := self.rollouts.known(target)) is not None and known.owes(name):
+                known.come_out(name, "right")
+            # what is not known to be a host of ours is read before it is written
+            return Opened(alone, digest, () if recorded else target.previous)
+        rollout = await self.rollouts.meet(target, turn.digest)
+        owed = name in rollout.changed
+        if not rollout.admit(name, turn.ask):
+            return Opened(target, said=_halted(target, rollout))
+        if rollout.early:
+            await turn.note()
+        result: HostResult | None = None
+        try:
+            settings.permit()
+            await key_move.move(alone.access, target.previous, host_keys, settings)
+            result = "passed"
+            return Opened(alone, digest)
+        except (*key_move.AGAINST_THE_KEY, key_move.KeyNotFound) as error:
+            result = "failed" if isinstance(error, key_move.AGAINST_THE_KEY) else "left"
+            return Opened(target, said=Condition("False", type(error).__name__, str(error)))
+        except HostError as error:
+            result = "left"
+            return Opened(target, error=error)
+        finally:
+            # a move that was called off is to be gone on with
+            if result == "left" and owed:
+                # an earlier process has begun it, and nobody knows what became of it
+                rollout.read(name)
+            elif result is not None:
+                rollout.come_out(name, result)
+
+    async def note(self, opened: Opened, cached: CachedInstance, regarding: Regarding, leadership: Leadership) -> str | None:
+        """The hash to record of a host that was read with the key of its Secret, which is kept from now on."""
+        key, digest = opened.target.key, opened.digest
+        if key is None or digest is None:
+            return None
+        before = cached.live.get(KEY_HASH)
+        secret = opened.target.instance.spec.key_secret.name
+        if not opened.by_earlier and (before != digest or not self.kept.of(secret)):
+            try:
+                await self.kept.keep(secret, key, leadership)
+            except ApiError as error:
+                leadership.recorder.warning(regarding, "KeyNotKept", f"the key of Secret {secret} could not be kept: {error}")
+                return None
+        if before not in (None, digest):
+            leadership.recorder.normal(regarding, "KeyMoved", f"the host is opened by the key of Secret {secret}")
+        return digest
+
+    def _newest(self, target: Target) -> str | None:
+        secret = self._informers.secrets.snapshot().named(target.instance.spec.key_secret.name, self._informers.namespace)
+        text = decoded_text((secret.value.get("data") or {}).get(KEY, "")) if secret is not None else None
+        try:
+            return public_hash(Secret(text)) if text is not None else None
+        except KeyUnusable:
+            return None
+
+
+async def tried(opened: Opened, work: Callable[[Target], Awaitable[PassResult]]) -> tuple[Opened, PassResult]:
+    """A pass; where nothing is recorded of the host, and it refuses the key, with each earlier one until one opens it."""
+    found = PassResult(error=opened.error) if opened.error is not None else await work(opened.target)
+    for former in opened.former:
+        if not isinstance(found.error, AuthenticationRefused):
+            break
+        opened = Opened(msgspec.structs.replace(opened.target, key=former), public_hash(former), by_earlier=True)
+        found = await work(opened.target)
+    return opened, found
+
+
+def _digest(target: Target) -> str:
+    assert target.key is not None  # without one no host is connected to
+    return public_hash(target.key)
+
+
+def _is_opened(cached: CachedInstance, digest: str) -> bool:
+    return cached.live.get(KEY_HASH) == digest
+
+
+def _halted(target: Target, rollout: OpenRollout) -> Condition | None:
+    if rollout.refusal(target.instance.name) is None:
+        return None
+    secret, failed = target.instance.spec.key_secret.name, ", ".join(rollout.rollout.stopped_by)
+    message = (
+        f"not moved to the key of Secret {secret}: that stopped after {FAILURES} failures ({failed}). The key before it still "
+        "opens the host; change the Secret to go on"
+    )
+    return Condition("False", "RolloutHalted", message)

@@ -1,0 +1,147 @@
+"""SSH keys that were seen to open hosts, kept until no host needs them: a changed Secret then locks nobody out.
+
+For each Secret with a key there is one of Transom's own. Its `private-key.pem` is the key that was last seen to open a host,
+`private-key.previous.pem` the one before it, while hosts are still opened by that.
+"""
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import structlog
+
+from transom.controllers.runtime.informers import Informers
+from transom.controllers.runtime.leadership import Leadership
+from transom.hosts.errors import KeyUnusable
+from transom.hosts.ssh.private_key import public_hash
+from transom.kube.errors import Conflict, NotFound
+from transom.kube.objects import Whole
+from transom.kube.resources import SECRETS
+from transom.proxy.secret import Secret
+from transom.sources.core_objects import decoded_text
+from transom.windows.nodes.instance import KEY, PREVIOUS
+
+_log: Final = structlog.get_logger("transom.keys")
+OF: Final = "transom.dev/key-secret"
+"""The annotation that says whose keys are kept: the name of the Secret that people write."""
+_PREFIX: Final = "transom-kept-keys."
+
+
+def name_of(key_secret: str) -> str:
+    """The Secret of ours for a Secret with a key."""
+    name = _PREFIX + key_secret
+    return name if len(name) <= 253 else _PREFIX + hashlib.sha256(key_secret.encode()).hexdigest()
+
+
+class KeptKeys:
+    """What is in the store, and what this process has written since."""
+
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
+        self._written: dict[str, tuple[str | None, Whole]] = {}
+        self._writing = asyncio.Lock()
+
+    def of(self, key_secret: str) -> tuple[Secret, ...]:
+        """The kept keys, the newest first."""
+        cached = self._read(name_of(key_secret))
+        return tuple(_keys(cached.value)) if cached is not None else ()
+
+    def find(self, key_secret: str, digest: str) -> Secret | None:
+        """The kept key of this public hash: of that Secret, else of whichever it was."""
+        of_secret = next((key for key in self.of(key_secret) if public_hash(key) == digest), None)
+        return of_secret or next((key for name in self.secrets() for key in self.of(name) if public_hash(key) == digest), None)
+
+    def secrets(self) -> list[str]:
+        """The Secrets of which keys are kept."""
+        cached = {one.metadata.name: one for one in self._informers.secrets.snapshot() if one.metadata.name.startswith(_PREFIX)}
+        cached |= {name: written for name, (_, written) in self._written.items()}
+        return sorted({of for one in cached.values() if (of := (one.metadata.annotations or {}).get(OF))})
+
+    async def keep(self, key_secret: str, key: Secret, leadership: Leadership) -> None:
+        """Keep a key that was just seen to open a host. Raises ApiError."""
+        digest = public_hash(key)
+        async with self._writing:
+            kept = self.of(key_secret)
+            if kept and public_hash(kept[0]) == digest:
+                return
+            await self._write(key_secret, (key, *(one for one in kept if public_hash(one) != digest)), leadership)
+        _log.info("key kept", secret=key_secret, public=digest[:16])
+
+    async def let_go(self, key_secret: str, needed: Callable[[str], bool], leadership: Leadership) -> bool:
+        """Keep of the keys only those whose public hash is needed; whether any went. Raises ApiError."""
+        async with self._writing:
+            kept = self.of(key_secret)
+            left = tuple(key for key in kept if needed(public_hash(key)))
+            if left == kept:
+                return False
+            await self._write(key_secret, left, leadership)
+        _log.info("keys let go", secret=key_secret, left=len(left))
+        return True
+
+    def _read(self, name: str) -> Whole | None:
+        cached = self._informers.secrets.snapshot().named(name, self._informers.namespace)
+        based, written = self._written.get(name, (None, None))
+        if written is not None and based == (cached.metadata.resource_version if cached is not None else None):
+            return written
+        self._written.pop(name, None)
+        return cached
+
+    async def _write(self, key_secret: str, keys: tuple[Secret, ...], leadership: Leadership) -> None:
+        name, namespace = name_of(key_secret), self._informers.namespace
+        there = self._informers.secrets.snapshot().named(name, namespace)
+        cached = self._read(name)
+        self._written.pop(name, None)
+        if not keys:
+            if cached is not None:
+                await _deleted(cached, leadership)
+            return
+        data: dict[str, str | None] = {
+            field: base64.b64encode(key.reveal().encode()).decode() for field, key in zip(_fields(), keys, strict=False)
+        }
+        if cached is None:
+            metadata = {"name": name, "namespace": namespace, "annotations": {OF: key_secret}}
+            value = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "transom.dev/kept-keys", "data": data}
+            answer = await leadership.client.create(SECRETS, value, namespace)
+        else:
+            gone = dict.fromkeys(set(cached.value.get("data") or {}) - set(data))
+            # what somebody else has written meanwhile is not overwritten
+            change = {"metadata": {"resourceVersion": cached.metadata.resource_version}, "data": data | gone}
+            answer = await leadership.client.patch(SECRETS, change, name, namespace)
+        self._written[name] = (there.metadata.resource_version if there is not None else None, answer)
+
+
+async def _deleted(cached: Whole, leadership: Leadership) -> None:
+    try:
+        await leadership.client.delete(SECRETS, cached.metadata.name, cached.metadata.namespace, cached.metadata.uid)
+    except (NotFound, Conflict):
+        return
+
+
+def _fields() -> Iterator[str]:
+    """The names under which keys are kept, the newest first."""
+    yield KEY
+    yield PREVIOUS
+    number = 2
+    while True:
+        yield PREVIOUS.replace(".pem", f"-{number}.pem")
+        number += 1
+
+
+def _keys(value: Mapping[str, Any]) -> Iterator[Secret]:
+    data = value.get("data") or {}
+    for field in _fields():
+        if field not in data:
+            return
+        text = decoded_text(data[field])
+        if text is not None and _usable(key := Secret(text)):
+            yield key
+
+
+def _usable(key: Secret) -> bool:
+    try:
+        public_hash(key)
+    except KeyUnusable:
+        return False
+    return True

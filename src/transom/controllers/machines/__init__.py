@@ -1,0 +1,1 @@
+"""The machines of workload clusters, and what they are made from."""

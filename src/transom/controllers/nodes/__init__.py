@@ -1,0 +1,1 @@
+"""Windows hosts that Transom makes nodes, and keeps."""

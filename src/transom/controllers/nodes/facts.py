@@ -1,0 +1,71 @@
+"""What a host that is to be a node is told of its cluster, and the token by which it joins."""
+
+import base64
+import contextlib
+
+import msgspec
+
+from transom.controllers.instance.view import InstanceView, regarding_of
+from transom.controllers.join.cluster_facts import ClusterFacts
+from transom.controllers.join.members import OPENSHIFT_BOOTSTRAPPER, OPENSHIFT_TOKEN, Members
+from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.labels import HOST_NAME
+from transom.controllers.runtime.leadership import Leadership
+from transom.hosts.errors import HostError
+from transom.kube.errors import NotFound
+from transom.kube.resources import NODES
+from transom.proxy.secret import Secret
+from transom.windows.payload.payload import BOOTSTRAP_KUBECONFIG
+from transom.windows.payload.worker import Facts
+
+
+class TokenMissing(HostError):
+    """There is nothing by which a host can join."""
+
+
+class NodeFacts:
+    """Made anew for each pass: a token lasts an hour, and a Node that is Ready needs none."""
+
+    def __init__(self, members: Members, cluster: ClusterFacts) -> None:
+        self._members, self._cluster = members, cluster
+
+    def of(self, case: InstanceView, leadership: Leadership) -> Facts:
+        """What is known of the cluster, before its host is connected to."""
+        found = self._cluster.registries.read()
+        for problem in found.problems:
+            leadership.recorder.warning(regarding_of(case.cached), "MirrorNotSet", problem)
+        return Facts(
+            rename=HOST_NAME in (case.cached.metadata.annotations or {}),
+            network=self._cluster.network,
+            platform=self._cluster.platform,
+            variables=self._cluster.variables(),
+            provided=self._cluster.provided(),
+            registries=found.registries,
+        )
+
+    async def joining(self, facts: Facts, case: InstanceView, node_ip: str, leadership: Leadership) -> Facts:
+        """The facts with what is the host's own: which Node it is or will be, which was recorded before, and by what it joins.
+
+        Makes a bootstrap token where the host has to join. Raises ApiError, TokenMissing.
+        """
+        node, whole = case.node, None
+        bootstrap = None
+        if node is not None and node.is_ready:
+            await self._members.tokens.forget(case.cached, leadership)
+        else:
+            bootstrap = self._cluster.kubeconfig(await self._token(case.cached, leadership))
+        if node is not None:
+            with contextlib.suppress(NotFound):
+                found = await leadership.client.get_json(NODES.path(None, node.metadata.name))
+                whole = found if found.get("metadata", {}).get("uid") == node.metadata.uid else None
+        provided = {**facts.provided, BOOTSTRAP_KUBECONFIG: bootstrap}
+        return msgspec.structs.replace(facts, node_name=case.identity.name, node_ip=node_ip, node=whole, provided=provided)
+
+    async def _token(self, cached: CachedInstance, leadership: Leadership) -> Secret:
+        openshift = self._members.openshift_token
+        if openshift is not None:
+            encoded = (openshift.value.get("data") or {}).get("token")
+            if not encoded:
+                raise TokenMissing(f"Secret {OPENSHIFT_BOOTSTRAPPER}/{OPENSHIFT_TOKEN} has no `token`: no host can join by it")
+            return Secret(base64.b64decode(encoded).decode())
+        return (await self._members.tokens.ensure(cached, leadership)).text

@@ -1,0 +1,34 @@
+"""What of a node is not there yet, in words for its condition `Configured`."""
+
+from collections.abc import Iterator, Set
+
+from transom.controllers.instance.first_configuration import is_pending
+from transom.controllers.runtime.cached import UNINITIALIZED, HostNode
+from transom.hosts.passes.configure import Configured
+from transom.windows.nodes import skew
+from transom.windows.payload.payload import Payload
+from transom.windows.payload.worker import Waiting
+
+
+def outstanding(found: Configured, node: HostNode | None) -> str:
+    """What the Node waits for before it takes pods; empty where all of it runs."""
+    listed = [_said(one) for one in found.waits if one.required]
+    if node is not None and node.uninitialized:
+        listed.append(
+            f"Node {node.metadata.name} has the taint {UNINITIALIZED}: the cloud provider has not looked at it yet (see its "
+            "cloud controller manager, and on Azure the service cloud-node-manager)"
+        )
+    if listed and node is not None and is_pending(node):
+        listed.append("the Node takes no pods until then")
+    return "; ".join(listed)
+
+
+def remarks(found: Configured, payload: Payload, linux: Set[str]) -> Iterator[str]:
+    """What is worth a word where all that the Node needs is there; `linux` are the versions of the Linux nodes' kubelets."""
+    yield from (_said(one) for one in found.waits if not one.required)
+    if (odd := skew.warning(payload.kubernetes, set(linux))) is not None:
+        yield odd
+
+
+def _said(one: Waiting) -> str:
+    return f"{one.service} waits for {one.needs}: {one.why}"

@@ -1,0 +1,1 @@
+"""Settings brought into workload clusters."""

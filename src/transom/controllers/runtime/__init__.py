@@ -1,0 +1,1 @@
+"""What every controller is built on: stores, settings, queues' workers, conditions, leadership."""

@@ -1,0 +1,364 @@
+"""What is kept of the kinds that there are thousands of: no more than somebody reads."""
+
+import sys
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from transom.capi.injection import LABEL
+from transom.kube.objects import NodeAddress, ObjectMeta, Projected
+from transom.kube.resources import NODES as WHOLE_NODES
+from transom.kube.resources import WINDOWS_INSTANCES as WHOLE_INSTANCES
+from transom.kube.resources import Resource
+from transom.kube.store import ObjectKey
+from transom.kube.versions import PREFERRED
+from transom.windows.addresses import address
+
+MANAGED_BY_WMCO: Final = "windowsmachineconfig.openshift.io/version"
+ADOPT: Final = "transom.dev/adopt"
+CORDONED: Final = "transom.dev/cordoned"
+"""The annotation of a Node that Transom cordoned, and for what: only such a one is uncordoned."""
+DRAIN: Final = "transom.dev/drain"
+"""Since when the Node is being drained."""
+DRAINED: Final = "transom.dev/drained"
+"""Since when it has nothing to lose."""
+PAYLOAD_VERSION: Final = "transom.dev/payload-version"
+"""Which payload the Node's host has."""
+FIRST: Final = "transom.dev/first-configuration"
+"""Of a Node that Transom joined: `Cordoned` and `Pending` until everything of its payload has run once, then `Done`."""
+UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
+"""The taint that a Node has until its cloud provider has looked at it (Kubernetes, "Well-Known Labels and Taints")."""
+JOINED: Final = "transom.dev/instance"
+"""The annotation of a Node that Transom joined: namespace and name of its WindowsInstance. Kubelets can write it, too."""
+
+
+class NodeAnnotations(msgspec.Struct, frozen=True):
+    """The annotations of a Node that say whose it is; others are not kept."""
+
+    managed_by_wmco: str | None = msgspec.field(default=None, name=MANAGED_BY_WMCO)
+    adopt: str | None = msgspec.field(default=None, name=ADOPT)
+    cordoned: str | None = msgspec.field(default=None, name=CORDONED)
+    drain: str | None = msgspec.field(default=None, name=DRAIN)
+    drained: str | None = msgspec.field(default=None, name=DRAINED)
+    payload_version: str | None = msgspec.field(default=None, name=PAYLOAD_VERSION)
+    instance: str | None = msgspec.field(default=None, name=JOINED)
+    first: str | None = msgspec.field(default=None, name=FIRST)
+
+
+class NodeMeta(Projected, frozen=True):
+    """`metadata` of a Node."""
+
+    name: str = ""
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    annotations: NodeAnnotations | None = None
+
+
+class NodeCondition(Projected, frozen=True):
+    """A condition of a Node. `last_heartbeat_time` changes without anything else: who compares Nodes leaves it out."""
+
+    type: str = ""
+    status: str = "Unknown"
+    reason: str | None = None
+    last_heartbeat_time: datetime | None = None
+    last_transition_time: datetime | None = None
+
+
+class NodeSystem(Projected, frozen=True):
+    """The part of `status.nodeInfo` of a Node that says what runs there."""
+
+    operating_system: str | None = None
+    kubelet_version: str | None = None
+
+
+class NodeState(Projected, frozen=True):
+    """`status` of a Node. Of its conditions, Ready alone is kept."""
+
+    addresses: list[NodeAddress] | None = None
+    conditions: list[NodeCondition] | None = None
+    node_info: NodeSystem | None = None
+
+    def __post_init__(self) -> None:
+        if self.conditions:
+            kept = [_with_shared_texts(one) for one in self.conditions if one.type == "Ready"]
+            msgspec.structs.force_setattr(self, "conditions", kept)
+
+
+def _with_shared_texts(condition: NodeCondition) -> NodeCondition:
+    """The same few texts stand in five thousand Nodes."""
+    reason = sys.intern(condition.reason) if condition.reason else condition.reason
+    return msgspec.structs.replace(
+        condition, type=sys.intern(condition.type), status=sys.intern(condition.status), reason=reason
+    )
+
+
+class NodeTaint(Projected, frozen=True):
+    """A taint of a Node."""
+
+    key: str = ""
+
+
+class NodeSpec(Projected, frozen=True):
+    """`spec` of a Node. Of its taints, the cloud provider's alone is kept."""
+
+    unschedulable: bool | None = None
+    taints: list[NodeTaint] | None = None
+
+    def __post_init__(self) -> None:
+        if self.taints:
+            kept = [one for one in self.taints if one.key == UNINITIALIZED]
+            msgspec.structs.force_setattr(self, "taints", kept or None)
+
+
+class HostNode(Projected, frozen=True):
+    """A Node, as far as it concerns the host that it is."""
+
+    metadata: NodeMeta = NodeMeta()
+    spec: NodeSpec | None = None
+    status: NodeState | None = None
+
+    @property
+    def ready(self) -> NodeCondition | None:
+        """Its condition Ready."""
+        conditions = (self.status.conditions if self.status else None) or ()
+        return next((one for one in conditions if one.type == "Ready"), None)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its condition Ready is True."""
+        return self.ready is not None and self.ready.status == "True"
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Names and IPs, in lower case."""
+        listed = (self.status.addresses if self.status else None) or ()
+        return tuple(one.address.casefold() for one in listed if one.address)
+
+    @property
+    def ips(self) -> frozenset[str]:
+        """Its IP addresses, each in one spelling."""
+        return frozenset(found for text in self.addresses if (found := address(text)) is not None)
+
+    @property
+    def system(self) -> str:
+        """What its kubelet says that it runs on: `windows`, `linux`; empty where it has not."""
+        info = self.status.node_info if self.status else None
+        return (info.operating_system if info else None) or ""
+
+    @property
+    def claimed_by(self) -> str:
+        """The instance whose Node it says that it is, as `namespace/name`; empty where it does not."""
+        return (self.metadata.annotations.instance if self.metadata.annotations else None) or ""
+
+    @property
+    def cordoned(self) -> bool:
+        """Whether no pods come to it."""
+        return self.spec is not None and self.spec.unschedulable is True
+
+    @property
+    def uninitialized(self) -> bool:
+        """Whether its cloud provider has not looked at it yet: no pods come to it."""
+        return self.spec is not None and bool(self.spec.taints)
+
+    @property
+    def first_configuration(self) -> str | None:
+        """How far its first configuration has come, where Transom joined it: `Cordoned`, `Pending`, `Done`."""
+        return self.metadata.annotations.first if self.metadata.annotations else None
+
+    @property
+    def cordoned_for(self) -> str | None:
+        """For what Transom cordoned it; None where it did not."""
+        return self.metadata.annotations.cordoned if self.metadata.annotations else None
+
+    @property
+    def draining_since(self) -> datetime | None:
+        """When its drain began; None where it is not drained, or nobody can say since when."""
+        return _time(self.metadata.annotations.drain if self.metadata.annotations else None)
+
+    @property
+    def drained(self) -> bool:
+        """Whether a drain has ended, and the Node was not given back."""
+        return self.metadata.annotations is not None and self.metadata.annotations.drained is not None
+
+    @property
+    def payload_version(self) -> str | None:
+        """Which payload its host has, as the last pass that ended well has noted."""
+        return self.metadata.annotations.payload_version if self.metadata.annotations else None
+
+    @property
+    def windows(self) -> bool:
+        """Whether its kubelet has said that it runs on Windows."""
+        info = self.status.node_info if self.status else None
+        return info is not None and info.operating_system == "windows"
+
+    @property
+    def kubelet_version(self) -> str:
+        """As `v1.36.3`; empty where its kubelet has not reported."""
+        info = self.status.node_info if self.status else None
+        return (info.kubelet_version if info else None) or ""
+
+    @property
+    def adopted(self) -> bool:
+        """Whether another operator made it a node, and somebody gave it to Transom."""
+        cached = self.metadata.annotations
+        return cached is not None and cached.managed_by_wmco is not None and cached.adopt == "true"
+
+    @property
+    def managed_by_other(self) -> bool:
+        """Whether another operator has it, and nobody gave it to Transom."""
+        cached = self.metadata.annotations
+        return cached is not None and cached.managed_by_wmco is not None and cached.adopt != "true"
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None
+
+
+class CachedInstance(Projected, frozen=True):
+    """A WindowsInstance without what the server notes of its fields (`managedFields`), which is most of it.
+
+    `spec` and `status` are as they came: a reader with findings for what does not fit comes later.
+    """
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Any = None
+    status: Any = None
+
+    def __post_init__(self) -> None:
+        conditions = self.live.get("conditions") or []
+        if not isinstance(conditions, list) or not all(isinstance(one, dict) for one in conditions):
+            raise ValueError("Expected `array` of `object` - at `$.status.conditions`")
+        # the same few texts stand in a thousand of them
+        for condition in conditions:
+            condition.update({field: sys.intern(text) for field, text in condition.items() if isinstance(text, str)})
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The object in plain values."""
+        metadata = msgspec.to_builtins(self.metadata)
+        return {"apiVersion": INSTANCES.api_version, "kind": INSTANCES.kind, "metadata": metadata, "spec": self.spec}
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        return ObjectKey(self.metadata.namespace, self.metadata.name)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """`spec`, empty where it is none."""
+        return self.spec if isinstance(self.spec, dict) else {}
+
+    @property
+    def live(self) -> dict[str, Any]:
+        """`status`, empty where there is none."""
+        return self.status if isinstance(self.status, dict) else {}
+
+    def reason(self, condition: str) -> str | None:
+        """Why a condition is as it is; None where it is not there."""
+        return self._condition(condition).get("reason")
+
+    def message(self, condition: str) -> str:
+        """What a condition says; empty where it is not there."""
+        return str(self._condition(condition).get("message") or "")
+
+    def _condition(self, condition: str) -> dict[str, Any]:
+        return next((one for one in self.live.get("conditions") or () if one.get("type") == condition), {})
+
+
+class ClusterAnnotations(msgspec.Struct, frozen=True):
+    """The annotations of a Cluster that somebody reads; others are not kept."""
+
+    paused: str | None = msgspec.field(default=None, name="cluster.x-k8s.io/paused")
+    inject: str | None = msgspec.field(default=None, name=LABEL)
+
+
+class ClusterMeta(Projected, frozen=True):
+    """`metadata` of a Cluster."""
+
+    name: str = ""
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: ClusterAnnotations | None = None
+
+
+class Topology(Projected, frozen=True):
+    """`spec.topology` of a Cluster: that it is there is all that is read."""
+
+
+class InfrastructureReference(Projected, frozen=True):
+    """`spec.infrastructureRef` of a Cluster."""
+
+    kind: str = ""
+
+
+class ClusterSpec(Projected, frozen=True):
+    """`spec` of a Cluster. What the settings' reader examines is as it came."""
+
+    cluster_network: Any = None
+    control_plane_endpoint: Any = None
+    infrastructure_ref: InfrastructureReference | None = None
+    paused: bool | None = None
+    topology: Topology | None = None
+
+
+class CachedCluster(Projected, frozen=True):
+    """A Cluster of Cluster API (v1beta1 or v1beta2: the same places in both), without what the server and others note in it."""
+
+    api_version: str = ""
+    metadata: ClusterMeta = ClusterMeta()
+    spec: ClusterSpec | None = None
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The object in plain values, as the settings' reader takes it."""
+        meta, spec = self.metadata, self.spec or ClusterSpec()
+        metadata = {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "labels": meta.labels or {},
+            "uid": meta.uid,
+            "creationTimestamp": meta.creation_timestamp,
+        }
+        read: dict[str, Any] = {"clusterNetwork": spec.cluster_network, "controlPlaneEndpoint": spec.control_plane_endpoint}
+        if spec.infrastructure_ref is not None:
+            read["infrastructureRef"] = {"kind": spec.infrastructure_ref.kind}
+        return {"apiVersion": self.api_version, "kind": CLUSTERS.kind, "metadata": metadata, "spec": read}
+
+    @property
+    def deleting(self) -> bool:
+        """Whether it is on its way out."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def paused(self) -> bool:
+        """Whether Cluster API leaves it alone for now, by its spec or by annotation."""
+        noted = self.metadata.annotations is not None and self.metadata.annotations.paused is not None
+        return noted or (self.spec is not None and self.spec.paused is True)
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks for our entries in its machines, for templates that nobody labels by hand."""
+        noted = self.metadata.annotations is not None and self.metadata.annotations.inject == "true"
+        return noted or (self.metadata.labels or {}).get(LABEL) == "true"
+
+    @property
+    def from_class(self) -> bool:
+        """Whether a ClusterClass makes its control plane and its machines."""
+        return self.spec is not None and self.spec.topology is not None
+
+
+CLUSTERS: Final = Resource("cluster.x-k8s.io", PREFERRED, "Cluster", "clusters", True, CachedCluster)
+NODES: Final = Resource(WHOLE_NODES.group, "v1", WHOLE_NODES.kind, WHOLE_NODES.plural, False, HostNode)
+INSTANCES: Final = Resource(
+    WHOLE_INSTANCES.group, WHOLE_INSTANCES.version, WHOLE_INSTANCES.kind, WHOLE_INSTANCES.plural, True, CachedInstance
+)

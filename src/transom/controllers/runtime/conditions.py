@@ -1,0 +1,34 @@
+"""A condition as controllers speak of it. Pure."""
+
+from datetime import datetime
+from typing import Final, Literal
+
+import msgspec
+
+from transom.shown import shown
+
+PENDING: Final = "Pending"
+"""The reason of what was True by settings that do not hold any more."""
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """A condition without its times. `reason` is one word in CamelCase, `message` a sentence; no secret is in them.
+
+    What a host or a server has in the message is there as it is shown.
+    """
+
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str
+
+    def __post_init__(self) -> None:
+        if not self.message.isprintable():
+            msgspec.structs.force_setattr(self, "message", shown(self.message))
+
+
+Conditions = dict[str, Condition]
+
+
+def timestamp(now: datetime) -> str:
+    """RFC 3339, whole seconds, UTC."""
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,79 @@
+"""New settings wait until their readiness endpoints answer through them: a wrong proxy must not reach a single host."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+
+from transom.kube.backoff import set_within
+from transom.proxy.settings import Egress
+from transom.readiness import EndpointAnswer, failures, probe
+
+_log: Final = structlog.get_logger("transom.settings")
+AGAIN: Final = 30.0
+"""Seconds until endpoints that do not answer are tried again."""
+
+
+class Gate:
+    """Decides whether settings may hold. `run` tries the endpoints of those that wait; `decided` is called after each try."""
+
+    def __init__(self, decided: Callable[[], None], again: float = AGAIN) -> None:
+        self._decided = decided
+        self._again = again
+        self._passed: tuple[Any, ...] | None = None
+        self._wake = asyncio.Event()
+        self._tried = asyncio.Event()
+        self.waiting: Egress | None = None
+        """The settings that are held back, or are being tried."""
+        self.answers: list[EndpointAnswer] = []
+        """What their endpoints said last; nothing before the first try."""
+
+    def admits(self, egress: Egress, cached: Egress | None) -> bool:
+        """Whether `egress` may follow on `cached`. If not, it waits, and its endpoints are tried at once."""
+        way = _way(egress)
+        same = cached is not None and _way(cached) == way
+        if not egress.readiness_endpoints or egress.readiness_policy == "Report" or same or way == self._passed:
+            self.withdraw()
+            return True
+        if self.waiting is None or _way(self.waiting) != way:
+            self.answers = []
+            self._tried.clear()
+            self._wake.set()
+        self.waiting = egress
+        return False
+
+    def withdraw(self) -> None:
+        """Nothing waits any more."""
+        self.waiting = None
+        self.answers = []
+
+    async def tried(self, seconds: float) -> None:
+        """Wait until what waits has been tried once, but not for long."""
+        if self.waiting is not None:
+            await set_within(self._tried, seconds)
+
+    async def run(self) -> None:
+        """Try what waits, until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while (candidate := self.waiting) is not None:
+                answers = await probe(candidate)
+                if self.waiting is None or _way(self.waiting) != _way(candidate):
+                    continue
+                self.answers = answers
+                self._tried.set()
+                if not failures(answers):
+                    self._passed = _way(candidate)
+                    self._decided()
+                    break
+                _log.warning("settings are held back: an endpoint does not answer through them")
+                self._decided()
+                await set_within(self._wake, self._again)
+                self._wake.clear()
+
+
+def _way(egress: Egress) -> tuple[Any, ...]:
+    """What decides whether an endpoint is reached."""
+    return egress.http_proxy, egress.https_proxy, egress.trust, egress.readiness_endpoints

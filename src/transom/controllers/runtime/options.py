@@ -1,0 +1,56 @@
+"""How an operator works, as `transom run` is told."""
+
+from pathlib import Path
+
+import msgspec
+
+from transom.hosts.scripts.script import Patience
+from transom.hosts.ssh.connection import Timeouts
+from transom.kube.lease import TERMS, Terms
+from transom.kube.reflector import PACE, ReflectorPace
+from transom.proxy.injection import SYSTEM_CA_FILE
+from transom.windows.firstboot.userdata import OPENSSH_MSI
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How hosts are worked on: seconds between two checks of one, and how long things on it may take.
+
+    A node that is not Ready is looked at again after `unready` seconds; after `ready` of them it is said to be in trouble. A
+    node that cannot be drained in `drain` seconds takes pods again; until then it is looked at each `drain_step` seconds. A
+    Machine whose host takes none of the keys for `refused` seconds may be replaced. A host that cannot be reached for `gone`
+    seconds is not waited for when its instance is deleted.
+    """
+
+    check_interval: float = 1800.0
+    unready: float = 60.0
+    ready: float = 600.0
+    drain: float = 600.0
+    drain_step: float = 5.0
+    refused: float = 600.0
+    gone: float = 600.0
+    timeouts: Timeouts = Timeouts()
+    patience: Patience = Patience()
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How an operator works. `controllers` are names; None is all of them.
+
+    `payload` is the directory with `payload.yaml`, None where nothing is installed on hosts; what it names by URL and does not
+    have is fetched to `payload_cache`, None: to that directory; `openssh_msi` stands in user data;
+    `system_ca_file` has the CAs to which a bundle that replaces a trust store is added; so many nodes as
+    `max_unavailable` may be away at once; with `require_host_keys` no host is trusted on first use.
+    """
+
+    namespace: str = "transom-system"
+    workers: int = 32
+    leader_elect: bool = True
+    controllers: tuple[str, ...] | None = None
+    pace: Pace = Pace()
+    reflector: ReflectorPace = PACE
+    terms: Terms = TERMS
+    payload: Path | None = None
+    payload_cache: Path | None = None
+    openssh_msi: str = OPENSSH_MSI
+    system_ca_file: str = SYSTEM_CA_FILE
+    max_unavailable: int = 1
+    require_host_keys: bool = False

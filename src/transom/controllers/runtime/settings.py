@@ -1,0 +1,207 @@
+"""The settings that hold: those of the newest valid objects, cluster by cluster. An invalid edit changes nothing here."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+import structlog
+
+from transom.controllers.runtime.base_removal import Deletion, judged, without
+from transom.controllers.runtime.gate import Gate
+from transom.controllers.runtime.watched_settings import SettingsInformers
+from transom.kube.backoff import set_within
+from transom.kube.errors import ApiError
+from transom.proxy.objects import Networks
+from transom.proxy.settings import Effective, Egress, Instance, Withheld, effective
+
+_log: Final = structlog.get_logger("transom.settings")
+Cluster = tuple[str, str] | None
+"""Namespace and name of a Cluster API cluster; None for the cluster that the objects are in."""
+Listener = Callable[[frozenset[Cluster]], None]
+SETTLE: Final = 0.2
+"""Seconds that changes are collected for: what `kubectl apply` sends as several objects is one change."""
+REVIEW: Final = 3600.0
+"""Seconds until everything is examined anew where nothing changed: some warnings come with time."""
+_AGAIN: Final = 2.0
+_FIRST_TRY: Final = 5.0
+"""Seconds that the beginning waits for the first try of the endpoints."""
+
+
+class _OwnHost(msgspec.Struct, frozen=True):
+    """Any host of the cluster that Transom runs in."""
+
+    cluster: None = None
+
+
+class CurrentSettings:
+    """Effective settings, followed. Listeners are told of the clusters whose settings have really become others."""
+
+    def __init__(
+        self,
+        informers: SettingsInformers,
+        server: str | None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._informers = informers
+        self._server = server
+        self._now = now
+        self._valid: dict[Cluster, Egress] = {}
+        self._listeners: list[Listener] = []
+        self._update_listeners: list[Callable[[], None]] = []
+        self._dirty = asyncio.Event()
+        self.gate = Gate(self._dirty.set)
+        self._had_any = False
+        self.deletion: Deletion | None = None
+        """What it means that EgressProxy/cluster is being deleted; None where it is not."""
+        self.generations: dict[str, int | None] = {}
+        """Of each EgressProxy, the generation that `newest` was computed from."""
+        self.newest: Effective | None = None
+        """What the objects say now, valid or not; None before `run` has read them."""
+        self.begun = asyncio.Event()
+        """Set once the settings of the beginning are known."""
+        self._cached = Effective(None, {}, Networks(), ())
+
+    async def run(self) -> None:
+        """Follow the stores, until cancelled, from when all of them have been filled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.gate.run())
+            await self._follow()
+
+    async def _follow(self) -> None:
+        await self._informers.wait_synced()
+        while not await self._judge_deletion():  # noqa: ASYNC110  # the server is asked, nothing here changes
+            await asyncio.sleep(_AGAIN)
+        self.update()
+        await self.gate.tried(_FIRST_TRY)
+        self.update()
+        self._informers.on_settings(self._dirty.set)
+        self.begun.set()
+        while True:
+            # a definition that appears without objects changes no store, and neither does a certificate that expires
+            await set_within(self._dirty, _AGAIN if self.newest is None else REVIEW)
+            await asyncio.sleep(SETTLE)
+            self._dirty.clear()
+            try:
+                accident = await self._lost_by_accident()
+            except ApiError as error:
+                _log.warning("cannot tell why there is no EgressProxy any more", error=str(error))
+                self._dirty.set()
+                await asyncio.sleep(_AGAIN)
+                continue
+            if not await self._judge_deletion():
+                self._dirty.set()
+                await asyncio.sleep(_AGAIN)
+            elif accident:
+                self._tell_updated()
+            else:
+                self.update()
+
+    async def _judge_deletion(self) -> bool:
+        """Learn what the deletion of the base means, where it is being deleted; False where that cannot be told yet."""
+        before = self.deletion
+        try:
+            self.deletion = await judged(self._informers, self._informers.objects())
+        except ApiError as error:
+            _log.warning("cannot tell why EgressProxy/cluster is being deleted", error=str(error))
+            return False
+        if self.deletion is not None and self.deletion != before:
+            _log.info("EgressProxy/cluster is being deleted", hosts="left" if self.deletion.left else "given back")
+        return True
+
+    async def _lost_by_accident(self) -> bool:
+        """Whether the last EgressProxy went with its definition: nobody said then that there is to be no proxy."""
+        any_there = len(self._informers.egress_proxies) > 0
+        if any_there or not self._had_any:
+            self._had_any = any_there
+            return False
+        if await self._informers.settings_definition_stands():
+            self._had_any = False
+            return False
+        _log.warning("the definition of EgressProxy was removed: the last settings are kept until there is one again")
+        return True
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener` with the clusters whose settings changed."""
+        self._listeners.append(listener)
+
+    def on_update(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever everything was computed anew, whether it became something else or not."""
+        self._update_listeners.append(listener)
+
+    def of(self, instance: Instance) -> Egress | None:
+        """The last valid settings of a host; None where there have not been any since the start, or they are withheld."""
+        return self._cached.of(instance)
+
+    def withheld_from(self, instance: Instance) -> Withheld | None:
+        """What a host does not get, since its cluster does not."""
+        return self._cached.withheld_from(instance)
+
+    def of_cluster(self, cluster: tuple[str, str]) -> Egress | None:
+        """The last valid settings of a Cluster API cluster; None where there are none since the start, or they are withheld."""
+        return self._valid.get(cluster)
+
+    @property
+    def own(self) -> Egress | None:
+        """The last valid settings of the cluster that Transom runs in."""
+        return self._valid.get(None)
+
+    @property
+    def hosts(self) -> Egress | None:
+        """The last valid settings of the hosts of that cluster."""
+        return self.of(_OwnHost())
+
+    @property
+    def valid(self) -> bool:
+        """Whether the newest objects are valid, for the own cluster and for each other."""
+        newest = self.newest
+        if newest is None or newest.own is None:
+            return False
+        return all(egress is not None or cluster in newest.withheld for cluster, egress in newest.clusters.items())
+
+    def update(self) -> None:
+        """Compute everything anew, and tell who is concerned."""
+        if not self._informers.settings_known:
+            return
+        if self.deletion is not None and self.deletion.accident and self.newest is not None:
+            # what holds goes on to hold
+            self._tell_updated()
+            return
+        self._had_any = self._had_any or len(self._informers.egress_proxies) > 0
+        objects = without(self._informers.objects(), self.deletion)
+        self.generations = {one.metadata.name: one.metadata.generation for one in objects.egress_proxies}
+        newest = effective(objects, self._now(), self._server)
+        newest = msgspec.structs.replace(newest, findings=(*objects.findings, *newest.findings))
+        if newest.own is None:
+            self.gate.withdraw()
+        elif not self.gate.admits(newest.own, self._valid.get(None)):
+            # held back as an invalid edit is, for every cluster: layers inherit from the base
+            self.newest = newest
+            self._tell_updated()
+            return
+        before = self._valid
+        found: dict[Cluster, Egress | None] = {None: newest.own}
+        found.update(newest.clusters.items())
+        # of what is withheld the last settings are forgotten: nothing new is made with them either
+        self._valid = {
+            cluster: cached
+            for cluster, egress in found.items()
+            if cluster not in newest.withheld and (cached := egress or before.get(cluster)) is not None
+        }
+        changed = {one for one in before.keys() | self._valid.keys() if before.get(one) != self._valid.get(one)}
+        clusters: dict[tuple[str, str], Egress | None] = {name: self._valid[name] for name in self._valid if name is not None}
+        self.newest = newest
+        self._cached = Effective(self._valid.get(None), clusters, newest.networks, (), newest.withheld)
+        for finding in newest.findings if changed or not self.valid else ():
+            if finding.severity == "error":
+                _log.warning("settings are invalid", object=finding.object, field=finding.field, error=finding.message)
+        if changed:
+            _log.info("settings changed", clusters=len(changed))
+            for listener in self._listeners:
+                listener(frozenset(changed))
+        self._tell_updated()
+
+    def _tell_updated(self) -> None:
+        for listener in self._update_listeners:
+            listener()

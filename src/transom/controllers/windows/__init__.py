@@ -1,1 +1,0 @@
-"""Windows hosts, and the life of those that are nodes."""

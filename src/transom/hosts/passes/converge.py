@@ -1,0 +1,94 @@
+"""One pass on one host: gather, plan, and where there is something to do, change and gather again."""
+
+from collections.abc import Callable, Sequence
+
+from transom.hosts.errors import NotConverged
+from transom.hosts.passes.passes import EVERYBODY, Admit, Pass, PassResult, PassSettings, answering, differences, leave
+from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh.directory import Directory
+from transom.hosts.ssh.known_hosts import HostKeys
+from transom.hosts.steps.change import carry_out, fetch
+from transom.hosts.steps.facts_parser import merged
+from transom.hosts.steps.gather import gather
+from transom.proxy.secret import Secret
+from transom.windows.host.queries import Queries
+from transom.windows.host.state import HostState
+from transom.windows.planning.plan import Plan
+from transom.windows.planning.queries import again, beyond, combined
+
+Planner = Callable[[HostState], Plan]
+Missing = Callable[[HostState, Plan], Queries | None]
+"""What has to be known before this plan can be relied on; None where it is enough. It is asked once."""
+
+
+async def converge(
+    access: Access,
+    host_keys: HostKeys,
+    settings: PassSettings,
+    questions: Queries,
+    *,
+    planner: Planner,
+    missing: Missing,
+    dry_run: bool = False,
+    fetches: Sequence[Secret] = (),
+    fetch_anyway: bool = False,
+    admit: Admit = EVERYBODY,
+) -> PassResult:
+    """Make the host what the planner wants over a connection of its own; every trouble of the host is in the result.
+
+    After a change, or with `fetch_anyway`, the host tries the `fetches` (files for `curl.exe -K`). `admit` is asked before a
+    change: where it says no, nothing is changed.
+    """
+    turn = answering(False) if dry_run else admit
+    work = _Convergence(settings, questions, planner, missing, admit=turn, fetches=fetches, fetch_anyway=fetch_anyway)
+    return await work.run(access, host_keys, only_reads=dry_run)
+
+
+class _Convergence(Pass[PassResult]):
+    def __init__(
+        self,
+        settings: PassSettings,
+        questions: Queries,
+        planner: Planner,
+        missing: Missing,
+        *,
+        admit: Admit,
+        fetches: Sequence[Secret],
+        fetch_anyway: bool,
+    ) -> None:
+        super().__init__(settings, PassResult())
+        self._questions = questions
+        self._planner, self._missing, self._admit = planner, missing, admit
+        self._fetches, self._fetch_anyway = fetches, fetch_anyway
+
+    async def _steps(self, directory: Directory) -> None:
+        asked = self._questions
+        state = await gather(directory, asked)
+        self._note(before=state)
+        plan = self._planner(state)
+        if more := self._missing(state, plan):
+            asked = combined(self._questions, more)
+            state = merged(state, await gather(directory, beyond(asked, self._questions)))
+            self._note(before=state)
+            plan = self._planner(state)
+        self._note(plan=plan)
+        if not plan or not await self._admit():
+            self._note(waiting=bool(plan))
+            if not plan and self._fetch_anyway and self._fetches:
+                self._note(fetched=await fetch(directory, self._fetches))
+            await leave(directory, state)
+            return
+        self._note(begun=True)
+        done = await carry_out(
+            directory,
+            plan,
+            state,
+            again(asked, state, dependants=self._questions.dependants),
+            patience=self._settings.patience,
+            fetches=self._fetches,
+            permit=self._settings.permit,
+        )
+        self._note(after=done.after, restarted=done.restarted, error=done.error, fetched=done.fetched)
+        if done.error is None and (rest := self._planner(done.after)):
+            self._note(error=NotConverged(differences(rest)))
+        await leave(directory, done.after)

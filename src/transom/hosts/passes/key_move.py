@@ -1,0 +1,129 @@
+r"""A host moved from one SSH key to another: never without a key that opens it.
+
+Microsoft, "Key-based authentication in OpenSSH for Windows": the keys of administrators are in
+`C:\ProgramData\ssh\administrators_authorized_keys`, which only SYSTEM and Administrators may write.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from transom.hosts.errors import AuthenticationRefused, FileRefused, HostError, ScriptFailed
+from transom.hosts.passes.passes import PassSettings, hold, leave, own_directory
+from transom.hosts.scripts.template import Script, render
+from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh.directory import Directory, local
+from transom.hosts.ssh.known_hosts import HostKeys
+from transom.hosts.ssh.private_key import public_line
+from transom.hosts.ssh.transport import ssh
+from transom.hosts.steps.gather import gather
+from transom.proxy.secret import Secret
+from transom.windows.host.queries import Queries
+from transom.windows.host.state import HostState
+from transom.windows.nodes import authorized_keys
+
+_NAME: Final = "administrators_authorized_keys"
+KEYS: Final = rf"C:\ProgramData\ssh\{_NAME}"
+_LIMIT: Final = 2**16
+"""Bytes; a file that is larger is no list of administrators' keys."""
+
+
+class KeyRefused(AuthenticationRefused):
+    """The host takes neither the key nor an earlier one. Nothing was changed."""
+
+
+class KeyNotFound(HostError):
+    """The host takes an earlier key, and keeps it somewhere else than Windows' OpenSSH does. Nothing was changed."""
+
+
+class NewKeyRefused(HostError):
+    """The line of the new key was written, and the host does not take it; the earlier key is still there."""
+
+
+AGAINST_THE_KEY: Final = (NewKeyRefused, ScriptFailed, FileRefused)
+"""What speaks against the key, or the way it is put in place. Other troubles are the host's own."""
+
+
+async def move(access: Access, former: Sequence[Secret], host_keys: HostKeys, settings: PassSettings) -> None:
+    """Have the host opened by `access`'s one key, and by the `former` ones no longer.
+
+    The lines of the former keys go only after a connection with the new one was seen. Called again after a cut at any point,
+    it goes on from there. Raises HostError; KeyUnusable for a key that is none.
+    """
+    moving = _Move(access, tuple(former), host_keys, settings)
+    async with hold(access, settings, doing="the move to another key") as alone:
+        await moving.run(alone=alone)
+
+
+class _Move:
+    def __init__(self, access: Access, former: tuple[Secret, ...], host_keys: HostKeys, settings: PassSettings) -> None:
+        self._access, self._host_keys, self._settings = access, host_keys, settings
+        self._former = former
+        self._new = public_line(access.keys[0])
+        self._lines = [line for line in map(public_line, former) if line != self._new]
+        self._found: HostState | None = None
+        """What was read when the directory was seen to be ours, once in a move."""
+
+    async def run(self, *, alone: bool) -> None:
+        try:
+            await self._edit(self._access, self._without, alone=alone)
+        except AuthenticationRefused:
+            pass
+        else:
+            return
+        try:
+            if not self._former:
+                raise AuthenticationRefused("there is no earlier key")
+            earlier = msgspec.structs.replace(self._access, keys=self._former)
+            await self._edit(earlier, self._beside, alone=alone)
+        except AuthenticationRefused:
+            raise KeyRefused(
+                f"the host takes neither the key nor one before it, as {self._access.username}; add this line to {KEYS} on the "
+                f"host: {self._new} (a Machine of a MachineSet is replaced instead, one at a time)"
+            ) from None
+        try:
+            await self._edit(self._access, self._without, alone=alone)
+        except AuthenticationRefused:
+            raise NewKeyRefused(
+                f"the line of the new key is in {KEYS}, and the host does not take the key; the one before it still opens the "
+                "host. Look at the log of its SSH server, and give a key of another type where it refuses this one"
+            ) from None
+
+    def _beside(self, content: bytes) -> bytes:
+        changed = authorized_keys.beside(content, self._lines, self._new)
+        if changed is None:
+            raise KeyNotFound(
+                f"the host takes the key before this one, and its line is not in {KEYS}; add this line where the host keeps "
+                f"its keys: {self._new}"
+            )
+        return changed
+
+    def _without(self, content: bytes) -> bytes:
+        # where the file does not have the key that let us in, the host keeps its keys elsewhere
+        return authorized_keys.without(content, self._lines) if authorized_keys.holds(content, self._new) else content
+
+    async def _edit(self, access: Access, change: Callable[[bytes], bytes], *, alone: bool) -> None:
+        """The file of keys changed over a connection of its own, where it differs."""
+        async with ssh(access, self._host_keys, self._settings.timeouts) as transport:
+            lines = await transport.read(KEYS.replace("\\", "/"), _LIMIT + 1) or b""
+            if len(lines) > _LIMIT:
+                raise FileRefused(f"{KEYS} is larger than {_LIMIT:,} bytes: it is left as it is")
+            changed = change(lines)
+            directory = own_directory(transport, self._settings.owner, alone=alone)
+            if changed != lines:
+                # makes and closes the directory where the host has none, and sees whose it is
+                self._found = self._found or await gather(directory, Queries())
+                await self._put(directory, changed)
+            if self._found is not None and access is self._access:
+                await leave(directory, self._found)
+
+    async def _put(self, directory: Directory, content: bytes) -> None:
+        name = directory.new_name()
+        script = render("authorize.cmd", {"KEYS": KEYS, "PASS": name, "NAME": _NAME})
+        await directory.put(name, [Script(_NAME, content), Script("authorize.cmd", script)])
+        self._settings.permit()
+        ended = await directory.transport.run(local(name, "authorize.cmd"))
+        await directory.remove(name, ("authorize.cmd", "acl"))
+        if not ended.succeeded:
+            raise ScriptFailed(f"{KEYS} could not be replaced, and is as it was; the user must be an administrator of the host")

@@ -1,0 +1,225 @@
+"""The frame of a pass on a host: the host held, a limit of time, one connection, and its troubles in a result."""
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Final, Generic, Literal, TypeVar
+
+import msgspec
+
+from transom.hosts.errors import Held, HostError, ManagedByOther, Overtaken, PassTimedOut, Unreadable, WrongEnvironmentType
+from transom.hosts.faults import fault
+from transom.hosts.owner import Owner, claim
+from transom.hosts.scripts.script import Patience
+from transom.hosts.ssh.connection import Access, Timeouts
+from transom.hosts.ssh.directory import Directory
+from transom.hosts.ssh.known_hosts import HostKeys
+from transom.hosts.ssh.transport import Transport, ssh
+from transom.hosts.steps.gather import gather
+from transom.windows.host.queries import LEDGER, Queries
+from transom.windows.host.state import HostState
+from transom.windows.host.steps import Step
+from transom.windows.ledger import ledger
+from transom.windows.ledger.ledger import LedgerError
+from transom.windows.ledger.manager import Manager, OtherManager
+from transom.windows.nodes.fetch import Fetched
+from transom.windows.planning.plan import Plan
+
+
+class PassSettings(msgspec.Struct, frozen=True):
+    """How passes are made: who makes them, and how long things may take.
+
+    `claims` is the directory in which processes of the same owner keep each other off a host; None where the owner is one
+    process that works on each host once at a time. `permit` is asked right before a host is changed: what it raises (the lease
+    is lost) ends the pass, with nothing done. `outer` are what it, and whatever else a pass is handed, raises that is no
+    matter of the host: it leaves the pass as it is. Any other exception is the host's. With `adopts` a host is taken over from
+    another manager.
+    """
+
+    owner: Owner
+    claims: Path | None = None
+    timeouts: Timeouts = Timeouts()
+    patience: Patience = Patience()
+    permit: Callable[[], object] = lambda: None
+    outer: tuple[type[Exception], ...] = ()
+    adopts: bool = False
+
+    @property
+    def manager(self) -> Manager:
+        """Who plans what is done."""
+        return Manager(self.owner.manager, adopts=self.adopts)
+
+
+class PassResult(msgspec.Struct, frozen=True):
+    """What a pass found and did. `error` says why it failed, whatever it had done by then."""
+
+    before: HostState | None = None
+    plan: Plan | None = None
+    after: HostState | None = None
+    restarted: tuple[str, ...] = ()
+    channels: int = 0
+    seconds: float = 0
+    error: HostError | None = None
+    begun: bool = False
+    """Whether the change was begun: the host may have become another."""
+    waiting: bool = False
+    """Whether there was something to do, and it was not the host's turn."""
+    fetched: tuple[Fetched, ...] | None = ()
+    """What the host fetched, where it was asked to; None where it has no curl.exe."""
+    first: tuple[Step, ...] = ()
+    """What was changed before the plan was made."""
+
+    @property
+    def result(self) -> Literal["unchanged", "changed", "failed"]:
+        """In the word that a report has for it; for a dry run, what a real one would do."""
+        if self.error is not None:
+            return "failed"
+        return "changed" if self.plan or self.first else "unchanged"
+
+
+Admit = Callable[[], Awaitable[bool]]
+"""Asked before a host is changed: whether it is its turn."""
+
+
+def answering(answer: bool) -> Admit:
+    """Every host's turn, or none's."""
+
+    async def admit() -> bool:
+        return answer
+
+    return admit
+
+
+EVERYBODY: Final = answering(True)
+
+_R = TypeVar("_R", bound=PassResult)
+
+
+class Pass(ABC, Generic[_R]):
+    """One pass: `run` is its frame, `_steps` what is done on the host, `result` how far it came."""
+
+    def __init__(self, settings: PassSettings, result: _R) -> None:
+        self._settings = settings
+        self.result = result
+
+    async def run(self, access: Access, host_keys: HostKeys, *, only_reads: bool = False) -> _R:
+        """Make the pass over a connection of its own; every trouble of the host is in the result."""
+        begun = time.monotonic()
+        error: HostError | None = None
+        try:
+            async with opened(access, host_keys, self._settings, only_reads=only_reads) as directory:
+                try:
+                    await self._steps_once_more_if_overtaken(directory)
+                finally:
+                    self._note(channels=directory.transport.channels)
+        except HostError as raised:
+            error = raised
+        error = error or self.result.error or _left(self.result)
+        return msgspec.structs.replace(self.result, seconds=time.monotonic() - begun, error=error)
+
+    async def _steps_once_more_if_overtaken(self, directory: Directory) -> None:
+        at_first = self.result
+        try:
+            await self._steps(directory)
+        except Overtaken:
+            self.result = at_first
+            await self._steps(directory)
+
+    @abstractmethod
+    async def _steps(self, directory: Directory) -> None:
+        """What the pass does. Raises HostError, LedgerError, with what is known by then noted."""
+
+    def _note(self, **fields: object) -> None:
+        self.result = msgspec.structs.replace(self.result, **fields)
+
+
+def _left(result: PassResult) -> HostError | None:
+    """What a pass that did the rest had to leave."""
+    faults = result.plan.faults if result.plan is not None and not result.waiting else ()
+    return WrongEnvironmentType("; ".join(faults)) if faults else None
+
+
+@asynccontextmanager
+async def opened(
+    access: Access, host_keys: HostKeys, settings: PassSettings, *, only_reads: bool = False, doing: str = "the pass"
+) -> AsyncIterator[Directory]:
+    """Transom's directory on a host that is locked, over a connection of its own. Raises HostError."""
+    async with (
+        hold(access, settings, only_reads=only_reads, doing=doing) as alone,
+        ssh(access, host_keys, settings.timeouts) as transport,
+    ):
+        yield own_directory(transport, settings.owner, alone=alone)
+
+
+@asynccontextmanager
+async def hold(
+    access: Access, settings: PassSettings, *, only_reads: bool = False, doing: str = "the pass"
+) -> AsyncIterator[bool]:
+    """Hold a host for the time of a pass, and give whether it is held against our own other processes.
+
+    Who only reads goes on beside them. Raises Held, and PassTimedOut, which says what was being done. Whatever is raised
+    while the host is held, but for the settings' `outer`, is raised as a HostError.
+    """
+    try:
+        with _claimed(settings, access, needed=not only_reads) as alone:
+            async with asyncio.timeout(settings.timeouts.whole):
+                yield alone
+    except TimeoutError:
+        raise PassTimedOut(f"{doing} took longer than {settings.timeouts.whole:g} s") from None
+    except HostError:
+        raise
+    except settings.outer:
+        raise
+    except OtherManager as error:
+        raise ManagedByOther(str(error)) from None
+    except LedgerError as error:
+        raise Unreadable(f"the ledger in {LEDGER} cannot be understood: {error}") from None
+    except Exception as error:  # noqa: BLE001  # a host's answers must not be able to end the work on others
+        raise fault(error) from None
+
+
+@contextmanager
+def _claimed(settings: PassSettings, access: Access, *, needed: bool) -> Iterator[bool]:
+    with ExitStack() as stack:
+        alone = True
+        if settings.claims is not None:
+            try:
+                stack.enter_context(claim(settings.claims, access.address, access.port))
+            except Held:
+                if needed:
+                    raise
+                alone = False
+        yield alone
+
+
+def own_directory(transport: Transport, owner: Owner, *, alone: bool) -> Directory:
+    """A reader beside another process of its owner has names of its own: what it needs is no left-over to the other."""
+    if not alone:
+        owner = msgspec.structs.replace(owner, identity=f"{owner.identity}-reader")
+    return Directory(transport, owner, alone=alone)
+
+
+async def look(access: Access, host_keys: HostKeys, settings: PassSettings, questions: Queries) -> HostState:
+    """What a host looks like now; nothing of ours stays where nothing was before. Raises HostError."""
+    async with opened(access, host_keys, settings, only_reads=True, doing="reading the host") as directory:
+        state = await gather(directory, questions)
+        await leave(directory, state)
+        # whoever looks at the state reads it
+        ledger.read(state.registry)
+        return state
+
+
+async def leave(directory: Directory, state: HostState) -> None:
+    """A host without a ledger has nothing of ours: the directory goes as well."""
+    if state.registry.key(LEDGER) is None:
+        await directory.dismantle()
+
+
+def differences(plan: Plan) -> str:
+    """What is left to do after a change, as a sentence."""
+    steps = [f"{step.kind} {step.target}" for step in plan.steps]
+    shown = ", ".join(steps[:3]) + (f" and {len(steps) - 3} more" if len(steps) > 3 else "")
+    return f"the change was carried out, and the host still differs{': ' + shown if shown else ''}"

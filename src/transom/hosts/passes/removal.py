@@ -1,0 +1,105 @@
+"""Give a host back: everything that the ledger holds is undone, and nothing of Transom stays. One pass, over one connection."""
+
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from transom.hosts.errors import NotConverged
+from transom.hosts.passes.passes import Pass, PassResult, PassSettings, differences
+from transom.hosts.scripts.template import BASE
+from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh.directory import Directory
+from transom.hosts.ssh.known_hosts import HostKeys
+from transom.hosts.steps.change import carry_out
+from transom.hosts.steps.gather import gather
+from transom.hosts.steps.probing import probed
+from transom.windows.host.queries import LEDGER, Queries
+from transom.windows.host.state import HostState
+from transom.windows.ledger import ledger
+from transom.windows.planning import queries as questions
+from transom.windows.planning.plan import Plan, plan
+from transom.windows.registry.registry import Registry
+
+NOTHING: Final = HostState(Registry(), payload="")
+"""The wish that a host has nothing of ours."""
+_NO_EGRESS: Final = HostState(Registry())
+"""The wish that a host has no proxy and no trust of ours; what a payload brought stays."""
+
+
+class Removed(PassResult, frozen=True):
+    """What a pass found and did. `remains` is what could not be removed, and is no longer known to anybody but its reader."""
+
+    remains: tuple[str, ...] = ()
+
+
+async def remove(
+    access: Access,
+    host_keys: HostKeys,
+    settings: PassSettings,
+    *,
+    check: Callable[[HostState], None] = lambda _: None,
+    payload: bool = True,
+) -> Removed:
+    """Undo what the ledger of the host holds; without `payload`, proxy and trust alone. Its troubles are in the result.
+
+    Services that had the proxy are restarted at once. Nothing hides what the host has booted with: variables of the machine
+    environment are gone from its registry, and services see them until it boots. `check` sees what was read and raises a
+    HostError where the host must not be changed.
+    """
+    return await _Removal(settings, NOTHING if payload else _NO_EGRESS, check).run(access, host_keys)
+
+
+class _Removal(Pass[Removed]):
+    def __init__(self, settings: PassSettings, wish: HostState, check: Callable[[HostState], None]) -> None:
+        super().__init__(settings, Removed())
+        self._wish, self._check = wish, check
+        self._salt = secrets.token_bytes(16)
+
+    async def _steps(self, directory: Directory) -> None:
+        asked = Queries()
+        state = await gather(directory, asked)
+        self._note(before=state)
+        if ledger.read(state.registry):
+            asked = self._wider(asked, state, Plan())
+            state = await self._read(directory, asked)
+            if (wider := self._wider(asked, state, self._planned(state))) != asked:
+                asked = wider
+                state = await self._read(directory, asked)
+        self._note(before=state)
+        self._check(state)
+        planned = self._planned(state)
+        self._note(plan=planned)
+        if planned:
+            state = await self._change(directory, planned, state, asked)
+        if self.result.error is None and state.registry.key(LEDGER) is None and not await directory.dismantle():
+            self._note(remains=(*self.result.remains, BASE))
+
+    async def _change(self, directory: Directory, planned: Plan, state: HostState, asked: Queries) -> HostState:
+        self._note(begun=True)
+        patience, permit = self._settings.patience, self._settings.permit
+        done = await carry_out(directory, planned, state, questions.again(asked, state), patience=patience, permit=permit)
+        after = await self._probed(directory, done.after)
+        self._note(after=after, restarted=done.restarted, error=done.error, remains=done.remains)
+        if done.error is None and (rest := self._planned(after)):
+            self._note(error=NotConverged(differences(rest)))
+        return after
+
+    async def _read(self, directory: Directory, asked: Queries) -> HostState:
+        return await self._probed(directory, await gather(directory, asked))
+
+    async def _probed(self, directory: Directory, state: HostState) -> HostState:
+        recorded = ledger.read(state.registry).installed
+        return await probed(directory.transport, state, tuple(recorded.files), recorded.directories)
+
+    def _wider(self, asked: Queries, state: HostState, planned: Plan) -> Queries:
+        """What has to be known as well, in one more reading. Which boot it is decides nothing here."""
+        recorded = ledger.read(state.registry)
+        restarts = bool(recorded.services or recorded.installed.services or any(recorded.certificates.values()))
+        services = Queries(services=tuple(recorded.installed.services), dependants=restarts)
+        more = questions.more(self._wish, asked, state, planned) or asked
+        return msgspec.structs.replace(questions.combined(asked, more, services), boot=False)
+
+    def _planned(self, state: HostState) -> Plan:
+        return plan(self._wish, state, self._salt, manager=self._settings.manager)

@@ -1,0 +1,17 @@
+rem The ledger is for SYSTEM and Administrators alone before its first line is in it, with all that will lie below it.
+rem Where .NET is not to be had (Constrained Language Mode): regini, 1 Administrators, 17 SYSTEM, key by key.
+:close
+set "OPEN="
+"%REG%" add "@LEDGER@" /f /reg:64 >nul 2>nul
+rem Wine's reg gives a new key a default value, which is no line of the ledger.
+"%REG%" delete "@LEDGER@" /ve /f /reg:64 >nul 2>nul
+"%POWERSHELL%" -NoProfile -NonInteractive -Command "$ErrorActionPreference = 'Stop'; $acl = New-Object -TypeName Security.AccessControl.RegistrySecurity; $acl.SetSecurityDescriptorSddlForm('D:P(A;CI;KA;;;SY)(A;CI;KA;;;BA)', 'Access'); Set-Acl -LiteralPath 'HKLM:\SOFTWARE\Transom' -AclObject $acl" >nul 2>nul
+if errorlevel 1 "%SystemRoot%\System32\regini.exe" "%HERE%\close.txt" >nul 2>nul
+"%POWERSHELL%" -NoProfile -NonInteractive -Command "if ((Get-Acl -LiteralPath 'HKLM:\SOFTWARE\Transom').Sddl -notmatch 'D:[A-Z]*(\(A;[A-Z]*;KA;;;(SY|BA)\))+$') { exit 1 }" >nul 2>nul
+if errorlevel 1 set "OPEN=1"
+exit /b 0
+
+:unclosed
+del "%HERE%\*.reg" 2>nul
+>>"%RESULT%" echo unclosed
+exit /b 0

@@ -1,0 +1,175 @@
+"""The parts of a change script that prepare Windows, place files and make services: names and paths, and no values."""
+
+import re
+from collections.abc import Iterator
+
+from transom.hosts.errors import NotExpressible
+from transom.hosts.scripts.template import Script, filled, template
+from transom.windows.host.queries import SERVICES
+from transom.windows.host.state import Preparation
+from transom.windows.parts.installation import Install
+from transom.windows.parts.service import Configuration
+from transom.windows.planning.plan import Plan
+from transom.windows.registry import reg
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_PATH = re.compile(r"C:(?:\\[][A-Za-z0-9_.(){}#~ +=@,-]+)+")
+_BEFORE_QUOTE = re.compile(r'(?<!\\)(\\*+)"')
+_AT_END = re.compile(r"(?<!\\)(\\++)\Z")
+
+
+def work_blocks(plan: Plan) -> dict[str, str]:
+    """What is done while the script holds the host and before anything is stopped."""
+    checks = "\n".join(f"call :verify {place.staged} {place.sha256}" for place in plan.install.place)
+    owners = "\n".join(f"call :administrators {_path(path)}" for path in plan.install.found)
+    return {
+        "VERIFY": filled("verify.cmd", {"CHECKS": checks, "OWNERS": owners}) if checks or owners else "",
+        "VERIFYING": filled("verifying.cmd", {"OWNER": template("owner.cmd")}) if checks or owners else "",
+        "PREPARE": filled("prepare.cmd", {"STEPS": "\n".join(_preparations(plan.prepare))}) if plan.prepare else "",
+        "PREPARING": filled("preparing.cmd", {"OWNER": template("owner.cmd")}) if plan.prepare else "",
+    }
+
+
+def job_blocks(plan: Plan, pass_id: str) -> dict[str, str]:
+    """What is done between the stops and the starts, and after the starts. Raises NotExpressible."""
+    if not plan.install:
+        return {"INSTALL": "", "INSTALLING": ""}
+    values = {
+        "STEPS": "\n".join(_steps(plan.install)),
+        "FINISH": "\n".join(_finish(plan.install)),
+        "ID": pass_id,
+        "SERVICES": SERVICES,
+        "OWNER": template("owner.cmd"),
+    }
+    removing = template("removing.cmd") if plan.install.networks or plan.install.clear or plan.install.ports else ""
+    after = "if defined UNWELL goto undone" if plan.install.reversal is not None else "call :finish"
+    return {"INSTALL": filled("install.cmd", {"AFTER": after}), "INSTALLING": filled("installing.cmd", values) + removing}
+
+
+def reversal_steps(install: Install) -> Iterator[str]:
+    """What takes an installation back, after all that it started was stopped. Raises NotExpressible."""
+    for made in install.create:
+        yield f'call :delete "{_name(made.name)}"'
+    for number, place in enumerate(install.place):
+        yield f"call :unplace {number} {_path(place.path)}"
+    if install.reversal is not None:
+        first = len(install.create) + len(install.configure)
+        for number, configuration in enumerate(install.reversal.configure, first):
+            yield from _service("configure", number, configuration)
+    for path in reversed(install.directories):
+        yield f"rmdir {_path(path)} 2>nul"
+
+
+def files(plan: Plan) -> Iterator[Script]:
+    """What the script reads: the values that it must not hold itself."""
+    install, reversal = plan.install, plan.install.reversal
+    for number, made in enumerate((*install.create, *install.configure, *(reversal.configure if reversal else ()))):
+        if not made.image.isascii():
+            # it may be what somebody else has set, and that comes back
+            raise NotExpressible(f"the command line of service {made.name} cannot be written for sc.exe: it is not all ASCII")
+        yield Script(f"image-{number}.txt", (_quoted(made.image) + "\r\n").encode("ascii"))
+    if install.edits:
+        yield Script("install.reg", reg.render(install.edits))
+    if install.lines:
+        yield Script("ledger.reg", reg.render(install.lines))
+    if reversal is not None and reversal.lines:
+        yield Script("former-ledger.reg", reg.render(reversal.lines))
+    if reversal is not None and reversal.edits:
+        yield Script("former.reg", reg.render(reversal.edits))
+    if plan.prepare:
+        yield Script("prepared.reg", reg.render(plan.prepared))
+        yield Script("pending.reg", reg.render(plan.pending))
+
+
+def _preparations(preparation: Preparation) -> Iterator[str]:
+    for directory in preparation.directories:
+        yield f"call :owned {_path(directory)}\nif defined FAILED exit /b 0"
+    for port in preparation.ports:
+        yield f"call :port {port}\nif defined FAILED exit /b 0"
+    if preparation.containers:
+        yield "call :containers\nif defined FAILED exit /b 0"
+    if preparation.name:
+        yield f"call :name {_name(preparation.name)}\nif defined FAILED exit /b 0"
+
+
+def _steps(install: Install) -> Iterator[str]:
+    for path in install.sweep:
+        yield f"call :sweep {_path(path)}"
+    found = {path.casefold() for path in install.found}
+    for path in install.directories:
+        above = path.rpartition("\\")[0].casefold()
+        check = "check" if above in found or above == "c:" else "-"
+        yield f"call :directory {_path(path)} {_access(path, install)} {check}\nif defined FOREIGN exit /b 0"
+    for number, place in enumerate(install.place):
+        yield f"call :place {number} {place.staged} {_path(place.path)} {'aside' if place.aside else '-'}"
+    for number, configuration in enumerate((*install.create, *install.configure)):
+        yield from _service("service" if number < len(install.create) else "configure", number, configuration)
+
+
+def _access(path: str, install: Install) -> str:
+    """Who may come into a directory: what lies below a closed one is as closed."""
+    closed = {one.casefold() for one in install.closed}
+    above = path.casefold().rpartition("\\")[0]
+    while above:
+        if above in closed:
+            return "inherit"
+        above = above.rpartition("\\")[0]
+    return "closed" if path.casefold() in closed else "open"
+
+
+def _finish(install: Install) -> Iterator[str]:
+    for path in dict.fromkeys(place.path.rpartition("\\")[0] for place in install.place):
+        yield f"call :sweep {_path(path)}"
+    for place in install.place:
+        if _unpacks(place.path):
+            yield f"call :exclude {_path(place.path)}"
+    for removal in install.remove:
+        if _unpacks(removal.path):
+            yield f"call :include {_path(removal.path)}"
+    for name in install.delete:
+        yield f'call :delete "{_name(name)}"'
+    for path in install.clear:
+        yield f"call :end {_path(path)}"
+    for network in install.networks:
+        yield f'call :network "{_name(network)}"'
+    for removal in install.remove:
+        yield f"call :remove {_path(removal.path)} {'back' if removal.back else '-'}"
+    for path in install.clear:
+        yield f"call :clear {_path(path)}"
+    for path in install.leave:
+        yield f"rmdir {_path(path)} 2>nul"
+    for port in install.ports:
+        yield f"call :close {port}"
+
+
+def _unpacks(path: str) -> bool:
+    """Whether a program writes the layers of images, file by file, which a virus scanner would open one by one."""
+    return path.casefold().endswith("\\containerd.exe")
+
+
+def _service(step: str, number: int, configuration: Configuration) -> Iterator[str]:
+    yield f"call :{step} {number} {_arguments(configuration)}"
+    if configuration.restart_seconds is not None:
+        yield f'call :failure "{configuration.name}" {configuration.restart_seconds * 1000}'
+
+
+def _arguments(configuration: Configuration) -> str:
+    depends = "/".join(map(_name, configuration.depends)) or "/"
+    return f'"{_name(configuration.name)}" {"auto" if configuration.automatic else "demand"} "{depends}"'
+
+
+def _quoted(image: str) -> str:
+    """A command line as one argument between quotes (Microsoft: "Parsing C command-line arguments")."""
+    return _AT_END.sub(r"\1\1", _BEFORE_QUOTE.sub(r'\1\1\\"', image))
+
+
+def _name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise NotExpressible(f"the name {name!r} cannot be written into a script")
+    return name
+
+
+def _path(path: str) -> str:
+    if not _PATH.fullmatch(path):
+        raise NotExpressible(f"the path {path!r} cannot be written into a script")
+    return f'"{path}"'

@@ -1,5 +1,0 @@
-rem This pass made the directory: nobody but SYSTEM and Administrators may look into it.
-"%ICACLS%" "%BASE%" /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F >nul 2>nul
-if errorlevel 1 goto refused
-"%ICACLS%" "%BASE%" /setowner *S-1-5-32-544 >nul 2>nul
-if errorlevel 1 goto refused

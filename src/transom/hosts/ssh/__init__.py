@@ -1,0 +1,1 @@
+"""The way to a host: connection, host keys, transport, and Transom's directory there."""

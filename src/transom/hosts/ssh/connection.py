@@ -1,0 +1,182 @@
+"""One SSH connection to a host: keys, host key policy, time-outs; every failure is a HostError."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncssh
+import msgspec
+
+from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, HostKeyNotKept, Unreachable
+from transom.hosts.ssh import known_hosts
+from transom.hosts.ssh.known_hosts import HostKeys, KnownKey
+from transom.hosts.ssh.private_key import private_key
+from transom.proxy.secret import Secret
+
+# The key types of Windows' OpenSSH, the best first; no host certificates.
+_HOST_KEY_ALGORITHMS = (
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-512",
+    "rsa-sha2-256",
+)
+# All of them are in Windows' OpenSSH; AES-GCM costs Python half of what ChaCha20 costs, a packet.
+_CIPHERS = (
+    "aes256-gcm@openssh.com",
+    "aes128-gcm@openssh.com",
+    "chacha20-poly1305@openssh.com",
+    "aes256-ctr",
+    "aes192-ctr",
+    "aes128-ctr",
+)
+_GOODBYE = 2
+
+
+class Access(msgspec.Struct, frozen=True):
+    """How a host is reached.
+
+    `keys` are private keys in PEM or OpenSSH format. With `ssh_config` the person's `~/.ssh/config` and jump hosts count as
+    well; without `keys` their agent and default keys; and an empty `username` is left to them. `host_key` is a pinned line as
+    in `ssh_host_ed25519_key.pub`; without it the key is trusted on first use.
+    """
+
+    address: str
+    port: int = 22
+    username: str = "Administrator"
+    keys: tuple[Secret, ...] = ()
+    host_key: str | None = None
+    ssh_config: bool = False
+
+
+class Timeouts(msgspec.Struct, frozen=True):
+    """In seconds: to connect and log in; a channel without progress; a whole pass."""
+
+    connect: float = 10
+    progress: float = 60
+    whole: float = 900
+
+
+def configured_port(address: str) -> int:
+    """The port that the person's `~/.ssh/config` names for a host, else 22. Raises Unreachable."""
+    try:
+        # `()` is the person's own file; keys are for whoever connects
+        given = {"config": (), "client_keys": None, "agent_path": None, "known_hosts": None}
+        return asyncssh.SSHClientConnectionOptions(host=address, **given).port
+    except asyncssh.ConfigParseError as error:
+        raise Unreachable(f"~/.ssh/config cannot be used: {error}") from None
+
+
+@asynccontextmanager
+async def connect(access: Access, host_keys: HostKeys, timeouts: Timeouts) -> AsyncIterator[asyncssh.SSHClientConnection]:
+    """An authenticated connection, closed at the end of the block. Raises HostError."""
+    client = _Client(access, host_keys)
+    try:
+        connection = await asyncssh.connect(
+            access.address, access.port, client_factory=lambda: client, **_options(access, client, timeouts)
+        )
+    except asyncssh.ConfigParseError as error:
+        raise Unreachable(f"~/.ssh/config cannot be used: {error}") from None
+    except (OSError, ValueError, asyncssh.Error) as error:
+        # asyncssh reads a server's greeting as ASCII, and some of its packets without a net: ValueError, UnicodeError
+        raise client.refusal or _reason(error, access, timeouts) from None
+    try:
+        if client.new is not None:
+            try:
+                await host_keys.record(access.address, access.port, client.new)
+            except OSError as error:
+                raise HostKeyNotKept(
+                    f"the host's key cannot be kept in {error.filename or 'its file'}: {error.strerror}; nothing was done"
+                ) from None
+        yield connection
+    finally:
+        connection.close()
+        # a server that is gone confirms nothing
+        await asyncio.wait([asyncio.ensure_future(connection.wait_closed())], timeout=_GOODBYE)
+        connection.abort()
+
+
+def _options(access: Access, client: "_Client", timeouts: Timeouts) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "client_keys": [private_key(key) for key in access.keys] or None,
+        "known_hosts": ([], [], []),
+        "server_host_key_algs": client.algorithms(),
+        "x509_trusted_certs": None,
+        "gss_kex": False,
+        "gss_auth": False,
+        "password_auth": False,
+        "kbdint_auth": False,
+        "host_based_auth": False,
+        "compression_algs": None,
+        "encryption_algs": list(_CIPHERS),
+        "connect_timeout": timeouts.connect,
+        "login_timeout": timeouts.connect,
+    }
+    if access.username:
+        options["username"] = access.username
+    if not access.ssh_config:
+        return options | {"config": None, "agent_path": None}
+    if access.keys:
+        # the agent's keys would be tried before, and a server takes no more than six (sshd_config(5), MaxAuthTries)
+        return options | {"agent_path": None}
+    del options["client_keys"]
+    return options
+
+
+class _Client(asyncssh.SSHClient):
+    """Judges the host's key."""
+
+    def __init__(self, access: Access, host_keys: HostKeys) -> None:
+        self._access, self._host_keys = access, host_keys
+        self._pinned = known_hosts.pinned(access.host_key) if access.host_key else None
+        self._known: tuple[KnownKey, ...] = (
+            (self._pinned,) if self._pinned else tuple(host_keys.known(access.address, access.port))
+        )
+        self.new: asyncssh.SSHKey | None = None
+        self.refusal: HostError | None = None
+
+    def algorithms(self) -> list[str]:
+        """Those of the known keys first: else a host with several keys would seem to have changed."""
+        known = [name.decode() for key in self._known for name in key.sig_algorithms]
+        return list(dict.fromkeys([name for name in known if name in _HOST_KEY_ALGORITHMS] + list(_HOST_KEY_ALGORITHMS)))
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        """Whether this is a key that we know, or the first that we meet."""
+        if not self._known:
+            self.new = key
+            return True
+        if any(known.get_fingerprint() == key.get_fingerprint() for known in self._known):
+            return True
+        expected = ", ".join(known.get_fingerprint() for known in self._known)
+        remedy = (
+            "change the pinned host key" if self._pinned else self._host_keys.remedy(self._access.address, self._access.port)
+        )
+        self.refusal = HostKeyChanged(
+            f"the host key is not the expected one: expected {expected}, the host shows {key.get_fingerprint()}. "
+            f"If the machine was replaced, {remedy}; else somebody may be in between"
+        )
+        return False
+
+
+def _reason(error: Exception, access: Access, timeouts: Timeouts) -> HostError:
+    match error:
+        case asyncssh.PermissionDenied():
+            user = f" as {access.username}" if access.username else ""
+            return AuthenticationRefused(f"the host takes none of the keys{user}; check user name and authorized keys")
+        case asyncssh.KeyExchangeFailed():
+            return Unreachable("the SSH server there has no algorithm in common with this client")
+        case TimeoutError():
+            return Unreachable(f"no SSH answer within {timeouts.connect:g} s on port {access.port}")
+        case socket.gaierror():
+            return Unreachable("the name cannot be resolved")
+        case OSError():
+            why = os.strerror(error.errno) if error.errno else type(error).__name__
+            return Unreachable(f"no connection to port {access.port}: {why.lower()}")
+        case asyncssh.ConnectionLost():
+            return Unreachable("the connection ended during login")
+        case _:
+            return Unreachable(f"what answers on port {access.port} is no usable SSH server ({type(error).__name__})")

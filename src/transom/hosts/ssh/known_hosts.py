@@ -1,0 +1,148 @@
+"""Host keys that were seen before, and what to do about one that differs."""
+
+import base64
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import asyncssh
+
+from transom.hosts.errors import HostKeyMissing, HostKeyUnusable
+
+
+class KnownKey(Protocol):
+    """What is kept of a key that was seen before: enough to know it again. An `asyncssh.SSHKey` is one."""
+
+    @property
+    def sig_algorithms(self) -> Sequence[bytes]:
+        """The signature algorithms that it can be asked for by, none where they are not kept."""
+        ...
+
+    def get_fingerprint(self) -> str:
+        """`SHA256:…`."""
+        ...
+
+
+class Fingerprint:
+    """A key of which only the SHA-256 fingerprint was kept."""
+
+    sig_algorithms: Sequence[bytes] = ()
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def get_fingerprint(self) -> str:
+        """As it was recorded."""
+        return self._text
+
+
+class HostKeys(Protocol):
+    """Where keys that are trusted on first use are kept."""
+
+    def known(self, address: str, port: int) -> Sequence[KnownKey]:
+        """The keys recorded for this host, none when it was never met. Raises HostKeyUnusable, HostKeyMissing, OSError."""
+        ...
+
+    async def record(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
+        """Keep the key that a host showed when it was first met, for good: when this ends, secrets are sent to the host.
+
+        Raises HostError, OSError.
+        """
+        ...
+
+    def remedy(self, address: str, port: int) -> str:
+        """What a person does when the machine was replaced, as the end of a sentence."""
+        ...
+
+
+class KnownHostsFile:
+    """A file in OpenSSH's known_hosts format (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"); made when the first key is recorded.
+
+    With `required` no host is trusted on first use.
+    """
+
+    def __init__(self, path: Path, *, required: bool = False) -> None:
+        self._path = path
+        self._required = required
+
+    def known(self, address: str, port: int) -> Sequence[KnownKey]:
+        """As HostKeys says. Hashed names and patterns are understood; revoked keys and CAs are not looked at."""
+        found = self._recorded(address, port)
+        if not found and self._required:
+            raise missing(
+                address, port, f"spec.hostKey of its WindowsInstance, or, after `{_pattern(address, port)} `, {self._path}"
+            )
+        return found
+
+    def _recorded(self, address: str, port: int) -> Sequence[KnownKey]:
+        try:
+            text = self._path.read_text("utf-8")
+        except FileNotFoundError:
+            return ()
+        try:
+            entries = asyncssh.import_known_hosts(text)
+        except ValueError:
+            raise HostKeyUnusable(f"{self._path} is not in the format of known_hosts; repair or remove it") from None
+        wanted = _pattern(address, port)
+        # asyncssh looks for a host on another port also without the port; OpenSSH's writing names it, so only that counts
+        found = entries.match(wanted if wanted.startswith("[") else address, "", None)
+        return tuple(found[0])
+
+    async def record(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
+        """As HostKeys says."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._path.open("a", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(f"{_pattern(address, port)} {line(key)}\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def remedy(self, address: str, port: int) -> str:
+        """As HostKeys says."""
+        return f"remove the line of {_pattern(address, port)} from {self._path}"
+
+
+class NoHostKeys:
+    """Nothing is kept: every key is new. For tests and for the simulated host of the demo."""
+
+    def known(self, address: str, port: int) -> Sequence[KnownKey]:
+        """None, always."""
+        return ()
+
+    async def record(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
+        """Keep nothing."""
+
+    def remedy(self, address: str, port: int) -> str:
+        """As HostKeys says."""
+        return "connect again"
+
+
+def line(key: asyncssh.SSHKey) -> str:
+    """A key as `type base64`, without a comment."""
+    return f"{key.algorithm.decode()} {base64.b64encode(key.public_data).decode()}"
+
+
+def missing(address: str, port: int, place: str) -> HostKeyMissing:
+    """Why a host is not connected to of which no key is known; `place` is where its line is put.
+
+    Where the key lies: Microsoft, "OpenSSH Server configuration for Windows Server and Windows", HostKey.
+    """
+    return HostKeyMissing(
+        "the host's key is not known, and --require-host-keys is set: it is not connected to. Put the line of its "
+        rf"C:\ProgramData\ssh\ssh_host_ed25519_key.pub into {place}: read at the host's console, by the cloud's run "
+        f"command or in its console output. `ssh-keyscan -t ed25519 -p {port} {address}` shows what answers there: compare"
+    )
+
+
+def pinned(text: str) -> asyncssh.SSHKey:
+    """The key of a line as in `ssh_host_ed25519_key.pub`. Raises HostKeyUnusable."""
+    try:
+        return asyncssh.import_public_key(text)
+    except (asyncssh.KeyImportError, ValueError):
+        raise HostKeyUnusable("the pinned host key is not a line as in ssh_host_ed25519_key.pub") from None
+
+
+def _pattern(address: str, port: int) -> str:
+    return address if port == 22 else f"[{address}]:{port}"

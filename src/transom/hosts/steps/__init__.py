@@ -1,0 +1,1 @@
+"""What is done in a pass: gather, change, deliver, probe."""

@@ -1,0 +1,197 @@
+"""What `transom verify host` asks of a machine: claims about Windows that the tests of Transom cannot see, as data.
+
+Each is a few lines of a cmd script that change nothing outside a directory of their own, and a judgement of what they print.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from transom.hosts.scripts.template import BASE, template
+from transom.windows.host.queries import BOOT, BOOT_MARK, LEDGER
+
+Verdict = Literal["pass", "fail", "not applicable"]
+Judge = Callable[[Sequence[str]], tuple[Verdict, str]]
+_HASH = re.compile(r"[0-9A-Fa-f]{64}")
+_OLDEST = 17763
+"""The build of Windows Server 2019, the oldest that Kubernetes supports (kubernetes.io, "Windows containers in Kubernetes")."""
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One claim with the place that it was taken from. `lines` are cmd; `judge` gets what they print, line by line."""
+
+    id: str
+    claim: str
+    source: str
+    lines: str
+    judge: Judge
+
+
+def _says(wanted: str) -> Judge:
+    """Whether a line begins so."""
+
+    def judge(lines: Sequence[str]) -> tuple[Verdict, str]:
+        found = [line for line in lines if line.casefold().startswith(wanted.casefold())]
+        return ("pass" if found else "fail"), (found or [*lines, "nothing"])[0]
+
+    return judge
+
+
+def _build(lines: Sequence[str]) -> tuple[Verdict, str]:
+    found = re.search(r"\b10\.0\.(\d{4,6})(?:\.\d+)?", " ".join(lines))
+    return ("pass" if found and int(found[1]) >= _OLDEST else "fail"), found[0] if found else " ".join(lines)
+
+
+def _connection(lines: Sequence[str]) -> tuple[Verdict, str]:
+    words = "".join(lines).strip('"').split()
+    return ("pass" if len(words) == 4 else "fail"), f"{len(words)} words"
+
+
+def _hashes(lines: Sequence[str]) -> tuple[Verdict, str]:
+    """One line that is a hash and nothing else."""
+    found = [line for line in lines if _HASH.fullmatch(line)]
+    return ("pass" if len(found) == 1 else "fail"), (found or [*lines, "no hash"])[0]
+
+
+def _state(lines: Sequence[str]) -> tuple[Verdict, str]:
+    """`sc query`: the third line with a colon has the state's number behind it, the fourth the exit code."""
+    parts = [line.split(":", 1)[1].split() for line in lines if ":" in line]
+    if not parts:
+        return "not applicable", "none of the services that are asked for"
+    right = len(parts) > 3 and all(part and part[0].isdigit() for part in parts[2:4]) and 1 <= int(parts[2][0]) <= 7
+    return ("pass" if right else "fail"), " ".join(parts[2]) if len(parts) > 2 else lines[0]
+
+
+def _long_lines(lines: Sequence[str]) -> tuple[Verdict, str]:
+    """The first words of both lines; pieces of the long one besides are passed over by our scripts."""
+    right = bool(lines) and lines[0] == "word-one" and "word-two" in lines
+    return ("pass" if right else "fail"), " ".join(line[:20] for line in lines)
+
+
+def _scheduler(lines: Sequence[str]) -> tuple[Verdict, str]:
+    verdict, seen = _state(lines)
+    if verdict != "pass":
+        return "not applicable", "no service Schedule: restarts are handed to a service"
+    return ("pass" if seen.startswith("4") else "fail"), seen
+
+
+def _closed(lines: Sequence[str]) -> tuple[Verdict, str]:
+    if "absent" in lines:
+        return "not applicable", "no ledger"
+    return ("pass" if "closed" in lines else "fail"), (list(lines) or ["nothing"])[0]
+
+
+_EXIT = "if errorlevel 1 echo refused\nif not errorlevel 1 echo answered"
+_KEY_ACCESS = next(line for line in template("close.cmd").splitlines() if "-notmatch" in line)
+_OWNER = template("owner.cmd").strip().replace("%~1", r"C:\Program Files")
+_ANY = "EventLog RpcSs kubelet containerd recorder-a"
+
+CHECKS: tuple[Check, ...] = (
+    Check("build", "Windows Server 2019 or later", "kubernetes.io, Windows containers in Kubernetes", "ver", _build),
+    Check(
+        "system-root",
+        r"Windows lies in C:\Windows",
+        "hosts/scripts/template.py, BASE",
+        "echo root=%SystemRoot%",
+        _says(r"root=C:\Windows"),
+    ),
+    Check(
+        "ssh-connection",
+        "a session has SSH_CONNECTION: two addresses with their ports",
+        "PowerShell/openssh-portable, w32-doexec.c, setup_session_env",
+        'echo "%SSH_CONNECTION%"',
+        _connection,
+    ),
+    Check(
+        "boot-count",
+        "BootId counts boots",
+        "forensic literature; no page of Microsoft",
+        f'"%REG%" query "{BOOT}" /v BootId /reg:64 >boot.txt 2>nul\n'
+        'for /f "usebackq tokens=1-3" %%a in (boot.txt) do echo %%a %%b %%c',
+        _says("BootId REG_DWORD 0x"),
+    ),
+    Check(
+        "boot-mark",
+        "the key that a mark would lie in is there",
+        "Microsoft Learn, Registry Hives",
+        f'"%REG%" query "{BOOT_MARK}" /reg:64 >nul 2>nul\n{_EXIT}',
+        _says("answered"),
+    ),
+    Check(
+        "certutil",
+        "certutil -hashfile prints the hash alone on a line",
+        "Microsoft Learn, certutil",
+        r'"%SystemRoot%\System32\certutil.exe" -hashfile "%REG%" SHA256',
+        _hashes,
+    ),
+    Check(
+        "get-file-hash",
+        "where it may not run, Get-FileHash prints the hash",
+        "Microsoft Learn, Get-FileHash",
+        '"%POWERSHELL%" -NoProfile -NonInteractive -Command "(Get-FileHash -LiteralPath \'%REG%\' -Algorithm SHA256).Hash"',
+        _hashes,
+    ),
+    Check(
+        "owner",
+        r"C:\Program Files is TrustedInstaller's or an administrator's, and PowerShell says so",
+        "Microsoft Learn, Get-Acl; [MS-DTYP] 2.5.1",
+        f"{_OWNER}\n{_EXIT}",
+        _says("answered"),
+    ),
+    Check(
+        "service-state",
+        "sc query has the state's number on its third line with a colon, the exit code on its fourth",
+        "seen in English and German output",
+        f"for %%s in ({_ANY}) do call :state %%s\nexit /b 0\n"
+        ':state\n"%SC%" query "%~1" >state.txt 2>nul\nif not errorlevel 1 type state.txt',
+        lambda lines: _state(lines[:8]),
+    ),
+    Check(
+        "service-missing",
+        "sc query of a service that is not there is an error",
+        "Microsoft Learn, System Error Codes, 1060",
+        f'"%SC%" query "TransomNone" >nul 2>nul\n{_EXIT}',
+        _says("refused"),
+    ),
+    Check(
+        "task-scheduler",
+        "the Task Scheduler runs, which the restarts are handed to",
+        "Microsoft Learn, schtasks run",
+        '"%SC%" query "Schedule" >state.txt 2>nul\nif not errorlevel 1 type state.txt',
+        _scheduler,
+    ),
+    Check(
+        "long-lines",
+        "for /f reads lines longer than 8,191 characters",
+        "Microsoft Learn, for (names no limit); Wine 8 does not",
+        'for /f "usebackq tokens=1" %%a in (long.txt) do echo word-%%a',
+        _long_lines,
+    ),
+    Check(
+        "join",
+        "copy /b joins files byte for byte, an empty one too, and %~z is a file's size",
+        "Microsoft Learn, copy, for",
+        ">one.txt echo 12\ntype nul >none.txt\n>two.txt echo 34\ncopy /y /b one.txt+none.txt+two.txt joined >nul\n"
+        "for %%f in (joined) do echo size-%%~zf",
+        _says("size-8"),
+    ),
+    Check(
+        "ledger-closed",
+        "the ledger is for SYSTEM and Administrators alone",
+        "Microsoft Learn, Set-Acl, Automatic Propagation of Inheritable ACEs",
+        f'"%REG%" query "{LEDGER}" /reg:64 >nul 2>nul\nif errorlevel 1 goto absent\n{_KEY_ACCESS}\n'
+        "if errorlevel 1 echo open\nif not errorlevel 1 echo closed\nexit /b 0\n:absent\necho absent",
+        _closed,
+    ),
+    Check(
+        "base-closed",
+        "ordinary users can make nothing in the Windows directory: the base directory is an administrator's",
+        "DISA, Windows Server 2022 STIG, WN22-00-000160",
+        template("whose.cmd").strip().replace("@DIRECTORY@", BASE) + f"\n{_EXIT}",
+        _says("answered"),
+    ),
+)
+LONG_LINE = b"one " + b"x" * 20_000 + b"\r\ntwo x\r\n"
+"""What `long.txt` holds."""

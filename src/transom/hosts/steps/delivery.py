@@ -1,0 +1,114 @@
+"""Send the files that a plan places: staged under a name of their own, resumed where a transfer was cut, a part at a time.
+
+A staged file is `FilePlace.staged`, with `.part` behind it until all of it is there. The script that places
+it compares its hash; its size and its time are set here, and say in later passes that nobody changed it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+import msgspec
+
+from transom.hosts.errors import FileRefused
+from transom.hosts.ssh.directory import Directory, remote
+from transom.hosts.steps.payload_directory import CHUNK, PayloadDirectory
+from transom.proxy.secret import Secret
+from transom.windows.host.state import stamp
+from transom.windows.parts.installation import FilePlace
+
+_SIDE_BY_SIDE = 4
+_SMALL = 256 * 1024
+
+
+class DeliveryProgress(msgspec.Struct, frozen=True):
+    """What a pass is doing now: a word for the step, what it is about, and how far it is (bytes for `send`)."""
+
+    step: str
+    detail: str = ""
+    done: int = 0
+    total: int = 0
+
+
+Report = Callable[[DeliveryProgress], object]
+
+
+class Delivery:
+    """The transfer of a plan's files over one transport. `sent` counts the bytes that went over the connection."""
+
+    def __init__(self, directory: Directory, payload: PayloadDirectory, contents: Mapping[str, Secret], report: Report) -> None:
+        self._directory, self._payload, self._contents, self._report = directory, payload, contents, report
+        self.sent = 0
+        self._done = self._total = 0
+
+    async def deliver(self, places: Sequence[FilePlace]) -> None:
+        """See that every file is staged on the host, whole. Raises HostError; what was sent until then is used next time."""
+        if not places:
+            return
+        wanted = {place.staged: place for place in places}
+        names = await self._directory.transport.names(remote())
+        await self._sweep(names, set(wanted))
+        missing = [place for name, place in wanted.items() if name not in names or not await self._whole(place)]
+        self._total = sum(place.size for place in missing)
+        small = [place for place in missing if place.size <= _SMALL]
+        gate = asyncio.Semaphore(_SIDE_BY_SIDE)
+
+        async def one(place: FilePlace) -> None:
+            async with gate:
+                await self._send(place)
+
+        sending = [asyncio.ensure_future(one(place)) for place in small]
+        try:
+            await asyncio.gather(*sending)
+        finally:
+            for task in sending:
+                task.cancel()
+            await asyncio.gather(*sending, return_exceptions=True)
+        for place in missing:
+            if place.size > _SMALL:
+                await self._send(place)
+
+    async def _whole(self, place: FilePlace) -> bool:
+        """Whether what an earlier pass staged is as this one would send it; else it is removed."""
+        found = await self._directory.transport.look(remote(place.staged))
+        if found is not None and (found.size, found.modified) == (place.size, stamp(place.recorded)):
+            return True
+        await self._directory.transport.remove(remote(place.staged))
+        return False
+
+    async def _sweep(self, names: Sequence[str], wanted: set[str]) -> None:
+        """Remove what an earlier payload left half-sent."""
+        old = [n for n in names if n.startswith("s-") and n.removesuffix(".part") not in wanted]
+        for name in old:
+            await self._directory.transport.remove(remote(name))
+
+    async def _send(self, place: FilePlace) -> None:
+        transport, part = self._directory.transport, remote(f"{place.staged}.part")
+        found = await transport.look(part)
+        offset = found.size if found is not None and found.size <= place.size else 0
+        self._done += offset
+        try:
+            await transport.send(part, self._chunks(place, offset), offset, stamp(place.recorded))
+        except FileRefused as refused:
+            raise FileRefused(f"{place.path} could not be sent: {refused}; {place.size} bytes are needed on drive C") from None
+        present = await transport.look(part)
+        if present is None or present.size != place.size or present.modified != stamp(place.recorded):
+            await transport.remove(part)
+            raise FileRefused(f"{place.path} is not whole on the host after it was sent (is the disk full?)")
+        await self._directory.rename(f"{place.staged}.part", place.staged)
+
+    async def _chunks(self, place: FilePlace, offset: int) -> AsyncIterator[bytes]:
+        async for chunk in self._source(place, offset):
+            yield chunk
+            self.sent += len(chunk)
+            self._done += len(chunk)
+            self._report(DeliveryProgress("send", place.path, self._done, self._total))
+
+    async def _source(self, place: FilePlace, offset: int) -> AsyncIterator[bytes]:
+        content = self._contents.get(place.sha256)
+        if content is None:
+            async for chunk in self._payload.chunks(place.sha256, offset):
+                yield chunk
+            return
+        data = content.reveal().encode()
+        for start in range(offset, len(data), CHUNK):
+            yield data[start : start + CHUNK]

@@ -1,0 +1,228 @@
+"""What a gather script wrote, as a HostState."""
+
+import re
+from collections.abc import Sequence
+from typing import Self
+
+import msgspec
+
+from transom.hosts.errors import ScriptFailed, Unreadable
+from transom.windows.addresses import address
+from transom.windows.host.queries import BOOT, ENVIRONMENT, LEDGER, SERVICES, Queries
+from transom.windows.host.state import HostState, Service, ServiceState
+from transom.windows.registry import reg
+from transom.windows.registry import reg_query as query
+from transom.windows.registry.registry import Key, Registry
+
+LIMIT = 8 * 2**20
+"""Bytes of one answer. A host needs some ten thousand; one with hundreds of certificates a million."""
+_LINES = 200_000
+_ENTRIES = 50_000
+"""Lines of one answer that do not go on with the one before: keys, values, services."""
+_SERVICES = 1_000
+"""Services with DependOnService; Windows has some 300."""
+_LEDGER_LIMIT = 2 * 2**20
+"""Bytes of an exported ledger: of each thing of ours it has a line, and the value that was there before."""
+_RESULT_LIMIT = 32768
+_COMPUTER_LIMIT = 512
+"""Letters of a computer's name and of SSH_CONNECTION; a DNS name has 255 at most (RFC 1035, 2.3.4)."""
+_ENTRY = re.compile(rb"(?:(part|missing|absent) ([a-z]{1,20}(?:-[0-9]{1,10})?(?:\.[a-z]{1,10})?)(?: ([0-9]{1,10}))?|end)\r?\n")
+# texts of reg.exe are translated; where they are not English, a key without permission counts as missing
+_DENIED = re.compile(rb"denied", re.IGNORECASE)
+_NO_SUCH_SERVICE = re.compile(rb"(?<![0-9])1060(?![0-9])")
+_VERSION = re.compile(rb"(?<![0-9])[0-9]{1,10}\.[0-9]{1,10}\.[0-9]{1,10}(?:\.[0-9]{1,10})?(?![0-9])")
+_AFTER_COLON = re.compile(rb":[ \t]*+([0-9]{1,10})(?![0-9])")
+
+
+class FactsParser(msgspec.Struct, frozen=True):
+    """The files that the script made, by name, and the names of questions without an answer."""
+
+    parts: dict[str, bytes]
+    missing: frozenset[str]
+    absent: frozenset[str]
+
+    @classmethod
+    def of(cls, data: bytes) -> Self:
+        """The parts of a gathered file. Raises ScriptFailed, and Unreadable for one that is larger than answers are."""
+        lines = data.count(b"\n")
+        # folded lines in UTF-16, which a value of many bytes is made of
+        if len(data) > LIMIT or lines > _LINES or lines - data.count(b"\\\0\r\0\n") > _ENTRIES:
+            raise Unreadable(
+                f"the host's answers are larger than {LIMIT // 2**20} MiB, {_LINES:,} lines or {_ENTRIES:,} keys and values; "
+                "there is something wrong with its registry"
+            )
+        sizes: list[tuple[str, int]] = []
+        unanswered: dict[str, set[str]] = {"missing": set(), "absent": set()}
+        position = 0
+        ended = False
+        while not ended and (entry := _ENTRY.match(data, position)):
+            position = entry.end()
+            if entry[1] is None:
+                ended = True
+                continue
+            kind, name = entry[1].decode(), entry[2].decode()
+            if kind == "part":
+                sizes.append((name, int(entry[3] or 0)))
+            else:
+                unanswered[kind].add(name)
+        parts = {}
+        for name, size in sizes:
+            parts[name] = data[position : position + size]
+            position += size
+        if not ended or position != len(data):
+            raise ScriptFailed("what the host gathered is not complete (is its disk full?)")
+        return cls(parts, frozenset(unanswered["missing"]), frozenset(unanswered["absent"]))
+
+    def state(self, questions: Queries) -> HostState:
+        """The state that a gather of `questions` found. Raises Unreadable, ScriptFailed."""
+        if len(self.parts.get("ledger.reg", b"")) > _LEDGER_LIMIT:
+            raise Unreadable(f"{LEDGER} is larger than {_LEDGER_LIMIT // 2**20} MiB; nothing that Transom writes is")
+        found = [self.export("ledger", LEDGER) or Registry()]
+        if questions.environment:
+            environment = self.export("environment", ENVIRONMENT)
+            if environment is None:
+                raise Unreadable(f"{ENVIRONMENT} cannot be read")
+            found.append(environment)
+        walked = set[str]()
+        for number, (place, stores) in enumerate(questions.walks.items()):
+            text = self.parts.get(f"walk-{number}.txt")
+            if text is not None:
+                found.append(_walked(text, place, stores))
+                walked.update(stores)
+        for number, path in enumerate(questions.stores):
+            if path in walked:
+                continue
+            found.append(_listed(self.text(f"store-{number}", path), path))
+        for number, path in enumerate(questions.keys):
+            found.append(self.export(f"key-{number}", path) or Registry())
+        services = []
+        for number, name in enumerate(questions.services):
+            state = _service_state(self, f"service-{number}", name)
+            if state is None:
+                continue
+            path = rf"{SERVICES}\{name}"
+            exported = self.export(f"service-{number}", path)
+            key = exported.key(path) if exported else None
+            if exported is None or key is None:
+                raise Unreadable(f"{path} cannot be read, and the service is there")
+            found.append(exported)
+            services.append(Service(key.path.rsplit("\\", 1)[1], state))
+        told = (self.text("boot", BOOT) or b"") if questions.boot else b""
+        boot = query.number(told, "BootId")
+        boot = query.number(told, "TransomBoot") if boot is None else boot
+        version = _VERSION.search(self.parts.get("version.txt", b"")[:_RESULT_LIMIT])
+        name, own_address = _computer(self.parts.get("computer.txt", b""))
+        return HostState(
+            Registry.of(found),
+            tuple(services),
+            boot,
+            self._dependencies(),
+            computer_name=name,
+            os_version=version[0].decode() if version else "",
+            own_address=own_address,
+        )
+
+    def result(self) -> bytes:
+        """What a change script said that gathered afterwards. Raises Unreadable."""
+        found = self.parts.get("result.txt", b"")
+        if len(found) > _RESULT_LIMIT:
+            raise Unreadable(f"the result of the change is longer than {_RESULT_LIMIT:,} bytes")
+        return found
+
+    def _dependencies(self) -> dict[str, tuple[str, ...]] | None:
+        listed = self.parts.get("dependants.txt")
+        found = query.dependencies(listed, SERVICES) if listed is not None else None
+        if found is not None and len(found) > _SERVICES:
+            raise Unreadable(f"the host says of more than {_SERVICES:,} services what they depend on")
+        return found
+
+    def export(self, name: str, path: str) -> Registry | None:
+        """The keys of an export; None where the key is not there. Raises Unreadable."""
+        data = self.parts.get(f"{name}.reg")
+        if data is None:
+            self._check(name, path)
+            return None
+        try:
+            return reg.registry(data)
+        except reg.RegSyntaxError as error:
+            raise Unreadable(f"the export of {path} is not in the .reg format: {error}") from None
+
+    def text(self, name: str, path: str) -> bytes | None:
+        """What a query printed; None where the key is not there. Raises Unreadable."""
+        data = self.parts.get(f"{name}.txt")
+        if data is None:
+            self._check(name, path)
+        return data
+
+    def _check(self, name: str, path: str) -> None:
+        if name not in self.missing:
+            raise ScriptFailed(f"the host gave no answer about {path}")
+        if _DENIED.search(self.parts.get(f"{name}.err", b"")):
+            raise Unreadable(f"{path} cannot be read: access is denied. The user must be an administrator with access to it")
+
+
+def merged(first: HostState, second: HostState) -> HostState:
+    """Both; where both know a thing, what the second says."""
+    again = {service.name.casefold() for service in second.services}
+    return HostState(
+        first.registry.merged(second.registry),
+        (*(service for service in first.services if service.name.casefold() not in again), *second.services),
+        first.boot if second.boot is None else second.boot,
+        first.dependencies if second.dependencies is None else second.dependencies,
+        files=first.files | second.files,
+        outputs=first.outputs | second.outputs,
+        complaints=first.complaints | second.complaints,
+        computer_name=second.computer_name or first.computer_name,
+        os_version=second.os_version or first.os_version,
+        reached=second.reached or first.reached,
+        own_address=second.own_address or first.own_address,
+    )
+
+
+def _computer(text: bytes) -> tuple[str, str]:
+    """The computer's name, and its address in SSH_CONNECTION: client, port, own address, port (OpenSSH, ssh(1)).
+
+    Raises Unreadable.
+    """
+    if len(text) > _COMPUTER_LIMIT:
+        raise Unreadable(f"the host says a name and an address of more than {_COMPUTER_LIMIT} letters")
+    lines = [line.strip('" \r\n') for line in text.decode("ascii", "replace").splitlines()]
+    words = lines[1].split() if len(lines) > 1 else []
+    return lines[0] if lines else "", (address(words[2]) or "") if len(words) == 4 else ""
+
+
+def _listed(text: bytes | None, path: str) -> Registry:
+    if text is None:
+        return Registry()
+    return Registry([Key(path, None), *(Key(rf"{path}\{name}", None) for name in query.subkeys(text, path))])
+
+
+def _walked(text: bytes, place: str, stores: Sequence[str]) -> Registry:
+    """`store\\name` on each line; of other stores than those that were asked for nothing is kept."""
+    found: dict[str, list[Key]] = {store.casefold(): [Key(store, None)] for store in stores}
+    for line in text.decode("ascii", "replace").split():
+        name, _, sha1 = line.partition("\\")
+        keys = found.get(rf"{place}\{name}\Certificates".casefold())
+        if keys is not None and sha1:
+            keys.append(Key(rf"{keys[0].path}\{sha1}", None))
+    return Registry(key for keys in found.values() if len(keys) > 1 for key in keys)
+
+
+def _service_state(answers: FactsParser, part: str, name: str) -> ServiceState | None:
+    """None where there is no such service: Windows says 1060, Wine prints nothing."""
+    text = answers.parts.get(f"{part}.txt", b"")
+    if part in answers.absent:
+        if text.strip() and not _NO_SUCH_SERVICE.search(text):
+            code = re.search(rb"[0-9]{1,10}", text)
+            raise Unreadable(f"the service {name} cannot be queried: error {code[0].decode() if code else 'without a number'}")
+        return None
+    lines = [line for line in text.splitlines() if line.strip()]
+    number = _AFTER_COLON.search(lines[2]) if len(lines) > 2 else None
+    try:
+        return ServiceState(int(number[1])) if number else _unknown(name)
+    except ValueError:
+        return _unknown(name)
+
+
+def _unknown(name: str) -> ServiceState:
+    raise Unreadable(f"the service {name} is in no state that is known")

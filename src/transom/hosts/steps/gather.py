@@ -1,0 +1,122 @@
+"""Read a host: put the script once, run it, fetch what it wrote."""
+
+import re
+import secrets
+
+import msgspec
+
+from transom.hosts.errors import DirectoryNotOurs, NotAdministrator, ScriptFailed, Unreadable
+from transom.hosts.scripts import script
+from transom.hosts.scripts.template import BASE, Script
+from transom.hosts.ssh.directory import Directory, local, remote
+from transom.hosts.ssh.transport import Run
+from transom.hosts.steps.facts_parser import LIMIT, FactsParser
+from transom.hosts.understanding import understood
+from transom.windows.host.queries import Queries
+from transom.windows.host.state import HostState
+
+_BEGUN, _CLOSED = "transom-begun", "transom-closed"
+_REFUSED, _ROOT = "transom-refused: access", "transom-refused: root"
+_LEFT = "transom-left: "
+_UNENDED = "the script that reads the host did not come to its end (is the disk full?)"
+_SHELL = (
+    "the script that reads the host did not run. The default shell of the host's SSH server has to be cmd.exe or PowerShell, "
+    r"not bash: look at DefaultShell below HKLM\SOFTWARE\OpenSSH, and whether a policy keeps cmd.exe from running scripts"
+)
+_GATHERED = re.compile(r"transom-gather: ([gp]-[0-9a-f]{8}-[0-9a-f]{1,32}) ([0-9]{1,10})")
+_TIDIED = 100
+"""Left-overs that one pass looks at; who has more is looked at again."""
+
+
+class Collected(msgspec.Struct, frozen=True):
+    """Answers, and how many bytes they were."""
+
+    answers: FactsParser
+    size: int
+
+    async def state(self, questions: Queries) -> HostState:
+        """As `FactsParser.state` says, beside the event loop."""
+        return await understood(lambda: self.answers.state(questions), self.size)
+
+
+async def gather(directory: Directory, questions: Queries) -> HostState:
+    """The answers to `questions`: one exec channel. Raises HostError.
+
+    A plain script lies only in a directory that was closed to others. Where it is missing, the first script to run closes the
+    directory and says so, before anything with a value in it is placed there.
+    """
+    transport, owner = directory.transport, directory.owner
+    asked = script.gather(questions, owner)
+    if await directory.has(asked):
+        directory.base = "closed"
+    elif directory.base == "closed":
+        await directory.install(asked, secrets.token_hex(4))
+    else:
+        return await _state(directory, await _first(directory, questions), questions)
+    return await _state(directory, await collect(directory, await transport.run(local(asked.name))), questions)
+
+
+async def _state(directory: Directory, collected: Collected, questions: Queries) -> HostState:
+    return msgspec.structs.replace(await collected.state(questions), reached=directory.transport.reached)
+
+
+async def _first(directory: Directory, questions: Queries) -> Collected:
+    transport, owner = directory.transport, directory.owner
+    await directory.prepare()
+    closing = script.gather(questions, owner, directory.base)
+    if not await directory.has(closing):
+        await directory.install(closing, secrets.token_hex(4))
+    ended = await transport.run(local(closing.name))
+    if _ROOT in ended.lines:
+        raise DirectoryNotOurs(
+            f"Windows does not lie in C:\\Windows on this host: {BASE} may be anybody's, and nothing was done"
+        )
+    if _REFUSED in ended.lines and directory.base == "made":
+        raise NotAdministrator(
+            f"the user is no administrator of the host: it may not give {BASE} to Administrators; use one that is"
+        )
+    if _REFUSED in ended.lines:
+        raise DirectoryNotOurs(
+            f"{BASE} belongs to somebody who is neither SYSTEM nor Administrators, or others have access to it; "
+            "look who made it, and remove it"
+        )
+    if _CLOSED not in ended.lines:
+        raise _unended(ended)
+    if directory.base == "made":
+        await directory.check_made()
+    await transport.remove(remote(closing.name))
+    directory.base = "closed"
+    # the next pass finds it there, and writes nothing
+    await directory.install(script.gather(questions, owner), secrets.token_hex(4))
+    return await collect(directory, ended)
+
+
+def _unended(ended: Run) -> ScriptFailed:
+    return ScriptFailed(_UNENDED if ended.succeeded or _BEGUN in ended.lines else _SHELL)
+
+
+async def install(directory: Directory, questions: Queries) -> Script:
+    """The script for `questions`, seen to be on the host, for another script to call. Raises HostError."""
+    asked = script.gather(questions, directory.owner)
+    if not await directory.has(asked):
+        await directory.install(asked, secrets.token_hex(4))
+    return asked
+
+
+async def collect(directory: Directory, ended: Run, *scripts: str) -> Collected:
+    """What a script that gathered has left: fetched, and removed from the host with `scripts`. Raises HostError."""
+    told = next((found for found in map(_GATHERED.fullmatch, ended.lines) if found), None)
+    if told is None:
+        raise _unended(ended)
+    name, size = told[1], int(told[2])
+    if size > LIMIT:
+        raise Unreadable(f"the host's answers are larger than {LIMIT:,} bytes; there is something wrong with its registry")
+    data = await directory.transport.read(remote(name, "gathered"), size)
+    if data is None:
+        raise ScriptFailed("the host's answers are not where its script said")
+    left = [line.removeprefix(_LEFT) for line in ended.lines if line.startswith(_LEFT)]
+    others = [other for other in left if other != name]
+    if others:
+        await directory.tidy(others[:_TIDIED], name)
+    await directory.remove(name, ("gathered", *scripts))
+    return Collected(await understood(lambda: FactsParser.of(data), len(data)), len(data))

@@ -1,0 +1,67 @@
+"""What each ServiceAccount may do and why, as tables for people: the page `docs/security.md` holds them."""
+
+from collections.abc import Iterator, Mapping
+
+from transom.manifests import admission
+from transom.manifests.roles import ALWAYS, EVENTS_OF_CLUSTER, GRANTS, NAME, OWN, SYSTEM, Grants, Rule
+
+BEGIN = "<!-- rights: written by scripts/reference from manifests/roles.py -->"
+END = "<!-- /rights -->"
+EVERY = "each"
+"""In the column of controllers: needed whichever run."""
+_HEAD = "| where | what | verbs | for |"
+_RULE = "|---|---|---|---|"
+_PLACES = {None: "everywhere", OWN: "its own namespace", EVENTS_OF_CLUSTER: "`default`", SYSTEM: "`kube-system`"}
+
+
+def page_with_rights(page: str) -> str:
+    """A page with the tables between its two marks written anew."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{rights()}\n{END}{after}"
+
+
+def rights() -> str:
+    """Both tables, as Markdown; resources are named as `kubectl auth can-i --list` names them."""
+    operator = "".join(f"{row} {who} |\n" for row, who in _rows({EVERY: ALWAYS, **GRANTS}))
+    webhook = "".join(f"{row}\n" for row, _ in _rows({EVERY: admission.WEBHOOK}))
+    return (
+        f"ServiceAccount `{NAME}`:\n\n{_HEAD} controllers |\n{_RULE}---|\n{operator}\n"
+        f"ServiceAccount `{admission.NAME}`:\n\n{_HEAD}\n{_RULE}\n{webhook}"
+    )
+
+
+def resources(one: Rule) -> Iterator[str]:
+    """`pods/eviction`, `machines.cluster.x-k8s.io`, `egressproxies.transom.dev/status`."""
+    for resource in one.resources:
+        name, slash, subresource = resource.partition("/")
+        yield f"{name}{'.' * bool(one.group)}{one.group}{slash}{subresource}"
+
+
+def _rows(parts: Mapping[str, Grants]) -> Iterator[tuple[str, str]]:
+    """Each row without its last cell, and that: who needs it."""
+    found: dict[tuple[str | None, str, str], tuple[list[str], list[str]]] = {}
+    for part, grants in parts.items():
+        for place, one in _placed(grants):
+            what = "<br>".join(f"`{resource}`" for resource in resources(one))
+            named = f" named {', '.join(map(_name, one.names))}" if one.names else ""
+            verbs = ", ".join(f"`{verb}`" for verb in one.verbs)
+            whys, names = found.setdefault((place, what + named, verbs), ([], []))
+            whys.append(one.why)
+            names.append(part)
+    for (place, what, verbs), (whys, names) in found.items():
+        where = _PLACES.get(place, f"`{place}`, `--openshift`")
+        who = EVERY if EVERY in names else ", ".join(f"`{name}`" for name in dict.fromkeys(names))
+        yield f"| {where} | {what} | {verbs} | {'; '.join(dict.fromkeys(whys))} |", who
+
+
+def _name(name: str) -> str:
+    return "as it" if name == OWN else f"`{name}`"
+
+
+def _placed(grants: Grants) -> Iterator[tuple[str | None, Rule]]:
+    for one in grants.everywhere:
+        yield None, one
+    for place, rules in grants.placed(OWN, openshift=True):
+        for one in rules:
+            yield place, one

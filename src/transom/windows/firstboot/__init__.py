@@ -1,0 +1,1 @@
+"""What a new Windows machine runs at its first boot."""

@@ -1,0 +1,140 @@
+"""First-boot data: what a new Windows machine runs so that it can be reached over SSH, behind a proxy too.
+
+The script runs at every boot (`persist`), so each part asks before it acts. It holds nothing secret: instance metadata can be
+read by whoever runs on the machine.
+"""
+
+import base64
+import json
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from transom.proxy.settings import Egress
+from transom.proxy.trust import Certificate
+from transom.windows.firstboot.first_boot import SCRIPT
+from transom.windows.parts import certificates, winhttp
+
+OPENSSH_MSI: Final = (
+    "https://github.com/PowerShell/Win32-OpenSSH/releases/download/v9.8.3.0p2-Preview/OpenSSH-Win64-v9.8.3.0.msi"
+)
+EC2LAUNCH_MSI: Final = "https://s3.amazonaws.com/amazon-ec2launch-v2/windows/amd64/latest/AmazonEC2Launch.msi"
+"""AWS, "Install the latest version of EC2Launch v2". From 2.0.2107 on `add-routes` persists (WMCO, pkg/secrets/secrets.go)."""
+COMMENT: Final = "transom"
+"""The comment of the public key in `administrators_authorized_keys`: the line is Transom's."""
+
+
+class _Platform(msgspec.Struct, frozen=True):
+    """How a platform's first boot takes the script.
+
+    `limit`: bytes before anybody encodes them. `tags`: what stands around it, `{}` where it stands. `parts` of the script.
+    """
+
+    limit: int
+    tags: str
+    parts: frozenset[str] = frozenset(("administrator",))
+
+
+_TAGGED: Final = "<powershell>\n{}</powershell>\n<persist>true</persist>\n"
+"""As EC2Launch reads it, at every boot, and cloudbase-init, once."""
+_PLATFORMS: Final = {
+    # AWS, "Run commands when you launch an EC2 instance"
+    "AWS": _Platform(16 * 1024, _TAGGED, frozenset(("administrator", "aws"))),
+    # machine-api-provider-azure, virtualmachines.go: `powershell -File` runs custom data as it is, once; the user is its own.
+    # Tags in comments are found by cloudbase-init, too
+    "AZURE": _Platform(64 * 1024 - 1, "# <powershell>\n{}# </powershell>\n# <persist>true</persist>\n", frozenset()),
+    # machine-api-provider-gcp, reconciler.go: metadata sysprep-specialize-script-ps1, once
+    "GCP": _Platform(256 * 1024, "{}"),
+    # cloudbase-init of the template, by guestinfo
+    "VSPHERE": _Platform(64 * 1024, _TAGGED),
+    # machine-api-provider-nutanix, vm.go: guest customization for cloudbase-init
+    "NUTANIX": _Platform(32 * 1024, _TAGGED),
+}
+_OTHER: Final = _Platform(16 * 1024, _TAGGED)
+"""Of any other, and of none: the least limit of all."""
+
+
+class UserData(msgspec.Struct, frozen=True):
+    """The text, and the certificates that it has no room for: hosts get those with their first pass."""
+
+    text: str
+    left_out: tuple[Certificate, ...] = ()
+
+
+def user_data(public_key: str, egress: Egress, *, platform: str = "", openssh_msi: str = OPENSSH_MSI) -> UserData:
+    """User data for a key (type and base64, as in `id_ed25519.pub`) and the settings of the cluster.
+
+    `platform` is the type of OpenShift's Infrastructure. `openssh_msi` is where the installer of OpenSSH is when Windows cannot
+    get the capability. Raises ValueError for a URL that is not https,
+    and for a key that is not one line.
+    """
+    where = _PLATFORMS.get(platform.upper(), _OTHER)
+    kept: list[Certificate] = []
+    text = _text(public_key, egress, kept, where, openssh_msi)
+    left_out = []
+    for certificate in egress.trust:
+        longer = _text(public_key, egress, [*kept, certificate], where, openssh_msi)
+        if len(longer.encode()) > where.limit:
+            left_out.append(certificate)
+        else:
+            kept.append(certificate)
+            text = longer
+    return UserData(text, tuple(left_out))
+
+
+def _text(public_key: str, egress: Egress, trust: Iterable[Certificate], platform: _Platform, openssh_msi: str) -> str:
+    return platform.tags.replace("{}", _script(public_key, egress, trust, platform.parts, openssh_msi))
+
+
+def _script(
+    public_key: str, egress: Egress, trust: Iterable[Certificate], parts_of_platform: frozenset[str], openssh_msi: str
+) -> str:
+    parts = public_key.split()
+    if len(parts) < 2 or len(public_key.splitlines()) != 1:
+        raise ValueError("a public key is one line: its type and its base64")
+    if not openssh_msi.startswith("https://"):
+        raise ValueError("the installer of OpenSSH must have an https URL")
+    win_http = winhttp.settings(egress)
+    proxy = winhttp.proxy_for_https(egress)
+    values = {
+        "CERTIFICATES": "\n".join(_certificate(one) for one in trust),
+        "WINHTTP": _quoted(base64.b64encode(win_http).decode() if win_http else ""),
+        "WINHTTP_HEX": _quoted(win_http.hex() if win_http else ""),
+        "PROXY": _quoted(f"http://{proxy}" if proxy else ""),
+        "MSI": _quoted(openssh_msi),
+        "EC2LAUNCH": _quoted(EC2LAUNCH_MSI),
+        "KEY": _quoted(f"{parts[0]} {parts[1]} {COMMENT}"),
+        "COMMENT": COMMENT,
+    }
+    chosen = parts_of_platform | (frozenset(("first-boot",)) if win_http or values["CERTIFICATES"] else frozenset())
+    text = "".join(_chosen(SCRIPT, chosen))
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    return text
+
+
+def _chosen(template: str, parts: frozenset[str]) -> Iterator[str]:
+    """The lines of the template; those between `#[ NAME:` and `#]` only where that is one of the parts."""
+    part = ""
+    for line in template.splitlines(keepends=True):
+        if line.startswith("#["):
+            part = line.removeprefix("#[ ").partition(":")[0]
+        elif line.startswith("#]"):
+            part = ""
+        elif not part or part in parts:
+            yield line
+
+
+def _certificate(one: Certificate) -> str:
+    store = certificates.ROOT if one.self_issued else certificates.CA
+    blob = base64.b64encode(certificates.blob(one.der, one.sha1).data).decode()
+    note = json.dumps({"added": True, "subject": one.subject}, separators=(",", ":"))
+    # a list in a list would come out flat
+    values = {"Store": store, "Sha1": one.sha1, "Note": note, "Blob": blob}
+    return f"        @{{ {'; '.join(f'{name} = {_quoted(value)}' for name, value in values.items())} }}"
+
+
+def _quoted(text: str) -> str:
+    """A literal of PowerShell. Its parser takes the typographic quotes for plain ones, so each of them is doubled."""
+    return "'" + "".join(character * 2 if character in "'‘’‚‛" else character for character in text) + "'"

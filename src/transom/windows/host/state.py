@@ -1,0 +1,98 @@
+"""A Windows host as a value: what was read from it, and what it should be, are one type."""
+
+import enum
+
+import msgspec
+
+from transom.windows.registry.registry import Registry
+
+
+class ServiceState(enum.IntEnum):
+    """SERVICE_STATUS.dwCurrentState (winsvc.h), the number that `sc query` prints."""
+
+    STOPPED = 1
+    START_PENDING = 2
+    STOP_PENDING = 3
+    RUNNING = 4
+    CONTINUE_PENDING = 5
+    PAUSE_PENDING = 6
+    PAUSED = 7
+
+
+class Service(msgspec.Struct, frozen=True):
+    """A service that exists: its name in the host's spelling and its state; its configuration is in the registry."""
+
+    name: str
+    state: ServiceState
+
+
+CHANGED = "changed"
+"""What stands for a hash where a file is there and is not as it was sent."""
+STAMP = 1_577_836_800
+"""The earliest time that a file is given: 2020-01-01, in seconds since 1970."""
+
+
+def stamp(digest: str) -> int:
+    """The time that a file of this digest is given when it is sent: part of how an unchanged one is known again.
+
+    With the size it stands for the content, so that nothing has to be hashed on the host in a pass that finds all as it was.
+    """
+    return STAMP + int(digest[:6], 16)
+
+
+class Preparation(msgspec.Struct, frozen=True):
+    """What has to be done to Windows itself before a worker's services can be there.
+
+    `name` is the name that the computer has to get (empty: as it is); `ports` are TCP ports that the firewall lets in;
+    `directories` are those that have to be Transom's own, or nobody's, when they are there already.
+    """
+
+    containers: bool = False
+    name: str = ""
+    ports: tuple[int, ...] = ()
+    directories: tuple[str, ...] = ()
+
+
+class HostState(msgspec.Struct, frozen=True):
+    """Registry values, services, files.
+
+    `registry` holds the keys that were read or listed. `services` holds those of the services asked for that exist.
+    `boot` is another number after every boot: BootId of the prefetcher, or one of ours that a boot takes away; None where it
+    was not read.
+    `dependencies` maps every service of the host to the services that it depends on (DependOnService), where that was read.
+    `computer_name` and `os_version` (`10.0.20348.2485`) are for people. `reached` is the IP address that SSH went to, and
+    `own_address` the one that the host says it was reached at: another one behind NAT or a jump host. Empty where not known.
+    `files` maps paths (`C:\\…`) of files that are of interest: in a wish to their SHA-256, else to the ledger's digest of it,
+    or to CHANGED; `sizes` those that are wanted to their size in bytes, and `readers` to the services that read them.
+    `trusting` are the services that are restarted with the trust store, None: all that are managed.
+    `directories` are those of interest that are there; as a wish, `owned` are those of them that go with all that is in them
+    when the host is given back, `closed` those that hold keys, and `networks` the HNS networks that services make, by service.
+    `outputs` are what scripts of the payload printed, and `complaints` what those said that failed.
+    `payload` is the version of what is installed; as a wish, None leaves services, files and directories as they are.
+    `preparation` is what was done to Windows itself.
+    """
+
+    registry: Registry
+    services: tuple[Service, ...] = ()
+    boot: int | None = None
+    dependencies: dict[str, tuple[str, ...]] | None = None
+    files: dict[str, str] = {}
+    sizes: dict[str, int] = {}
+    readers: dict[str, tuple[str, ...]] = {}
+    trusting: tuple[str, ...] | None = None
+    directories: tuple[str, ...] = ()
+    owned: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+    networks: dict[str, tuple[str, ...]] = {}
+    outputs: dict[str, str] = {}
+    complaints: dict[str, str] = {}
+    payload: str | None = None
+    preparation: Preparation | None = None
+    computer_name: str = ""
+    os_version: str = ""
+    reached: str = ""
+    own_address: str = ""
+
+    def service(self, name: str) -> Service | None:
+        """The service of that name, compared without case."""
+        return next((s for s in self.services if s.name.casefold() == name.casefold()), None)

@@ -1,0 +1,88 @@
+"""What of a payload is on a host, as the ledger says it: services, files, directories, and what was done to Windows."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from transom.windows.host.state import Preparation, stamp
+
+
+class OwnService(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A service of the payload: made by us, or there before (adopted): then its environment alone is ours.
+
+    `networks` are the HNS networks that it makes, which go after it.
+    """
+
+    adopted: bool = False
+    networks: tuple[str, ...] = ()
+
+
+class OwnFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file that was sent: the keyed digest of its SHA-256, and its size.
+
+    `aside`: a file of somebody else's was there, and lies beside it. `former`: what it replaces, as long as that may still
+    be there, for the line is written before the file is replaced.
+    """
+
+    digest: str
+    size: int
+    aside: bool = False
+    former: str = ""
+    former_size: int = 0
+
+    def known(self, size: int, modified: int) -> str | None:
+        """The digest of what lies there, by its size and its time; None where it is neither of the two that were sent."""
+        for digest_, size_ in ((self.digest, self.size), (self.former, self.former_size)):
+            if digest_ and (size, modified) == (size_, stamp(digest_)):
+                return digest_
+        return None
+
+    def settled(self, there: str | None) -> "OwnFile":
+        """The line once it is seen which of the two is there."""
+        if there not in (self.digest, self.former) or not self.former:
+            return self
+        return OwnFile(there, self.size if there == self.digest else self.former_size, self.aside)
+
+
+class Output(msgspec.Struct, frozen=True):
+    """What a script of the payload printed, and the boot in which it did."""
+
+    text: str
+    boot: int | None = None
+
+
+class Prepared(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was done to Windows itself; `boot` is the boot in which it was, where only the next one completes it."""
+
+    preparation: Preparation
+    boot: int | None = None
+
+
+class Installed(msgspec.Struct, frozen=True):
+    """What of a payload is on the host. `owned` are those of `directories` that go with all that is in them."""
+
+    payload: str = ""
+    prepared: Prepared | None = None
+    services: dict[str, OwnService] = {}
+    files: dict[str, OwnFile] = {}
+    directories: tuple[str, ...] = ()
+    owned: tuple[str, ...] = ()
+    outputs: dict[str, Output] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything of a payload is there."""
+        return bool(self.payload or self.prepared or self.services or self.files or self.directories or self.outputs)
+
+    def settled(self, there: Mapping[str, str]) -> "Installed":
+        """The same once it is seen which files are there: their digests by path."""
+        digests = {path.casefold(): digest_ for path, digest_ in there.items()}
+        files = {path: file.settled(digests.get(path.casefold())) for path, file in self.files.items()}
+        return msgspec.structs.replace(self, files=files)
+
+    def file(self, path: str) -> OwnFile | None:
+        """The file at a path, compared without case."""
+        return next((file for name, file in self.files.items() if name.casefold() == path.casefold()), None)
+
+    def service(self, name: str) -> OwnService | None:
+        """The service of that name, compared without case."""
+        return next((service for known, service in self.services.items() if known.casefold() == name.casefold()), None)

@@ -1,0 +1,1 @@
+"""Windows instances as nodes of a cluster: instances, certificates, version skew, rollouts."""

@@ -1,0 +1,87 @@
+"""Which versions are known to work: one table, for the code that warns and for people."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+
+class Release(msgspec.Struct, frozen=True):
+    """A release of Windows Server. `update`: the least revision of the build that works, and the update that brings it."""
+
+    name: str
+    build: int
+    update: int = 0
+    update_name: str = ""
+    platforms: tuple[str, ...] = ()
+    """Of OpenShift, those that it is supported on; none: any."""
+    custom_port: bool = True
+    """Whether the overlay may have another VXLAN port than the default."""
+    note: str = ""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Something else that has versions: what works, and where that is said."""
+
+    name: str
+    works: str
+    source: str
+
+
+RELEASES: Final = (
+    Release(
+        "Windows Server 2019",
+        17763,
+        platforms=("AWS", "Azure", "None"),
+        custom_port=False,
+        note="static addresses need `DeviceLessNicDisabled` (WMCO, docs/byoh-instance-pre-requisites.md)",
+    ),
+    Release("Windows Server 2022", 20348, 681, "KB5012637", note="static addresses work as they are"),
+    Release("Windows Server 2025", 26100, note="OpenSSH is there, and has to be started"),
+)
+"""Source: WMCO at 0be4b9ccb, docs/wmco-prerequisites.md, docs/byoh-instance-pre-requisites.md, pkg/secrets/secrets.go."""
+PARTS: Final = (
+    Part("Kubernetes", "a kubelet of the API server's minor version, or up to three older", "Kubernetes, Version Skew Policy"),
+    Part(
+        "OpenShift",
+        "4.14 and later, with the hybrid overlay",
+        "WMCO, docs/wmco-prerequisites.md: on every platform from there on",
+    ),
+    Part("OpenSSH for Windows", "7.7 and later", "the capability of Windows Server 2019; tests of the protocol alone"),
+    Part("containerd", "1.7 and 2", "containerd, docs/hosts.md and its configuration version 2"),
+    Part("containerd-shim-runhcs-v1", "0.9.1 and later", "microsoft/hcsshim: containers outlive a restart of containerd"),
+)
+DEFAULT_PORT: Final = "4789"
+_VERSION: Final = re.compile(r"10\.0\.(\d+)(?:\.(\d+))?")
+
+
+def problems(os_version: str, *, platform: str = "", vxlan_port: str = "") -> Iterator[str]:
+    """What is not known to work of a host's Windows, `10.0.20348.2485`, each with what to do. Unknown versions are none."""
+    found = _VERSION.match(os_version)
+    if found is None:
+        return
+    build, update = int(found[1]), int(found[2] or 0)
+    release = next((one for one in RELEASES if one.build == build), None)
+    if release is None:
+        known = ", ".join(f"{one.name} ({one.build})" for one in RELEASES)
+        yield f"Windows build {build} is none of those that are known to work: {known}"
+        return
+    if found[2] and update < release.update:
+        yield f"{release.name} build {build}.{update} lacks {release.update_name} (build {build}.{release.update}): install it"
+    if release.platforms and platform and platform.casefold() not in {one.casefold() for one in release.platforms}:
+        yield f"{release.name} is not supported on {platform} (but on {', '.join(release.platforms)}): use a newer release"
+    if not release.custom_port and vxlan_port not in ("", DEFAULT_PORT):
+        yield f"{release.name} has the VXLAN port {DEFAULT_PORT} alone, and the cluster's is {vxlan_port}: use a newer release"
+
+
+def table() -> str:
+    """The table as Markdown, for the page."""
+    rows = []
+    for one in RELEASES:
+        least = f".{one.update} ({one.update_name})" if one.update else ""
+        port = "any" if one.custom_port else f"{DEFAULT_PORT} alone"
+        rows.append(f"| {one.name} | {one.build}{least} | {', '.join(one.platforms) or 'any'} | {port} | {one.note} |")
+    parts = [f"| {one.name} | {one.works} | {one.source} |" for one in PARTS]
+    head = "| Windows | build, at least | OpenShift's platforms | VXLAN port | |\n|---|---|---|---|---|\n"
+    return head + "\n".join(rows) + "\n\n| what | works | source |\n|---|---|---|\n" + "\n".join(parts) + "\n"

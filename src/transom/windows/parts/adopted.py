@@ -1,0 +1,45 @@
+r"""What another operator left on a host that Transom takes over from it.
+
+The Windows Machine Config Operator sets the proxy in the machine's environment and boots the host for it, so that services run
+with it; and it notes the certificates that it imported in a file (windows-machine-config-operator, pkg/daemon/envvar and
+pkg/daemon/certs).
+"""
+
+from typing import Final
+
+import msgspec
+
+from transom.proxy.trust import parse_bundle
+from transom.windows.ledger.ledger import Ledger, MachineVariable
+from transom.windows.parts.environment import ItemChange
+from transom.windows.registry.registry import NamedValue, ValueType
+
+TAKEN: Final = "of the operator that had the host before: Transom's from now on"
+"""Why something of the peer enters the ledger."""
+IMPORTED: Final = r"C:\k\imported-certs.pem"
+"""The certificates that the peer imported."""
+IMPORTED_LIMIT: Final = 2**21
+"""Bytes; more is no list of certificates."""
+
+
+class Adopted(msgspec.Struct, frozen=True):
+    """What is known of the peer on a host: the SHA-1 of certificates that it imported, in upper-case hex."""
+
+    certificates: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, imported: bytes | None) -> "Adopted":
+        """From the file of the peer; None where there is none."""
+        return cls(frozenset(one.sha1 for one in parse_bundle(imported or b"").certificates))
+
+
+def variable(name: str, present: NamedValue | None, ledger: Ledger) -> MachineVariable | None:
+    """A variable of the machine as one of ours that has been booted with: the peer set it, and nothing was there before."""
+    if present is None or present.value.type != ValueType.SZ or not present.value.text():
+        return None
+    return MachineVariable(ledger.digest(name, present.value.text()), peer=True)
+
+
+def is_known_already(changes: tuple[ItemChange, ...], wanted: dict[str, str], machine: dict[str, str]) -> bool:
+    """Whether a service runs with its new items: it has each from the machine's environment, with which the host has booted."""
+    return all(change.action == "add" and wanted.get(change.name) == machine.get(change.name) for change in changes)

@@ -1,0 +1,54 @@
+"""Certificates as crypt32 keeps them in the registry: one key for each, named by SHA-1, with a `Blob` of properties.
+
+Shape of a blob (seen in exports of Windows and Wine; Microsoft documents the property numbers in wincrypt.h as
+CERT_*_PROP_ID): for each property three little-endian uint32 (id, 1, length) and the bytes.
+"""
+
+import struct
+from collections.abc import Iterator
+
+from transom.windows.host.queries import STORES
+from transom.windows.registry.registry import Value, ValueType, binary
+
+ROOT = "ROOT"
+CA = "CA"
+DISALLOWED = "Disallowed"
+POLICIES = r"HKEY_LOCAL_MACHINE\SOFTWARE\Policies\Microsoft\SystemCertificates"
+
+_SHA1_HASH = 3
+_CERTIFICATE = 32
+_HEADER = struct.Struct("<III")
+
+
+def store(name: str) -> str:
+    """The key below which the certificates of a LocalMachine store stand."""
+    return rf"{STORES}\{name}\Certificates"
+
+
+def policy_store(name: str) -> str:
+    """The same for what group policy distributes (Microsoft: "System store locations", LOCAL_MACHINE_GROUP_POLICY)."""
+    return rf"{POLICIES}\{name}\Certificates"
+
+
+def blob(der: bytes, sha1: str) -> Value:
+    """The least blob that crypt32 takes: the SHA-1 (hex) and the certificate itself."""
+    parts = ((_SHA1_HASH, bytes.fromhex(sha1)), (_CERTIFICATE, der))
+    return binary(b"".join(_HEADER.pack(number, 1, len(value)) + value for number, value in parts))
+
+
+def certificate(value: Value | None) -> bytes | None:
+    """The DER certificate in a blob, or None where there is none: a missing, damaged or foreign value holds no trust."""
+    if value is None or value.type != ValueType.BINARY:
+        return None
+    return next((present for number, present in _properties(value.data) if number == _CERTIFICATE), None)
+
+
+def _properties(data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + _HEADER.size <= len(data):
+        number, _, length = _HEADER.unpack_from(data, at)
+        at += _HEADER.size
+        if at + length > len(data):
+            return
+        yield number, data[at : at + length]
+        at += length

@@ -1,0 +1,92 @@
+"""WinHTTP's proxy: the value that Windows Update, Defender and the download of revocation lists read.
+
+The registry value (REG_BINARY) is what `netsh winhttp set proxy` writes. Its shape is not documented by Microsoft; it is known
+from exports: five little-endian uint32 round two ASCII texts: 24, 0, access type (1 direct, 3 proxy), length and text of the
+proxies, length and text of the bypass list.
+"""
+
+import struct
+from typing import Final
+
+import msgspec
+
+from transom.proxy import url
+from transom.proxy.clients.translation import translate
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.windows.host.steps import Step
+from transom.windows.ledger.ledger import FormerValue, WinHttp
+from transom.windows.registry.registry import DeleteValue, Edit, NamedValue, SetValue, Value, ValueType
+
+KEY: Final = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\Windows\CurrentVersion\Internet Settings\Connections"
+VALUE: Final = "WinHttpSettings"
+_TARGET: Final = "WinHTTP proxy"
+_VERSION: Final = 24
+_PROXY: Final = 3
+_NUMBER: Final = struct.Struct("<I")
+
+
+def settings(egress: Egress) -> bytes | None:
+    """The value for the proxies and the list of `egress`, without credentials; None where WinHTTP can use none of them.
+
+    WinHTTP speaks plain HTTP to a proxy (Microsoft Learn, WINHTTP_PROXY_INFO): one with an `https` URL is left out.
+    """
+    proxies = [
+        f"{scheme}={address}"
+        for scheme, proxy in (("http", egress.http_proxy), ("https", egress.https_proxy))
+        if (address := _address(proxy)) is not None
+    ]
+    if not proxies:
+        return None
+    texts = [text.encode("ascii") for text in (";".join(proxies), translate(egress.no_proxy, "ProxyOverride").text)]
+    numbers = b"".join(map(_NUMBER.pack, (_VERSION, 0, _PROXY)))
+    return numbers + b"".join(_NUMBER.pack(len(text)) + text for text in texts)
+
+
+def merge(
+    wanted: Value | None, present: NamedValue | None, entry: WinHttp | None
+) -> tuple[WinHttp | None, tuple[Edit, ...], Step | None]:
+    """The ledger's line, the edits and the step from what is on the host to what is wanted (None: nothing of ours).
+
+    Nobody is restarted for it: its readers ask for it when they open a session. What a person changed since stays on removal.
+    """
+    ours = entry is not None and present is not None and _is_ours(present.value, entry)
+    if wanted is not None:
+        now = wanted.data.hex()
+        if entry is not None and present is not None and present.value == wanted:
+            return msgspec.structs.replace(entry, set=now) if ours else entry, (), None
+        before = entry.was if entry else FormerValue.of(present.name, present.value) if present else None
+        if present is not None and present.value == wanted:
+            return WinHttp(now, was=before), (), None
+        former = present.value.data.hex() if present and ours else entry.set if entry else ""
+        reason = "spec.windows.winHTTP" if entry is None or ours else "drift: somebody else changed it"
+        step = Step("windows", _TARGET, "replace" if present else "add", reason)
+        return WinHttp(now, former, before), (SetValue(KEY, VALUE, wanted),), step
+    if entry is None:
+        return None, (), None
+    if present is None or not ours:
+        return None, (), Step("ledger", _TARGET, "remove", "somebody else changed it since: left as it is")
+    reason = "spec.windows.winHTTP is not set"
+    if entry.was is None:
+        return None, (DeleteValue(KEY, present.name),), Step("windows", _TARGET, "remove", reason)
+    return None, (SetValue(KEY, entry.was.name, entry.was.value()),), Step("windows", _TARGET, "replace", reason)
+
+
+def _is_ours(value: Value, entry: WinHttp) -> bool:
+    return value.type == ValueType.BINARY and value.data.hex() in (entry.set, entry.former)
+
+
+def proxy_for_https(egress: Egress) -> str | None:
+    """Host and port of the proxy for https URLs, where plain HTTP is spoken to it; no credentials."""
+    return _address(egress.https_proxy)
+
+
+def _address(proxy: Secret | None) -> str | None:
+    """Host and port without userinfo."""
+    if not proxy:
+        return None
+    read = url.parse(proxy.reveal())
+    if read.scheme != "http" or not read.host.isascii():
+        return None
+    host = f"[{read.host}]" if ":" in read.host else read.host
+    return f"{host}:{read.port or 80}"

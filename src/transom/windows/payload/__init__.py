@@ -1,0 +1,1 @@
+"""What a Windows worker is made of: the payload, its variables, the worker that it becomes."""

@@ -1,0 +1,245 @@
+r"""The `.reg` format: what `reg export` writes and `reg import` reads (Microsoft: "How to add, modify, or delete registry
+subkeys and values by using a .reg file").
+
+UTF-16LE with a byte order mark, CRLF, one section for each key. Text stands for itself where that is safe; everything else
+is bytes in hex, of whatever type.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from types import MappingProxyType
+
+from transom.windows.registry.registry import (
+    CreateKey,
+    DeleteKey,
+    DeleteValue,
+    Edit,
+    Key,
+    NamedValue,
+    Registry,
+    SetValue,
+    Value,
+    ValueType,
+)
+
+HEADER = "Windows Registry Editor Version 5.00"
+
+LONGEST_NAME = 16_383
+"""Letters of a value's name, and of a key's path, in an export (Microsoft: "Registry element size limits", for a value)."""
+_EXPORTED = f"what an export holds: nothing that is to be deleted, and no name of more than {LONGEST_NAME:,} letters"
+
+_BOM = b"\xff\xfe"
+_END = r"[ \t]*+(?:\r?\n|\Z)"
+# no group is repeated, and no blank is looked at twice: a damaged file must cost neither time nor memory beyond its length.
+# What stands behind a backslash, and where a line is folded, is blank in the text that names and data are looked for in
+_QUOTED = r'"([^"]*+)"'
+_BLANK = re.compile(rf"[ \t]*+(?:;[^\r\n]*+)?{_END}")
+_SECTION = re.compile(rf"[ \t]*+\[(-?)([^\r\n\0]+)\]{_END}")
+_NAME = re.compile(rf"[ \t]*+(?:@|{_QUOTED})[ \t]*+=[ \t]*+")
+_DATA = re.compile(
+    rf"(?:(-)|{_QUOTED}|dword:([0-9A-Fa-f]{{1,8}})|hex(?:\(([0-9A-Fa-f]{{1,8}})\))?:([0-9A-Fa-f, \t]*+)){_END}",
+)
+_FOLDED = re.compile(r"\\[ \t]*+\r?\n")
+# Windows escapes these two alone; Wine 8 writes the others as letters too
+_ESCAPES = {'\\"': '"', r"\n": "\n", r"\r": "\r", r"\0": "\0"}
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_CONTROL = re.compile(r"[\0-\x1f]")
+# regedit folds hex data where a line has reached this column; the two blanks of the next one count
+_FOLD_COLUMN = 77
+_FOLD = ",\\\r\n  "
+
+
+class RegSyntaxError(ValueError):
+    """Data that is not in the `.reg` format: where (1-based), and what was expected; nothing of the content is quoted."""
+
+    def __init__(self, line: int, column: int, expected: str) -> None:
+        super().__init__(f"line {line}, column {column}: expected {expected}")
+        self.line, self.column, self.expected = line, column, expected
+
+
+def parse(data: bytes) -> tuple[Edit, ...]:
+    """The edits of a file, in its order; a section without a value is a CreateKey. Raises RegSyntaxError."""
+    return tuple(edits(data))
+
+
+def registry(data: bytes) -> Registry:
+    """The keys of an export, each with its values; keys that the file does not name are not there. Raises RegSyntaxError.
+
+    What an export never holds is refused: something that is to be deleted, a path or a name that is longer than LONGEST_NAME.
+    """
+    keys: dict[str, tuple[str, dict[str, NamedValue]]] = {}
+    path, values = "", dict[str, NamedValue]()
+    for edit in edits(data, exported=True):
+        if edit.path != path:
+            path = edit.path
+            values = keys.setdefault(path.casefold(), (path, {}))[1]
+        if isinstance(edit, SetValue):
+            values[edit.name.casefold()] = NamedValue(edit.name, edit.value)
+    return Registry(Key(path, MappingProxyType(values)) for path, values in keys.values())
+
+
+def render(made: Iterable[Edit]) -> bytes:
+    """The file that makes these edits, in their order; `parse` gives back the same edits.
+
+    A REG_SZ is written as text only where it is plain: one terminator at its end, no control characters. A name that the
+    format cannot hold (NUL; in a key's path also a line break, or a leading `-`) is a ValueError.
+    """
+    parts = [HEADER, "\r\n"]
+    section: str | None = None
+    for edit in made:
+        match edit:
+            case CreateKey():
+                parts.append(f"\r\n[{_path(edit.path)}]\r\n")
+                section = None
+            case DeleteKey():
+                parts.append(f"\r\n[-{_path(edit.path)}]\r\n")
+                section = None
+            case SetValue() | DeleteValue():
+                if edit.path != section:
+                    parts.append(f"\r\n[{_path(edit.path)}]\r\n")
+                    section = edit.path
+                name = f'"{_escaped(_name(edit.name))}"=' if edit.name else "@="
+                parts += [name, _data(edit.value, len(name)) if isinstance(edit, SetValue) else "-", "\r\n"]
+    return _BOM + "".join([*parts, "\r\n"]).encode("utf-16-le", "surrogatepass")
+
+
+def edits(data: bytes, *, exported: bool = False) -> Iterator[Edit]:
+    """The edits of a file one by one: those before what is damaged, then the RegSyntaxError.
+
+    With `exported` what an export never holds is damage as well.
+    """
+    text = _text(data)
+    plain = _plain_text(text)
+    position = 0
+    path: str | None = None
+    empty = False
+    while position < len(text):
+        if line := _BLANK.match(text, position):
+            position = line.end()
+        elif line := _SECTION.match(text, position):
+            if path is not None and empty:
+                yield CreateKey(path)
+            if exported and (line[1] or len(line[2]) > LONGEST_NAME):
+                raise _error(text, position, _EXPORTED)
+            position, path, empty = line.end(), line[2], True
+            if line[1]:
+                yield DeleteKey(path)
+                path = None
+        elif line := _NAME.match(plain, position):
+            if path is None:
+                raise _error(text, position, "a key before its values")
+            name = _unescaped(text, line, 1) if line[1] is not None else ""
+            found = _DATA.match(plain, line.end())
+            if found is None:
+                raise _error(text, line.end(), "a value's data")
+            value = _value(text, found)
+            if exported and (value is None or len(name) > LONGEST_NAME or "\0" in name):
+                raise _error(text, position, _EXPORTED)
+            yield SetValue(path, name, value) if value is not None else DeleteValue(path, name)
+            position, empty = found.end(), False
+        else:
+            raise _error(text, position, "a key in brackets, or a value's name and `=`")
+    if path is not None and empty:
+        yield CreateKey(path)
+
+
+def _text(data: bytes) -> str:
+    if not data.startswith(_BOM):
+        raise RegSyntaxError(1, 1, "UTF-16LE with a byte order mark")
+    text = data[2 : len(data) & ~1].decode("utf-16-le", "surrogatepass")
+    if len(data) % 2:
+        raise _error(text, len(text), "UTF-16LE: half a character is at the end")
+    head, _, rest = text.partition("\n")
+    if head.rstrip("\r \t") != HEADER:
+        raise RegSyntaxError(1, 1, f"`{HEADER}`")
+    # the header's line stays as an empty one, so that positions count lines as the file does
+    return "\n" + rest
+
+
+def _plain_text(text: str) -> str:
+    """The text, as long as it is, with blanks for escaped letters and for the ends of folded lines."""
+    if "\\" not in text:
+        return text
+    unescaped = text.replace("\\\\", "  ").replace('\\"', "  ")
+    return _FOLDED.sub(lambda fold: " " * len(fold[0]), unescaped) if "\\" in unescaped else unescaped
+
+
+def _value(text: str, found: re.Match[str]) -> Value | None:
+    """The value of a line; None where it says that the value is to be deleted."""
+    match found.lastindex:
+        case 1:
+            return None
+        case 2:
+            return Value(ValueType.SZ, (_unescaped(text, found, 2) + "\0").encode("utf-16-le", "surrogatepass"))
+        case 3:
+            return Value(ValueType.DWORD, int(found[3], 16).to_bytes(4, "little"))
+    listed = "".join(found[5].split())
+    digits = listed.replace(",", "")
+    # two digits and a comma, again and again, and no comma at the end
+    if listed[2::3].strip(",") or len(digits) % 2 or len(listed) != max(len(digits) // 2 * 3 - 1, 0):
+        raise _error(text, found.start(5), "bytes in hex, two digits each")
+    return Value(int(found[4], 16) if found[4] else ValueType.BINARY, bytes.fromhex(digits))
+
+
+def _unescaped(text: str, found: re.Match[str], group: int) -> str:
+    raw = text[found.start(group) : found.end(group)]
+    if "\\" not in raw:
+        return raw
+    # pairs of backslashes first: what begins with a backslash then is one of the others
+    pieces = raw.split("\\\\")
+    if any("\\" in piece for piece in pieces):
+        for number, piece in enumerate(pieces):
+            plain = piece
+            for escape, letter in _ESCAPES.items():
+                plain = plain.replace(escape, letter) if "\\" in plain else plain
+            if "\\" in plain:
+                escapes = _ESCAPE.finditer(raw)
+                at = next(one.start() for one in escapes if one[0] != "\\\\" and one[0] not in _ESCAPES)
+                raise _error(text, found.start(group) + at, "a backslash or a quote after a backslash")
+            pieces[number] = plain
+    return "\\".join(pieces)
+
+
+def _error(text: str, position: int, expected: str) -> RegSyntaxError:
+    line = text.count("\n", 0, position)
+    return RegSyntaxError(line + 1, position - text.rfind("\n", 0, position), expected)
+
+
+def _path(path: str) -> str:
+    if not path or path.startswith("-") or any(letter in path for letter in "\0\r\n"):
+        raise ValueError("a .reg file cannot name this key: its path is empty, begins with `-`, or has a NUL or a line break")
+    return path
+
+
+def _name(name: str) -> str:
+    if "\0" in name:
+        raise ValueError("a .reg file cannot name a value with a NUL")
+    return name
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _data(value: Value, column: int) -> str:
+    if value.type == ValueType.SZ and (text := _plain(value.data)) is not None:
+        return f'"{_escaped(text)}"'
+    if value.type == ValueType.DWORD and len(value.data) == 4:
+        return f"dword:{value.number():08x}"
+    prefix = "hex:" if value.type == ValueType.BINARY else f"hex({value.type:x}):"
+    return prefix + _folded(value.data.hex(","), column + len(prefix))
+
+
+def _plain(data: bytes) -> str | None:
+    if len(data) % 2 or data[-2:] != b"\0\0":
+        return None
+    text = data[:-2].decode("utf-16-le", "surrogatepass")
+    # line breaks differ between Windows (as they are) and Wine (as letters); hex is read alike by both
+    return None if _CONTROL.search(text) else text
+
+
+def _folded(listed: str, column: int) -> str:
+    first = max(1, -(-(_FOLD_COLUMN - column) // 3)) * 3
+    per_line = (_FOLD_COLUMN - 2) // 3 * 3
+    lines = [listed[:first], *(listed[start : start + per_line] for start in range(first, len(listed), per_line))]
+    return _FOLD.join(line.removesuffix(",") for line in lines if line)

@@ -1,0 +1,17 @@
+"""Hosts as the passes of `transom.hosts` take them."""
+
+from datetime import UTC, datetime
+
+from tests.apply.windows import Desk
+
+from transom.apply.target import Target
+from transom.sources.directory import load
+from transom.sources.examination import examine
+from transom.windows.nodes.instance import private_key
+
+
+def target(desk: Desk) -> Target:
+    objects = load([str(desk.manifests)])
+    egress = examine(objects, datetime.now(UTC)).settings.of(objects.windows_instances[0])
+    assert egress is not None
+    return Target(objects.windows_instances[0], egress, private_key(objects.windows_instances[0], objects))

@@ -1,0 +1,50 @@
+"""An API server that says one thing, and a kubeconfig that leads to it."""
+
+import contextlib
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def kubeconfig(path: Path, server: str, context: str = "staging") -> str:
+    """A kubeconfig with one context."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": "hunter2"}}],
+        "contexts": [{"name": context, "context": {"cluster": "c", "user": "u"}}],
+        "current-context": context,
+    }
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
+@contextmanager
+def saying(code: int, reason: str, message: str) -> Iterator[str]:
+    """The URL of a server that answers each request so: as metav1.Status has it."""
+    body = json.dumps({"kind": "Status", "apiVersion": "v1", "message": message, "reason": reason, "code": code}).encode()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.send_response(code)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            with contextlib.suppress(BrokenPipeError):
+                # who has read enough of a refusal asks no further
+                self.wfile.write(body)
+
+        do_GET = do_PATCH = do_POST = do_DELETE = answer
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()

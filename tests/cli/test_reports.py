@@ -1,0 +1,184 @@
+"""What people read after a command on many hosts: grouped, short, whole words, and those that failed by name."""
+
+import msgspec
+import pytest
+from rich.cells import cell_len
+from tests.support.command import run
+
+from transom.apply.report import HostReport, Report
+from transom.cli.options import Options, grouped
+from transom.cli.selection import InvalidSelector, selector
+from transom.cli.tables import line_of, print_report
+from transom.windows.host.steps import Step
+
+LIST = ".cluster.local,.svc,10.96.0.0/16,127.0.0.1,localhost"
+PROXY = "http://***@proxy.corp.example:3128"
+CA = f"ROOT: {'5F' * 20} CN=Corp Egress Root CA 2026,O=Example Corporation"
+CHANGES = (
+    *(
+        Step("service-environment", f"{service}: {name}", "replace", "the egress settings changed", before, after)
+        for service in ("containerd", "kubelet", "cloud-node-manager")
+        for name, before, after in (
+            ("HTTPS_PROXY", "http://old.corp.example:3128", PROXY),
+            ("NO_PROXY", LIST, f"{LIST},.new.example"),
+        )
+    ),
+    Step("certificate", CA, "add", "in the trust bundle"),
+    Step("service", "containerd", "restart", "its environment changed"),
+    Step("service", "kubelet", "restart", "containerd, which it depends on, is restarted"),
+)
+
+
+def host(number: int, **fields: object) -> HostReport:
+    made = HostReport(
+        f"win-{number}", f"10.0.{number // 250}.{number % 250}", "changed", CHANGES, ("containerd", "kubelet"), 4, 1.25
+    )
+    return msgspec.structs.replace(made, **fields)
+
+
+def fleet(count: int, failing: tuple[int, ...] = ()) -> Report:
+    reason = (
+        "kubelet does not run, 60 s after its start. Every other service that should run was started; the next pass tries again"
+    )
+    return Report(
+        tuple(host(number, result="failed", error=reason) if number in failing else host(number) for number in range(count))
+    )
+
+
+def printed(
+    report: Report, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, planned: bool
+) -> str:
+    monkeypatch.setattr("transom.cli.terminal._FILE_WIDTH", width)
+    print_report(report, planned=planned)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160, 200])
+@pytest.mark.parametrize("planned", [False, True])
+def test_no_word_is_cut_and_no_line_padded(
+    width: int, planned: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = printed(fleet(30, (7, 8)), width, monkeypatch, capsys, planned=planned)
+    assert [line for line in out.splitlines() if line != line.rstrip()] == []
+    words = set(out.replace(",", " ").split())
+    for step in CHANGES:
+        assert set(f"{step.target} {step.reason}".replace(",", " ").split()) <= words
+    # a word that is wider than the terminal is left whole: it is the terminal that folds it
+    assert [line for line in out.splitlines() if cell_len(line) > width and len(line.split()) > 6] == []
+
+
+@pytest.mark.parametrize("width", [60, 80, 110, 160])
+def test_three_of_300_that_fail_are_on_one_screen(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = printed(fleet(300, (7, 99, 250)), width, monkeypatch, capsys, planned=False)
+    lines = out.splitlines()
+    assert len(lines) <= 50
+    assert lines[-1] == "300 hosts: 297 changed, 3 failed: win-7, win-99, win-250"
+    failed = " ".join(" ".join(lines[next(at for at, line in enumerate(lines) if "3 hosts  failed" in line) :]).split())
+    assert "win-7, win-99, win-250" in failed
+    assert "kubelet does not run, 60 s after its start." in failed
+
+
+def test_a_thousand_hosts_are_readable(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where hosts differ one by one: a line for each, and the changes of the largest groups."""
+    drifted = tuple(
+        host(number, changes=(Step("service-environment", f"kubelet: V{number}", "replace", "drift"),)) for number in range(40)
+    )
+    out = printed(Report((*fleet(1000).hosts[40:], *drifted)), 100, monkeypatch, capsys, planned=False)
+    assert len(out.splitlines()) < 100
+    assert "960 hosts  changed, the same 9 changes on each, restarted containerd, kubelet" in out
+    assert out.splitlines()[-1] == "1,000 hosts: 1,000 changed"
+
+
+def test_a_diff_shows_what_a_value_was_and_will_be(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    other = Step("service-environment", "kubelet: HTTP_PROXY", "replace", "the egress settings changed", PROXY, PROXY)
+    new = Step("machine-environment", "machine: NO_PROXY", "add", "set by the egress settings", None, LIST)
+    out = printed(Report((host(1, changes=(*CHANGES[:2], other, new)),)), 160, monkeypatch, capsys, planned=True)
+    told = [line.strip() for line in out.splitlines()]
+    assert told[1:] == [
+        "env  replace containerd: HTTPS_PROXY  the egress settings changed",
+        "- http://old.corp.example:3128",
+        f"+ {PROXY}",
+        "env  replace containerd: NO_PROXY     the egress settings changed",
+        "+ .new.example",
+        "env  replace kubelet: HTTP_PROXY      the egress settings changed",
+        f"~ {PROXY}  (another user name or password)",
+        "env  add     machine: NO_PROXY        set by the egress settings",
+        f"+ {LIST}",
+        "1 host: 1 would change",
+    ]
+
+
+def test_who_is_skipped_is_told_with_the_reason_and_before_who_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    skipped = [host(number, changes=(), restarted=()).skip("not changed: the rollout stopped") for number in range(2, 9)]
+    report = Report((host(1, result="failed", error="no answer", changes=()), *skipped), stopped=True)
+    lines = [line.strip() for line in printed(report, 100, monkeypatch, capsys, planned=False).splitlines()]
+    assert lines[:3] == [
+        "7 hosts  skipped",
+        "win-2, win-3, win-4, win-5, win-6, win-7, win-8",
+        "not changed: the rollout stopped",
+    ]
+    assert lines[-1] == "stopped by Ctrl-C: 8 hosts: 7 skipped, 1 failed: win-1"
+
+
+def test_a_host_is_one_line_as_it_ends() -> None:
+    assert line_of(host(1), planned=False) == "win-1: changed, 9 changes, restarted containerd, kubelet  1.2 s"
+    assert line_of(host(1, restarted=()), planned=True) == "win-1: would change, 9 changes  1.2 s"
+    assert (
+        line_of(host(2, result="failed", error="no answer", restarted=()), planned=False) == "win-2: failed: no answer  1.2 s"
+    )
+
+
+def test_a_group_of_options_is_one_value() -> None:
+    class Group(Options, frozen=True):
+        first: str = "a"
+        second: int = 2
+
+    seen: list[tuple[Group, bool]] = []
+
+    @grouped
+    def command(group: Group, more: bool = False) -> None:
+        seen.append((group, more))
+
+    command(first="b", second=3, more=True)
+    assert seen == [(Group("b", 3), True)]
+
+
+LABELS = {"env": "prod", "zone": "a"}
+
+
+@pytest.mark.parametrize(
+    ("text", "matches"),
+    [
+        ("", True),
+        ("env=prod", True),
+        ("env == prod", True),
+        ("env=test", False),
+        ("env!=test,zone=a", True),
+        ("env!=prod", False),
+        ("absent!=x", True),
+        ("env in (test, prod)", True),
+        ("env notin (prod),zone", False),
+        ("zone,!absent", True),
+        ("!zone", False),
+        ("transom.dev/x=", False),
+    ],
+)
+def test_labels_are_selected_as_kubectl_does(text: str, matches: bool) -> None:
+    assert selector(text).matches(LABELS) is matches
+
+
+@pytest.mark.parametrize("text", ["env=prod,=x", "a b", "env in prod", "env>1", "-x=y"])
+def test_a_selector_that_is_none(text: str) -> None:
+    with pytest.raises(InvalidSelector, match="for example env=prod"):
+        selector(text)
+
+
+@pytest.mark.parametrize("command", ["apply", "rollback"])
+def test_what_changes_hosts_is_told_which(command: str) -> None:
+    told = run(command)
+    assert (told.code, told.out) == (2, "")
+    assert "-f PATH, or by --context NAME" in told.err

@@ -1,0 +1,104 @@
+"""A cluster that is not the one that was meant: each command says which it asked, what is wrong, and what to do."""
+
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from tests.cli.servers import kubeconfig, saying
+from tests.support.command import run
+
+pytestmark = pytest.mark.server
+ASKING = (
+    ("validate",),
+    ("render",),
+    ("userdata",),
+    ("diff",),
+    ("apply", "--context", "staging"),
+    ("rollback", "--context", "staging"),
+    ("no-proxy", "merge"),
+    ("pods", "outdated"),
+    ("pods", "explain", "web"),
+    ("capi", "worker", "--cluster", "c", "--provider", "aws", "--context", "staging"),
+)
+
+
+@pytest.mark.parametrize("command", ASKING, ids="-".join)
+def test_definitions_that_are_not_there(command: tuple[str, ...], tmp_path: Path) -> None:
+    """A cluster without Transom is no cluster in which nothing is wrong."""
+    with saying(404, "NotFound", "the server could not find the requested resource") as server:
+        config = kubeconfig(tmp_path / "config", server)
+        told = run(*command, "--kubeconfig", config)
+    assert (told.code, told.out) == (1, "")
+    assert f"{server} (context staging of {config}): the definitions of Transom are not there" in told.err
+    assert "transom manifests --part crds | kubectl apply -f -" in told.err
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "message", "told"),
+    [
+        (401, "Unauthorized", "Unauthorized", "the credentials are not taken, or have expired: log in again"),
+        (403, "Forbidden", 'secrets is forbidden: User "u" cannot list', "ask for this right, or name another --context"),
+        (500, "InternalError", "etcd gone", "etcd gone"),
+    ],
+)
+@pytest.mark.parametrize("command", [("validate",), ("adopt", "--from", "wmco"), ("uninstall", "--context", "staging")])
+def test_a_server_that_does_not_answer_the_question(
+    command: tuple[str, ...], code: int, reason: str, message: str, told: str, tmp_path: Path
+) -> None:
+    with saying(code, reason, message) as server:
+        config = kubeconfig(tmp_path / "config", server)
+        ran = run(*command, "--kubeconfig", config)
+    assert ran.code == 1
+    assert f"{server} (context staging of {config})" in ran.err
+    assert message in ran.err
+    assert told in ran.err
+    assert "hunter2" not in ran.err
+
+
+def test_what_is_asked_is_told_on_request(tmp_path: Path) -> None:
+    with saying(401, "Unauthorized", "Unauthorized") as server:
+        ran = run("validate", "-v", "--kubeconfig", kubeconfig(tmp_path / "config", server))
+        quiet = run("validate", "--kubeconfig", kubeconfig(tmp_path / "config", server))
+    assert "method=GET path=/" in ran.err
+    assert "status=401" in ran.err
+    assert "hunter2" not in ran.err
+    assert len(quiet.err.splitlines()) == 1
+
+
+def test_the_version_of_this_program_and_of_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    own = f"transom {version('transom')}\n"
+    alone = run("version")
+    assert (alone.code, alone.out) == (0, own)
+    assert "no cluster was asked: ~/.kube/config: there is no such file" in alone.err
+    assert run("version", "--client", "-o", "json").json["client"] == version("transom")
+    with saying(401, "Unauthorized", "Unauthorized") as server:
+        refused = run("version", "--kubeconfig", kubeconfig(tmp_path / "config", server))
+    assert (refused.code, refused.out) == (1, own)
+    assert "log in again" in refused.err
+
+
+def test_a_server_that_cannot_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = kubeconfig(tmp_path / "config", "https://127.0.0.1:1")
+    monkeypatch.setenv("KUBECONFIG", config)
+    ran = run("validate")
+    assert ran.code == 1
+    assert f"transom: https://127.0.0.1:1 (context staging of {config}): " in ran.err
+    assert "Connection refused" in ran.err
+    assert "Is this the cluster that is meant" in ran.err
+    assert "ssl:default" not in ran.err
+
+
+def test_a_name_that_nobody_has(tmp_path: Path) -> None:
+    ran = run("diff", "--kubeconfig", kubeconfig(tmp_path / "config", "https://nobody.invalid:6443"))
+    assert ran.code == 1
+    assert "nobody.invalid cannot be resolved" in ran.err
+
+
+def test_no_kubeconfig_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    ran = run("validate")
+    assert ran.code == 2
+    assert "~/.kube/config: there is no such file; --kubeconfig or KUBECONFIG can name another; -f PATH reads" in ran.err

@@ -1,0 +1,359 @@
+"""What people get wrong, and what they have to be told: the place, and what to write instead.
+
+Each row is a command, the files that it is given, its exit code, and texts that its message must have.
+The place comes first, the remedy last. `{d}` is the directory of the files.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import yaml
+from tests.support.bundles import certificate, private_key
+
+CA = certificate("Root")
+KEY = private_key()
+HOST = {"address": "10.0.0.7", "username": "Administrator"}
+PROXY = {"httpProxy": "http://p.x:1", "httpsProxy": "http://p.x:1"}
+
+
+class Row(NamedTuple):
+    """One mistake."""
+
+    name: str
+    command: tuple[str, ...]
+    files: dict[str, str]
+    code: int
+    told: tuple[str, ...]
+
+
+def egress(name: str = "cluster", **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "transom.dev/v1alpha1", "kind": "EgressProxy", "metadata": {"name": name}, "spec": spec}
+
+
+def instance(name: str = "win-1", **spec: Any) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "transom-system"}
+    return {"apiVersion": "transom.dev/v1alpha1", "kind": "WindowsInstance", "metadata": meta, "spec": HOST | spec}
+
+
+def secret(name: str = "cloud-private-key", **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "transom-system"}, **fields}
+
+
+def bundle(text: str, key: str = "ca-bundle.crt") -> dict[str, Any]:
+    meta = {"name": "ca", "namespace": "transom-system"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {key: text}}
+
+
+def of(*objects: dict[str, Any]) -> dict[str, str]:
+    return {"a.yaml": yaml.safe_dump_all(objects)}
+
+
+def invalid(name: str, files: dict[str, str], *told: str) -> Row:
+    """Settings in which `validate` has to find an error."""
+    return Row(name, ("validate", "-f", "{d}"), files, 2, told)
+
+
+def refused(name: str, *command: str, told: tuple[str, ...], code: int = 2, files: dict[str, str] | None = None) -> Row:
+    """A command line that is wrong in itself."""
+    return Row(name, command, files or {}, code, told)
+
+
+def _of_settings() -> Iterator[Row]:
+    for name, url, *told in (
+        ("no scheme", "proxy.x:3128", "spec.httpProxy", "http://"),
+        ("https scheme", "https://p.x:1", "spec.httpProxy", "must begin with http://, for example http://"),
+        ("socks", "socks5://p.x:1", "spec.httpProxy", "http://"),
+        ("no host", "http://:3128", "spec.httpProxy", "host"),
+        ("port 0", "http://p.x:0", "spec.httpProxy", "1 to 65535"),
+        ("port 99999", "http://p.x:99999", "spec.httpProxy", "1 to 65535"),
+        ("port text", "http://p.x:http", "spec.httpProxy", "port"),
+        ("bare IPv6", "http://fd00::1:3128", "spec.httpProxy", "brackets"),
+        ("slash in password", "http://u:a/b@p.x:1", "spec.httpProxy", "%2F"),
+        ("hash in password", "http://u:a#b@p.x:1", "spec.httpProxy", "%23"),
+        ("question mark in password", "http://u:a?b@p.x:1", "spec.httpProxy", "%3F"),
+        ("blank in password", "http://u:a b@p.x:1", "spec.httpProxy", "%20"),
+        ("bad escape", "http://u:a%zz@p.x:1", "spec.httpProxy", "%25"),
+    ):
+        yield invalid(f"httpProxy: {name}", of(egress(httpProxy=url)), "EgressProxy/cluster", *told)
+    for name, listed, *told in (
+        ("empty item", "a.x,,b.x", "item 2", "take the comma out"),
+        ("wildcard", "*.corp.example", "*.corp.example", ".corp.example"),
+        ("upper case", "Corp.Example", "Corp.Example", "corp.example"),
+        ("port", "a.x:8080", "a.x:8080", "a.x"),
+        ("url", "http://a.x", "http://a.x", "a.x"),
+        ("semicolons", "a.x;b.x", "a.x;b.x", "comma"),
+        ("blank list", " ", "spec.noProxy", "empty"),
+        ("star with more", "*,a.x", "*", "alone"),
+        ("bad CIDR", "10.0.0.0/33", "10.0.0.0/33", "write `10.0.0.0`"),
+    ):
+        yield invalid(f"noProxy: {name}", of(egress(**PROXY, noProxy=listed)), "spec.noProxy", *told)
+    yield invalid("noProxy alone", of(egress(noProxy="a.x")), "spec.noProxy", "proxy")
+    yield invalid(
+        "credentials nowhere",
+        of(egress(**PROXY, credentialsSecret={"name": "c"})),
+        "credentialsSecret.name",
+        "transom-system/c",
+    )
+    half = secret("c", stringData={"username": "u"})
+    yield invalid("no password", of(egress(**PROXY, credentialsSecret={"name": "c"}), half), "data.password", "missing")
+    twice = egress(httpProxy="http://u:p@p.x:1", credentialsSecret={"name": "c"})
+    both = secret("c", stringData={"username": "u", "password": "p"})
+    yield invalid("credentials twice", of(twice, both), "spec.credentialsSecret", "keep one of them, better the Secret")
+    plain = secret("c", data={"username": "u", "password": "not base64!"})
+    yield invalid(
+        "no base64", of(egress(**PROXY, credentialsSecret={"name": "c"}), plain), "data.", "`stringData` takes the text itself"
+    )
+    trusting = egress(**PROXY, trustedCA={"name": "ca"})
+    yield invalid("no bundle", of(trusting), "spec.trustedCA.name", "transom-system/ca")
+    yield invalid("bundle under another key", of(trusting, bundle(CA, "ca.crt")), "spec.trustedCA.name", "ca-bundle.crt")
+    yield invalid("empty bundle", of(trusting, bundle("")), "spec.trustedCA.name", "certificate")
+    yield invalid("cut certificate", of(trusting, bundle(CA[:300])), "data[ca-bundle.crt]", "certificate 1 (line 1)")
+    yield invalid("key in the bundle", of(trusting, bundle(CA + KEY)), "data[ca-bundle.crt]", "private key")
+    yield invalid(
+        "junk in a certificate", of(trusting, bundle(CA.replace("MII", "!!!", 1))), "data[ca-bundle.crt]", "certificate 1"
+    )
+    yield invalid(
+        "endpoint without proxy",
+        of(egress(httpProxy="http://p.x:1", readinessEndpoints=["https://a.x"])),
+        "readinessEndpoints[0]",
+        "httpsProxy",
+    )
+    yield invalid("endpoint that is none", of(egress(**PROXY, readinessEndpoints=["a.x"])), "readinessEndpoints[0]", "URL")
+    yield invalid("field typo", of(egress(httproxy="http://p.x:1")), "spec.httproxy", "did you mean `httpProxy`?")
+    yield invalid("list for a text", of(egress(httpProxy=["http://p.x:1"])), "spec.httpProxy", "text")
+    yield invalid("policy typo", of(egress(**PROXY, readinessPolicy="gate")), "spec.readinessPolicy", "Gate")
+    yield invalid("restart typo", of(egress(**PROXY, windows={"restart": "Never"})), "spec.windows.restart", "Rolling")
+    yield invalid("consumer typo", of(egress(**PROXY, consumers=["Node"])), "spec.consumers", "Nodes")
+    yield invalid("mode in the base", of(egress(mode="Direct")), "spec.mode", "base")
+    yield invalid(
+        "another name",
+        of(egress("proxy", **PROXY), instance(), secret(stringData={"private-key.pem": KEY})),
+        "EgressProxy/proxy",
+        "name the one for this cluster so",
+    )
+    yield invalid("bad network", of(egress(**PROXY, networks={"podNetwork": ["10.0.0.0/33"]})), "podNetwork[0]", "CIDR")
+    yield invalid(
+        "wrong version",
+        {"a.yaml": "{apiVersion: transom.dev/v1, kind: EgressProxy, metadata: {name: cluster}}"},
+        "apiVersion",
+        "transom.dev/v1alpha1",
+    )
+    yield invalid(
+        "wrong kind",
+        {"a.yaml": "{apiVersion: transom.dev/v1alpha1, kind: Egress, metadata: {name: cluster}}"},
+        "kind",
+        "EgressProxy and WindowsInstance",
+    )
+    yield invalid("two of a name", of(egress(**PROXY), egress(**PROXY)), "metadata.name", "stands twice")
+
+
+def _of_hosts() -> Iterator[Row]:
+    key = secret(stringData={"private-key.pem": KEY})
+    for name, spec, *told in (
+        ("no address", {"address": ""}, "spec.address", "for example win-1.example.com"),
+        ("address with port", {"address": "10.0.0.7:22"}, "spec.address", "for example win-1.example.com"),
+        ("address with user", {"address": "Administrator@10.0.0.7"}, "spec.address", "for example win-1.example.com"),
+        ("address in brackets", {"address": "[fd00::1]"}, "spec.address", "brackets and ports have no place here"),
+        ("three numbers", {"address": "10.0.7"}, "spec.address", "IP address"),
+        ("port 0", {"port": 0}, "spec.port", "1 to 65535"),
+        ("no user", {"username": ""}, "spec.username", "for example Administrator"),
+        ("node name", {"nodeName": "Win_1"}, "spec.nodeName", "lower-case"),
+        ("node IP", {"nodeIP": "10.0.0.7/24"}, "spec.nodeIP", "without a prefix length"),
+        ("host key", {"hostKey": "SHA256:abc"}, "spec.hostKey", "ssh_host_ed25519_key.pub"),
+        ("lifecycle", {"lifecycle": "node"}, "spec.lifecycle", "Node"),
+        ("cluster", {"clusterRef": {"name": "prod"}}, "spec.clusterRef", "there is no Cluster transom-system/prod"),
+        ("key nowhere", {"keySecret": {"name": "nope"}}, "spec.keySecret.name", "it holds the SSH key as `private-key.pem`"),
+        ("typo", {"adress": "10.0.0.7"}, "spec.adress", "did you mean `address`?"),
+    ):
+        yield invalid(
+            f"host: {name}", of(egress(**PROXY), instance(**spec), key), "WindowsInstance/transom-system/win-1", *told
+        )
+    for name, data, *told in (
+        ("key under another name", {"id_rsa": KEY}, "data[private-key.pem]", "missing"),
+        ("public key", {"private-key.pem": "ssh-ed25519 AAAA"}, "data[private-key.pem]", "private key in PEM or OpenSSH form"),
+        ("passphrase", {"private-key.pem": private_key("hunter2")}, "data[private-key.pem]", "ssh-keygen -p"),
+    ):
+        yield invalid(
+            f"key: {name}",
+            of(egress(**PROXY), instance(), secret(stringData=data)),
+            "Secret/transom-system/cloud-private-key",
+            *told,
+        )
+    same = (instance(), instance("win-2"))
+    yield invalid("one host twice", of(egress(**PROXY), *same, key), "spec.address", "one host is one WindowsInstance")
+    for command in ("diff", "apply"):
+        row = of(instance(), key)
+        yield refused(
+            f"{command} without settings",
+            command,
+            "-f",
+            "{d}",
+            told=("EgressProxy/cluster", "name its file with -f"),
+            files=row,
+        )
+        yield refused(
+            f"{command}: limit",
+            command,
+            "-f",
+            "{d}",
+            "--limit",
+            "win-9",
+            told=("--limit", "win-9", "there is win-1"),
+            files=of(egress(**PROXY), instance(), key),
+        )
+        yield refused(
+            f"{command}: selector",
+            command,
+            "-f",
+            "{d}",
+            "-l",
+            "a b",
+            told=("--selector", "for example env=prod"),
+            files=of(egress(**PROXY), instance(), key),
+        )
+        yield refused(
+            f"{command}: context beside files",
+            command,
+            "-f",
+            "{d}",
+            "--context",
+            "x",
+            told=("--context", "the objects come from the files"),
+            files=row,
+        )
+
+
+def _of_texts() -> Iterator[Row]:
+    for name, text, *told in (
+        ("empty file", "", "there is no object that Transom reads", "is this the file that is meant?"),
+        ("comments alone", "# nothing\n", "there is no object that Transom reads", "is this the file that is meant?"),
+        (
+            "other kinds",
+            "{apiVersion: apps/v1, kind: Ingress, metadata: {name: a}}",
+            "there is no object that Transom reads",
+            "EgressProxy",
+        ),
+        ("tab", "kind: EgressProxy\nmetadata:\n\tname: cluster\n", "a.yaml:3:1", "YAML indents with blanks"),
+        ("cut", "kind: [a\n", "a.yaml:2:1", "this is not YAML"),
+        ("bracket", "a: ]\n", "a.yaml:1:4", "this is not YAML"),
+        ("plain text", "hello\n", "a.yaml:1:1", "this is no Kubernetes object"),
+        ("no kind", "apiVersion: v1\n", "a.yaml:1:1", "`kind` is missing"),
+        ("no version", "kind: Secret\n", "a.yaml:1:1", "`apiVersion` is missing"),
+        ("no name", "{apiVersion: transom.dev/v1alpha1, kind: EgressProxy, spec: {}}", "metadata.name", "the name is missing"),
+        ("bad name", "{apiVersion: v1, kind: Secret, metadata: {name: A_b}}", "metadata.name", "lower-case letters"),
+        (
+            "no separator",
+            "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n",
+            "a.yaml:4:1",
+            "keep one",
+        ),
+        ("own tag", "a: !ruby/object {}\n", "a.yaml:1:4", "leave it out"),
+        ("NUL", "a: b\0\n", "a.yaml:1:5", "NUL"),
+        ("alias to nothing", "a: *b\n", "a.yaml:1:4", "no anchor"),
+    ):
+        yield invalid(f"text: {name}", {"a.yaml": text}, *told)
+    yield refused("no such file", "validate", "-f", "{d}/nope.yaml", told=("nope.yaml", "No such file"))
+    yield refused("a URL", "validate", "-f", "https://x.example/a.yaml", told=("https://x.example/a.yaml", "fetch it first"))
+    yield refused("an empty directory", "validate", "-f", "{d}", told=("the directory holds no *.yaml",))
+
+
+def _of_commands() -> Iterator[Row]:
+    yield refused("no such command", "aply", told=("aply",))
+    yield refused("output", "validate", "-f", "{d}", "-o", "xml", told=("--output", "text", "json"))
+    yield refused("namespace", "validate", "-f", "{d}", "-n", "A b", told=("'A b' is no namespace", "lower-case letters"))
+    yield refused("apply: nothing named", "apply", told=("-f PATH", "--context NAME"))
+    yield refused("rollback: nothing named", "rollback", told=("-f PATH", "--context NAME"))
+    yield refused("uninstall: nothing named", "uninstall", told=("--context NAME", "kubectl config get-contexts"))
+    yield refused("adopt: nothing named", "adopt", "--from", "wmco", "--yes", told=("--yes", "--context NAME"))
+    yield refused("objects: nothing named", "apply", "--objects", told=("--objects", "--context NAME"))
+    yield refused(
+        "timeout",
+        "diff",
+        "-f",
+        "{d}",
+        "--pass-timeout",
+        "5",
+        told=("--pass-timeout", "for example 30m"),
+        files=of(egress(**PROXY)),
+    )
+    yield refused("workers", "diff", "-f", "{d}", "--workers", "0", told=("--workers", "1"))
+    yield refused(
+        "kubeconfig", "validate", "--kubeconfig", "{d}/nope", told=("{d}/nope", "KUBECONFIG can name another", "-f PATH")
+    )
+    yield refused(
+        "kubeconfig that is none",
+        "validate",
+        "--kubeconfig",
+        "{d}/a",
+        told=("{d}/a", "this is no kubeconfig"),
+        files={"a": "x"},
+    )
+    yield refused("facts: port in the address", "facts", "10.0.0.1:22", told=("10.0.0.1:22", "--port 22"))
+    yield refused("facts: no address", "facts", "http://10.0.0.1", told=("http://10.0.0.1", "for example win-1.example.com"))
+    yield refused(
+        "facts: key that is none",
+        "facts",
+        "10.0.0.1",
+        "--key",
+        "{d}/k",
+        told=("--key {d}/k", "PEM or OpenSSH private key"),
+        files={"k": "x"},
+    )
+    yield refused("facts: key nowhere", "facts", "10.0.0.1", "--key", "{d}/k", told=("{d}/k", "cannot be read: No such file"))
+    yield refused(
+        "facts: passphrase",
+        "facts",
+        "10.0.0.1",
+        "--key",
+        "{d}/k",
+        told=("{d}/k", "without a passphrase"),
+        files={"k": private_key("hunter2")},
+    )
+    yield refused(
+        "no-proxy check: client", "no-proxy", "check", "http://a.x", "--client", "nope", told=("nope", "the nearest are npm")
+    )
+    yield refused("no-proxy check: no url", "no-proxy", "check", "a.x", told=("a.x", "URL"))
+    yield refused(
+        "no-proxy lint: blank", "no-proxy", "lint", "a,.svc ", told=(".svc", "a blank stands behind it: take it out"), code=1
+    )
+    yield refused(
+        "no-proxy lint: semicolon",
+        "no-proxy",
+        "lint",
+        "10.0.0.0/8;*.x",
+        told=("10.0.0.0/8;*.x", "; separates nothing here: write a comma"),
+        code=1,
+    )
+    yield refused("trust: no file", "trust", "inspect", "{d}/nope", told=("{d}/nope", "No such file"))
+    yield refused("trust: no certificate", "trust", "inspect", "{d}/c", told=("{d}/c", "certificate"), files={"c": "x"})
+    yield refused("trust: a key", "trust", "inspect", "{d}/c", told=("{d}/c", "private key"), files={"c": KEY})
+    yield refused("userdata: platform", "userdata", "-f", "{d}", "--platform", "Azur", told=("--platform", "Azure"))
+    yield refused(
+        "userdata: no key",
+        "userdata",
+        "-f",
+        "{d}",
+        told=("transom-system/cloud-private-key", "`private-key.pem`"),
+        files=of(egress(**PROXY)),
+    )
+    yield refused(
+        "manifests: image", "manifests", "--image", "bad image!", told=("--image", "for example registry.example/transom")
+    )
+    yield refused("manifests: controllers", "manifests", "--controllers", "x", told=("--controllers", "egress"))
+    yield refused(
+        "capi: previous",
+        "capi",
+        "worker",
+        "--cluster",
+        "c",
+        "--provider",
+        "aws",
+        "--previous",
+        "{d}/nodir",
+        told=("{d}/nodir", "there is no such file or directory"),
+    )
+    yield refused("capi: provider", "capi", "worker", "--cluster", "c", "--provider", "awss", told=("awss", "aws, azure"))
+    yield refused("payload: nowhere", "payload", "check", "{d}", told=("{d}/payload.yaml", "No such file"))
+
+
+ROWS = tuple(row for rows in (_of_settings, _of_hosts, _of_texts, _of_commands) for row in rows())

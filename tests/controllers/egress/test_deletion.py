@@ -1,0 +1,159 @@
+"""EgressProxy/cluster deleted: a wish, or the end of something larger. No base is not "no proxy"."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from lab.control_plane import ControlPlane
+from tests.support.operator.clusters import PROXY, Cluster, admin, environment
+from tests.support.waiting import until
+
+from transom.controllers.runtime.base_removal import FINALIZER
+from transom.controllers.runtime.options import Pace
+from transom.kube.errors import NotFound
+from transom.kube.resources import EGRESS_PROXIES, NAMESPACES
+from transom.manifests.definitions import definitions
+from transom.simulator import Host, Simulator
+from transom.windows.host.queries import LEDGER
+
+pytestmark = pytest.mark.lab
+QUICK = Pace(check_interval=1.0)
+
+
+async def applied(cluster: Cluster, number: int = 2) -> list[Host]:
+    """Hosts with settings, under an operator that has ended."""
+    hosts = [await cluster.simulator.add_host() for _ in range(number)]
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    for index, host in enumerate(hosts):
+        await cluster.instance(f"win-{index}", host)
+    async with cluster.operator():
+        await cluster.wait_ready()
+        assert (await cluster.client.get(EGRESS_PROXIES, "cluster")).metadata.finalizers == [FINALIZER]
+    return hosts
+
+
+def starts(hosts: list[Host]) -> list[int]:
+    return [len(host.starts("kubelet")) for host in hosts]
+
+
+async def base_gone(cluster: Cluster, seconds: float = 30) -> None:
+    async with asyncio.timeout(seconds):
+        while True:
+            try:
+                await cluster.client.get(EGRESS_PROXIES, "cluster")
+            except NotFound:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def kept(cluster: Cluster, hosts: list[Host], before: list[int]) -> None:
+    """Nothing was changed on any host, and each says why."""
+    for number, host in enumerate(hosts):
+        await cluster.until(f"win-{number}", Ready="False/SettingsMissing", ProxyApplied="False/SettingsMissing")
+        assert f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet")
+        told = [reason for _, reason, _ in await cluster.events(f"win-{number}")]
+        assert told.count("SettingsMissing") == 1
+    assert starts(hosts) == before
+
+
+async def test_a_deletion_that_nobody_saw_is_carried_out(cluster: Cluster) -> None:
+    """The operator was away; until all is given back the object is there, and says so."""
+    hosts = await applied(cluster)
+    await cluster.delete(EGRESS_PROXIES, "cluster")
+    for host in hosts:
+        host.faults.disk_delay = 0.02
+    async with cluster.operator():
+        async with asyncio.timeout(20):
+            said = ""
+            while said != "Removing":
+                held = (await cluster.client.get(EGRESS_PROXIES, "cluster")).value["status"]["conditions"]
+                said = next(one["reason"] for one in held if one["type"] == "Ready")
+                await asyncio.sleep(0.02)
+        await base_gone(cluster)
+        assert [host.registry.key(LEDGER) for host in hosts] == [None, None]
+        for number in range(2):
+            await cluster.until(f"win-{number}", Ready="True", ProxyApplied="True/NotConfigured")
+
+
+async def test_a_base_that_is_not_there_takes_nothing_away(cluster: Cluster) -> None:
+    hosts = await applied(cluster)
+    before = starts(hosts)
+    await cluster.merge(EGRESS_PROXIES, "cluster", {"metadata": {"finalizers": None}})
+    await cluster.delete(EGRESS_PROXIES, "cluster")
+    fresh = await cluster.simulator.add_host()
+    await cluster.instance("win-9", fresh)
+    async with cluster.operator(pace=QUICK):
+        # a host that has nothing of ours is as with empty settings
+        await cluster.until("win-9", Ready="True", ProxyApplied="True/NotConfigured")
+        await kept(cluster, hosts, before)
+        await cluster.proxy()
+        await cluster.wait_ready()
+        assert [host.registry.key(LEDGER) for host in hosts] == [None, None]
+
+
+@pytest.mark.parametrize("how", ["renamed", "annotated"])
+async def test_a_rename_and_a_persons_word_change_no_host(cluster: Cluster, how: str) -> None:
+    hosts = await applied(cluster)
+    before = starts(hosts)
+    async with cluster.operator(pace=QUICK):
+        await cluster.wait_ready()
+        if how == "renamed":
+            await cluster.put(EGRESS_PROXIES, "proxy", spec={"httpProxy": PROXY, "httpsProxy": PROXY})
+        else:
+            await cluster.merge(EGRESS_PROXIES, "cluster", {"metadata": {"annotations": {"transom.dev/leave-host": "true"}}})
+        await cluster.delete(EGRESS_PROXIES, "cluster")
+        await base_gone(cluster)
+        await kept(cluster, hosts, before)
+        assert "HostsLeft" in [reason for _, reason, _ in await cluster.events("cluster", "default")]
+        await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+        await cluster.wait_ready()
+    assert starts(hosts) == before
+    await cluster.delete(EGRESS_PROXIES, "proxy")
+
+
+@pytest.fixture(scope="module")
+def own_plane() -> Iterator[ControlPlane]:
+    with ControlPlane() as running:
+        running.define(definitions())
+        yield running
+
+
+@pytest.fixture
+async def alone(own_plane: ControlPlane, simulator: Simulator) -> AsyncIterator[Cluster]:
+    """On an API server whose definitions may be deleted."""
+    async with admin(own_plane) as client:
+        made = Cluster(own_plane, client, simulator)
+        await made.prepare()
+        yield made
+        await made.leave()
+
+
+async def test_a_definition_deleted_and_made_anew_changes_no_host(alone: Cluster, own_plane: ControlPlane) -> None:
+    hosts = await applied(alone)
+    before = starts(hosts)
+    async with alone.operator(pace=QUICK):
+        await alone.wait_ready()
+        await asyncio.to_thread(own_plane.kubectl, "delete", "crd", "egressproxies.transom.dev", "--timeout=30s")
+        await asyncio.sleep(2)
+        own_plane.define(definitions())
+        # by the process that knows them the last settings are kept; the next one says that they are missing
+        assert starts(hosts) == before
+        assert all(f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet") for host in hosts)
+    async with alone.operator(pace=QUICK):
+        await kept(alone, hosts, before)
+        await alone.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+        await alone.wait_ready()
+    assert starts(hosts) == before
+
+
+async def test_a_namespace_that_goes_changes_no_host(alone: Cluster) -> None:
+    hosts = await applied(alone)
+    before = starts(hosts)
+    async with alone.operator(pace=QUICK) as operator:
+        await until(lambda: operator.working)
+        await alone.client.delete(NAMESPACES, alone.namespace)
+        await alone.delete(EGRESS_PROXIES, "cluster")
+        await base_gone(alone)
+        await asyncio.sleep(2)
+    assert starts(hosts) == before
+    assert all(f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet") for host in hosts)

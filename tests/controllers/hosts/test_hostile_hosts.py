@@ -1,0 +1,108 @@
+"""Hosts whose answers are made up, before the operator: the others are done, the lease is kept, and each has its reason."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from lab.control_plane import ControlPlane
+from tests.hosts.hostile import LIES, HostileSimulator
+from tests.support.operator.clusters import PASSWORD, PROXY, Cluster, admin, environment
+from tests.support.operator.replicas import generation, leads, replica
+from tests.support.waiting import until
+
+from transom.controllers.hosts import controller
+from transom.controllers.instance import status
+from transom.hosts.passes.passes import PassResult
+from transom.kube.resources import WINDOWS_INSTANCES
+
+pytestmark = pytest.mark.lab
+OTHER = "http://other.corp.example:3128"
+UNSEEN = {"a directory of nothing", "sizes beyond a disk"}
+LASTING = {"nothing", "slowly", "an SFTP packet of 4 MB"}
+"""Until a channel has made no progress for a minute."""
+
+
+async def test_the_lease_is_kept_and_the_others_are_done(control_plane: ControlPlane) -> None:
+    async with HostileSimulator() as simulator, admin(control_plane) as client:
+        cluster = Cluster(control_plane, client, simulator)
+        await cluster.prepare()
+        try:
+            await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+            program = await replica(cluster, "one")
+            async with program:
+                await leads(cluster, program)
+                begun = await generation(cluster)
+                names = {}
+                for number, (name, lie) in enumerate(LIES.items()):
+                    names[f"liar-{number}"] = name
+                    await cluster.instance(f"liar-{number}", await simulator.add_liar(lie))
+                honest = await simulator.add_host()
+                await cluster.instance("honest", honest)
+                await cluster.until("honest", 60, ProxyApplied="True/Applied", Configured="True")
+                # while each of them goes on being tried
+                await cluster.proxy(httpProxy=OTHER, httpsProxy=OTHER)
+                await until(lambda: f"HTTPS_PROXY={OTHER}" in environment(honest, "kubelet"), seconds=60)
+                for name, lie in names.items():
+                    if lie in UNSEEN | LASTING:
+                        continue
+                    found = await cluster.until(name, 60, Configured="False")
+                    assert found["Configured"][1] not in ("Fault", "UpToDate"), lie
+                for name, lie in names.items():
+                    if lie in LASTING:
+                        assert (await cluster.conditions(name)).get("Configured", ("Unknown", ""))[0] != "True"
+                assert await generation(cluster) == begun
+                log = program.log()
+                assert "lease not renewed" not in log
+                assert "lease lost" not in log
+                assert "fault of Transom" not in log
+                assert PASSWORD not in log
+        finally:
+            await cluster.leave()
+
+
+async def test_a_fault_of_transom_does_not_leave_the_last_good_word(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a pass, and after it: what the exception says may quote the host, and is nowhere."""
+    hosts = [await cluster.simulator.add_host() for _ in range(2)]
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    for number, host in enumerate(hosts, 1):
+        await cluster.instance(f"win-{number}", host)
+    async with cluster.operator(controllers=("egress", "hosts")):
+        for name in ("win-1", "win-2"):
+            await cluster.until(name, ProxyApplied="True/Applied", Configured="True/UpToDate")
+
+        after_pass, one_pass = status.after_pass, controller.one_pass
+
+        def fails(egress: Any, found: PassResult) -> Any:
+            if found.before is not None and found.before.computer_name == hosts[0].name:
+                raise KeyError(PASSWORD)
+            return after_pass(egress, found)
+
+        async def fails_within(target: Any, *more: Any, **options: Any) -> PassResult:
+            def check(actual: Any) -> None:
+                if actual.computer_name == hosts[1].name:
+                    raise ValueError(PASSWORD)
+
+            return await one_pass(target, *more, **{**options, "check": check})
+
+        monkeypatch.setattr(status, "after_pass", fails)
+        monkeypatch.setattr(controller, "one_pass", fails_within)
+        await cluster.proxy(httpProxy=OTHER, httpsProxy=OTHER)
+        for name in ("win-1", "win-2"):
+            found = await cluster.until(name, Configured="Unknown/Fault", ProxyApplied="Unknown/Fault")
+            assert found["TrustApplied"] == ("Unknown", "Fault")
+            await until_event(cluster, name, "Fault")
+        monkeypatch.undo()
+        for name in ("win-1", "win-2"):
+            await cluster.until(name, 60, Configured="True/UpToDate", ProxyApplied="True/Applied")
+    told = [str(one.value) for one in (await cluster.client.list_objects(WINDOWS_INSTANCES, cluster.namespace)).items]
+    streams = capsys.readouterr()
+    assert "KeyError" in caplog.text + streams.out + streams.err
+    assert PASSWORD not in caplog.text + streams.out + streams.err + "".join(told)
+
+
+async def until_event(cluster: Cluster, name: str, reason: str) -> None:
+    async with asyncio.timeout(20):
+        while reason not in [one[1] for one in await cluster.events(name)]:
+            await asyncio.sleep(0.05)

@@ -1,0 +1,176 @@
+"""What a pass says, as conditions: tables."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from cryptography import x509
+from tests.support.operator.bundles import ROOT_1, SHA1_1
+
+from transom.controllers.instance import status
+from transom.controllers.runtime.conditions import Condition
+from transom.hosts.errors import HostError, ImportFailed, KeyUnusable, RestartsFailed, Unreachable, Unreadable
+from transom.hosts.passes.passes import PassResult
+from transom.proxy.objects import Restart, WindowsSettings
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.proxy.trust import parse_bundle
+from transom.windows.host.queries import LEDGER
+from transom.windows.host.state import HostState
+from transom.windows.host.steps import Step
+from transom.windows.ledger import ledger
+from transom.windows.nodes.fetch import Fetched
+from transom.windows.parts.certificates import DISALLOWED, store
+from transom.windows.planning.plan import Plan
+from transom.windows.registry.registry import CreateKey, Registry, SetValue, dword
+
+PROXY = Egress(Secret("http://p:1"), Secret("http://p:1"), "x.example")
+BOTH = Egress(Secret("http://p:1"), Secret("http://p:1"), "x.example", parse_bundle(ROOT_1).certificates)
+SERVICE = Step("service-environment", "containerd: HTTP_PROXY", "add", "set")
+CERTIFICATE = Step("certificate", "ROOT: …", "add", "set")
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("egress", "steps", "error", "proxy", "trust"),
+    [
+        (Egress(), (), None, "True/NotConfigured", "True/NotConfigured"),
+        (PROXY, (), None, "True/Applied", "True/NotConfigured"),
+        (BOTH, (SERVICE, CERTIFICATE), None, "True/Applied", "True/Applied"),
+        (BOTH, (SERVICE,), ImportFailed("no"), "False/ImportFailed", "True/Applied"),
+        (BOTH, (CERTIFICATE,), ImportFailed("no"), "True/Applied", "False/ImportFailed"),
+        (
+            BOTH,
+            (Step("service", "kubelet", "restart", "x"),),
+            RestartsFailed("no"),
+            "False/RestartsFailed",
+            "False/RestartsFailed",
+        ),
+    ],
+)
+def test_proxy_and_trust(egress: Egress, steps: tuple[Step, ...], error: HostError | None, proxy: str, trust: str) -> None:
+    conditions = status.after_pass(egress, PassResult(HostState(Registry()), Plan(steps), error=error))
+    assert shown(conditions["ProxyApplied"]) == proxy
+    assert shown(conditions["TrustApplied"]) == trust
+    assert shown(conditions["Reachable"]) == "True/Connected"
+    assert conditions["Configured"].status == ("True" if error is None else "False")
+
+
+@pytest.mark.parametrize(
+    "egress", [PROXY, msgspec.structs.replace(PROXY, windows=WindowsSettings(environment_scope="Machine"))]
+)
+def test_a_ledger_of_a_newer_transom(egress: Egress) -> None:
+    state = HostState(Registry().apply([SetValue(LEDGER, "Version", dword(99))]))
+    conditions = status.after_pass(egress, PassResult(state, error=Unreadable("the ledger cannot be understood")))
+    assert {name: shown(conditions[name]) for name in ("Configured", "ProxyApplied", "RebootRequired")} == {
+        "Configured": "False/Unreadable",
+        "ProxyApplied": "False/Unreadable",
+        "RebootRequired": "False/NotRequired",
+    }
+
+
+CHECKED = ("http://registry.corp.example/",)
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "found", "unproven"),
+    [
+        ((), PassResult(begun=True), "spec.readinessEndpoints is not set"),
+        ((), PassResult(), "spec.readinessEndpoints is not set"),
+        (("http://x.example/",), PassResult(begun=True), "no endpoint is behind the proxy for it"),
+        (("http://x.example/",), PassResult(), "no endpoint is behind the proxy for it"),
+        (CHECKED, PassResult(begun=True, fetched=None), "it has no curl.exe"),
+        (CHECKED, PassResult(fetched=None), "it has no curl.exe"),
+        (CHECKED, PassResult(begun=True, fetched=(Fetched(0, 0, 200),)), None),
+        (CHECKED, PassResult(), None),
+    ],
+)
+@pytest.mark.parametrize(("restart", "reason"), [("OnNextBoot", "PendingBoot"), ("Manual", "PendingRestart")])
+def test_settings_that_wait_for_a_restart_say_where_they_are_unproven(
+    endpoints: tuple[str, ...], found: PassResult, unproven: str | None, restart: Restart, reason: str
+) -> None:
+    windows = WindowsSettings(restart=restart)
+    egress = msgspec.structs.replace(PROXY, windows=windows, readiness_endpoints=endpoints)
+    held = ledger.Ledger(salt=b"s", deferred={"kubelet": ledger.Deferred(1)})
+    state = HostState(Registry().apply(ledger.edits(Registry(), held)))
+    condition = status.after_pass(egress, msgspec.structs.replace(found, before=state, plan=Plan()))["ProxyApplied"]
+    assert shown(condition) == f"False/{reason}"
+    said = f"; unproven: nothing was fetched from the host: {unproven}"
+    assert condition.message.endswith(said) if unproven else "unproven" not in condition.message
+
+
+def test_a_distrusted_certificate() -> None:
+    state = HostState(Registry().apply([CreateKey(rf"{store(DISALLOWED)}\{SHA1_1}")]))
+    condition = status.after_pass(BOTH, PassResult(state, Plan()))["TrustApplied"]
+    assert shown(condition) == "False/Distrusted"
+    assert x509.load_pem_x509_certificate(ROOT_1.encode()).subject.rfc4514_string() in condition.message
+
+
+def test_a_certificate_of_group_policy_is_named() -> None:
+    line = ledger.Trusted(added=False, subject="CN=Corp Root 1", policy=True)
+    held = ledger.Ledger(salt=b"s", certificates={"ROOT": {SHA1_1: line}})
+    state = HostState(Registry().apply(ledger.edits(Registry(), held)))
+    condition = status.after_pass(BOTH, PassResult(state, Plan()))["TrustApplied"]
+    assert shown(condition) == "True/Applied"
+    assert condition.message == "1 certificates are in the host's stores; group policy holds, and was left, CN=Corp Root 1"
+
+
+@pytest.mark.parametrize(
+    ("found", "before", "of"),
+    [
+        (PassResult(plan=Plan((SERVICE,)), waiting=True), None, {"ProxyApplied"}),
+        (PassResult(plan=Plan((CERTIFICATE,)), waiting=True), None, {"TrustApplied"}),
+        (PassResult(waiting=True), PROXY, {"TrustApplied"}),
+        (PassResult(waiting=True), Egress(), {"ProxyApplied", "TrustApplied"}),
+        (PassResult(waiting=True), None, set()),
+    ],
+)
+def test_what_a_stopped_rollout_leaves_out_is_not_applied(found: PassResult, before: Egress | None, of: set[str]) -> None:
+    conditions = status.left_out("two hosts failed", found, before, BOTH)
+    assert {name: shown(condition) for name, condition in conditions.items()} == dict.fromkeys(
+        {"Configured", *of}, "False/RolloutHalted"
+    )
+
+
+def test_what_a_plan_leaves_is_in_the_event() -> None:
+    plan = Plan((SERVICE,), warnings=("agent depends on a service that is removed: it is stopped, and cannot start",))
+    assert status.summary(plan, ("containerd",)) == (
+        "added HTTP_PROXY of containerd; restarted containerd; agent depends on a service that is removed: it is stopped, and "
+        "cannot start"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "reachable", "configured"),
+    [
+        (Unreachable("no"), "False/Unreachable", "False/Unreachable"),
+        (KeyUnusable("no"), "Unknown/KeyInvalid", "False/KeyInvalid"),
+    ],
+)
+def test_a_host_that_was_not_read(error: HostError, reachable: str, configured: str) -> None:
+    conditions = status.after_pass(PROXY, PassResult(error=error))
+    assert shown(conditions["Reachable"]) == reachable
+    assert shown(conditions["Configured"]) == configured
+    assert conditions["ProxyApplied"].status == "Unknown"
+
+
+def test_scope_machine_is_pending_only_where_it_stands_alone() -> None:
+    for scope in ("Services", "Both"):
+        egress = Egress(Secret("http://p:1"), windows=WindowsSettings(environment_scope=scope))  # type: ignore[arg-type]
+        assert shown(status.after_pass(egress, PassResult(HostState(Registry()), Plan()))["ProxyApplied"]) == "True/Applied"
+
+
+def test_times_change_with_the_status_alone() -> None:
+    first = status.merged({}, {"Configured": Condition("True", "UpToDate", "m")}, {"osVersion": "10.0"}, 1, NOW)
+    assert [one["type"] for one in first["conditions"]] == list(status.TYPES)
+    later = NOW.replace(hour=13)
+    same = status.merged(first, {"Configured": Condition("True", "UpToDate", "m")}, {}, 1, later)
+    assert same == first
+    other = status.merged(first, {"Configured": Condition("False", "Held", "m")}, {}, 2, later)
+    configured = next(one for one in other["conditions"] if one["type"] == "Configured")
+    assert configured["lastTransitionTime"] == "2026-11-21T13:00:00Z"
+    assert (configured["observedGeneration"], other["osVersion"]) == (2, "10.0")
+
+
+def shown(condition: Condition) -> str:
+    return f"{condition.status}/{condition.reason}"

@@ -1,0 +1,176 @@
+"""`transom adopt --from wmco`: what the peer has is handed over, and the first pass restarts nothing."""
+
+import asyncio
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.command import Ran, run
+from tests.support.operator.bundles import ROOT_1, ROOT_2
+from tests.support.operator.clusters import PROXY, Cluster, environment
+from tests.support.operator.nodes import QUICK, published
+from tests.support.waiting import until
+from tests.support.workers.payloads import write
+
+from transom.kube.objects import Whole
+from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
+from transom.proxy.trust import parse_bundle
+from transom.simulator import Host
+from transom.windows.host.queries import ENVIRONMENT
+from transom.windows.parts import certificates
+from transom.windows.registry.registry import SetValue, sz
+
+pytestmark = pytest.mark.lab
+DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", True, Whole)
+WHOLE_NODES = Resource("", "v1", "Node", "nodes", False, Whole)
+WMCO = "windowsmachineconfig.openshift.io"
+(IMPORTED,) = parse_bundle(ROOT_1).certificates
+(BEFORE,) = parse_bundle(ROOT_2).certificates
+STORE = certificates.store(certificates.ROOT)
+
+
+class Peer:
+    """The Windows Machine Config Operator, by what it leaves in a cluster and on a host."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.namespace = cluster, f"wmco-{cluster.namespace}"
+
+    async def put(self, resource: Resource[Any], name: str, **fields: Any) -> None:
+        metadata = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
+        await self.cluster.client.server_side_apply(resource, metadata | fields, name, self.namespace)
+
+    async def install(self, variables: dict[str, str]) -> None:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        await self.cluster.client.create(NAMESPACES, namespace)
+        key = self.cluster.simulator.client_key.export_private_key()
+        await self.put(SECRETS, "cloud-private-key", data={"private-key.pem": base64.b64encode(key).decode()})
+        await self.put(CONFIG_MAPS, "windows-instances", data={"127.0.0.1": "username=Administrator"})
+        services = json.dumps([{"name": "containerd"}, {"name": "kubelet"}])
+        data = {"services": services, "files": "[]", "environmentVars": json.dumps(variables)}
+        await self.put(CONFIG_MAPS, "windows-services-10.19.0", data=data)
+        await self.scale(1)
+
+    async def scale(self, replicas: int) -> None:
+        labels = {"name": "windows-machine-config-operator"}
+        container = {"name": "manager", "image": "registry.corp.example/wmco"}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+        await self.put(DEPLOYMENTS, "windows-machine-config-operator", spec=spec)
+
+    async def join(self, host: Host, variables: dict[str, str]) -> str:
+        """A node: the machine's environment has the proxy, the CA was imported, and the host has booted with both."""
+        name = f"byoh-{self.cluster.namespace}"
+        host.edit(SetValue(ENVIRONMENT, variable, sz(value)) for variable, value in variables.items())
+        stored = [(one.sha1, certificates.blob(one.der, one.sha1)) for one in (IMPORTED, BEFORE)]
+        host.edit(SetValue(rf"{STORE}\{sha1}", "Blob", blob) for sha1, blob in stored)
+        host.files.write(r"C:\k\imported-certs.pem", ROOT_1.encode())
+        await host.boot()
+        annotations = {f"{WMCO}/version": "10.19.0", f"{WMCO}/desired-version": "10.19.0"}
+        labels = {"node.openshift.io/os_id": "Windows", f"{WMCO}/byoh": "true"}
+        await self.cluster.put(NODES, name, metadata={"name": name, "annotations": annotations, "labels": labels})
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+        status = {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}], "conditions": [ready]}
+        status["nodeInfo"] = {"operatingSystem": "windows", "kubeletVersion": "v1.36.3"}
+        await self.cluster.merge(NODES, name, {"status": status}, "status")
+        return name
+
+
+async def adopt(peer: Peer, *more: str) -> Ran:
+    arguments = (
+        "--from",
+        "wmco",
+        "--namespace",
+        peer.cluster.namespace,
+        "--peer-namespace",
+        peer.namespace,
+        "--context",
+        "lab",
+        *more,
+    )
+    return await asyncio.to_thread(run, "adopt", *arguments)
+
+
+def results(ran: Ran) -> dict[str, str]:
+    return {f"{one['kind']}/{one['name']}": one["result"] for one in ran.json}
+
+
+async def test_a_node_of_the_peer_is_taken_over(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(cluster.control_plane.kubeconfig))
+    peer, payload = Peer(cluster), write(tmp_path / "payload")
+    host = await cluster.simulator.add_host()
+    await published(cluster)
+    networks = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
+    settings = {"httpProxy": PROXY, "httpsProxy": PROXY, "networks": networks, "trustedCA": {"name": "corp-ca"}}
+    await cluster.bundle(ROOT_1 + ROOT_2)
+    await cluster.proxy(**settings)
+    async with cluster.operator(controllers=("egress",)) as operator:
+        await until(lambda: operator.settings.own is not None and operator.settings.own.trust)
+        assert operator.settings.own is not None
+        variables = operator.settings.own.variables
+    await peer.install(variables)
+    await cluster.delete(SECRETS, "cloud-private-key")
+    node = await peer.join(host, variables)
+    starts = {name: len(host.starts(name)) for name in ("containerd", "kubelet")}
+    everything = {
+        "Secret/cloud-private-key": "to take over",
+        "ConfigMap/windows-instances": "to take over",
+        f"Node/{node}": "to take over",
+        "ConfigMap/windows-services-10.19.0": "read",
+    }
+
+    running = await adopt(peer, "--yes", "-o", "json")
+    assert (running.code, results(running)) == (1, {"Deployment/windows-machine-config-operator": "kept"} | everything)
+    await peer.scale(0)
+    told = await adopt(peer)
+    assert (told.code, told.err) == (0, "")
+    assert "nothing is restarted" in told.out
+    assert "hunter2" not in told.out
+    assert "PRIVATE" not in told.out
+    done = await adopt(peer, "--yes", "-o", "json")
+    assert done.code == 0
+    assert results(done) == {name: result.replace("to take over", "taken over") for name, result in everything.items()}
+    again = await adopt(peer, "--yes", "-o", "json")
+    assert results(again) == {name: result.replace("to take over", "there already") for name, result in everything.items()}
+    held = (await cluster.client.get(WHOLE_NODES, node)).value["metadata"]["annotations"]
+    assert held["transom.dev/adopt"] == "true"
+    assert f"{WMCO}/desired-version" not in held
+
+    controllers = ("egress", "hosts", "instances", "nodes", "keys")
+    async with cluster.operator(payload=payload, pace=QUICK, controllers=controllers):
+        async with asyncio.timeout(20):
+            while not (await cluster.client.list_objects(WINDOWS_INSTANCES, cluster.namespace)).items:
+                await asyncio.sleep(0.05)
+        # the simulated host has a port of its own
+        await cluster.merge(WINDOWS_INSTANCES, "127.0.0.1", {"spec": {"port": host.port}})
+        await cluster.until("127.0.0.1", Configured="True/Adopted", ProxyApplied="True/Applied", TrustApplied="True/Applied")
+        assert f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet")
+        assert {name: len(host.starts(name)) for name in starts} == starts
+        assert not host.files.exists(r"C:\k\kubelet.exe")
+        # from now on it is as any other host
+        await cluster.proxy(**settings | {"httpProxy": "http://other.corp.example:3128"})
+        await until(lambda: len(host.starts("kubelet")) == starts["kubelet"] + 1)
+        await until(lambda: host.registry.value(ENVIRONMENT, "HTTP_PROXY") is None)
+        await cluster.delete(EGRESS_PROXIES, "cluster")
+        await until(lambda: not [name for name in variables if host.registry.value(ENVIRONMENT, name)])
+        await until(lambda: host.registry.key(rf"{STORE}\{IMPORTED.sha1}") is None)
+        assert host.registry.key(rf"{STORE}\{BEFORE.sha1}") is not None
+        await cluster.until("127.0.0.1", Configured="True/Adopted", ProxyApplied="True/NotConfigured")
+    assert host.unknown == []
+    await cluster.delete(NODES, node)
+
+
+async def test_what_the_peer_does_not_have(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(cluster.control_plane.kubeconfig))
+    nothing = await adopt(Peer(cluster))
+    assert not [line for line in nothing.out.splitlines() if not line.startswith("Node ")]
+    assert (await adopt(Peer(cluster), "--drop-values")).code == 2
+    # a node that nothing leads to stays
+    name = f"lost-{cluster.namespace}"
+    labels = {"node.openshift.io/os_id": "Windows"}
+    await cluster.put(NODES, name, metadata={"name": name, "labels": labels, "annotations": {f"{WMCO}/version": "10.19.0"}})
+    lost = await adopt(Peer(cluster), "--yes")
+    assert lost.code == 1
+    assert "neither windows-instances nor a Machine says how its host is reached" in lost.out
+    await cluster.delete(NODES, name)

@@ -1,0 +1,226 @@
+"""The turns of hosts on their way to another SSH key, without hosts and without a server."""
+
+import asyncio
+import base64
+from typing import Any, cast
+
+import asyncssh
+import msgspec
+import pytest
+
+from transom.apply.target import Target
+from transom.controllers.keys.key_rotation import KEY_HASH, KeyRotation, Opened
+from transom.controllers.rollout.marks import CHANGES, written
+from transom.controllers.rollout.rollouts import Turn
+from transom.controllers.rollout.subjects import Resumption
+from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.controllers.runtime.informers import Informers
+from transom.hosts.errors import Unreachable
+from transom.hosts.owner import Owner
+from transom.hosts.passes import key_move
+from transom.hosts.passes.passes import PassSettings
+from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.hosts.ssh.private_key import public_hash
+from transom.kube.client import Client
+from transom.kube.objects import Whole
+from transom.proxy.finding import Place
+from transom.proxy.objects import Meta
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
+
+HOSTS = 30
+
+
+def new_key() -> Secret:
+    return Secret(asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode())
+
+
+class Hosts:
+    """Instances in stores, and a move to another key that goes as a test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.informers = Informers(cast(Client, None), "transom")
+        self.former, self.key = new_key(), new_key()
+        self.status: dict[str, dict[str, Any]] = {}
+        for number in range(HOSTS):
+            self.tell(number, {KEY_HASH: public_hash(self.former)})
+        data = {"private-key.pem": base64.b64encode(self.key.reveal().encode()).decode()}
+        self.informers.secrets.put(
+            Whole.from_json(
+                msgspec.json.encode({"metadata": {"name": "cloud-private-key", "namespace": "transom"}, "data": data})
+            )
+        )
+        self.asked: list[int] = []
+        self.moved: list[str] = []
+        self.refuse: set[str] = set()
+        self.gate: asyncio.Event | None = None
+        monkeypatch.setattr(key_move, "move", self.move)
+        self.restart()
+
+    def restart(self) -> None:
+        """Another process leads."""
+        self.reports = ConditionAggregator()
+        self.keys = KeyRotation(self.informers, self.reports, Resumption(self.informers))
+
+    def tell(self, number: int, status: dict[str, Any]) -> None:
+        name = f"win-{number}"
+        self.status[name] = self.status.get(name, {}) | status
+        value = {
+            "metadata": {"name": name, "namespace": "transom", "uid": name},
+            "spec": {"address": name},
+            "status": self.status[name],
+        }
+        self.informers.windows_instances.put(msgspec.convert(value, CachedInstance))
+
+    async def move(self, access: Any, *_: object) -> None:
+        if self.gate is not None:
+            await self.gate.wait()
+        if access.address in self.refuse:
+            raise key_move.NewKeyRefused("the host does not take the key")
+        self.moved.append(access.address)
+
+    async def open(self, number: int, key: Secret | None = None) -> Opened:
+        """A pass on a host up to its connection, with the key of the Secret or the one that it was read with."""
+        name = f"win-{number}"
+        spec = WindowsInstanceSpec(name, 22, "Administrator")
+        instance = WindowsInstance(metadata=Meta(name), place=Place("t", f"WindowsInstance/{name}"), spec=spec)
+        target = Target(instance, Egress(), key or self.key, previous=(self.former,))
+        cached = next(one for one in self.informers.windows_instances.snapshot() if one.metadata.name == name)
+
+        async def digest(text: str) -> str:
+            return f"{hash(text) & 0xFFFFFFFF:08x}"
+
+        async def note() -> None:
+            mark = self.keys.rollouts.mark(target)
+            self.tell(number, {CHANGES: written(self.status[name].get(CHANGES), [mark] if mark else [])})
+
+        turn = Turn(lambda: self.asked.append(number), digest, note)
+        settings = PassSettings(Owner("t", "t"))
+        opened = await self.keys.open(cached, target, NoHostKeys(), settings, turn)
+        await note()
+        return opened
+
+
+@pytest.fixture
+def hosts(monkeypatch: pytest.MonkeyPatch) -> Hosts:
+    return Hosts(monkeypatch)
+
+
+async def halt(hosts: Hosts) -> None:
+    assert (await hosts.open(0)).said is None
+    hosts.refuse = {"win-1", "win-2"}
+    for number in (1, 2):
+        said = (await hosts.open(number)).said
+        assert said is not None
+        assert said.reason == "NewKeyRefused"
+
+
+async def refused(hosts: Hosts, number: int) -> bool:
+    said = (await hosts.open(number)).said
+    return said is not None and said.reason == "RolloutHalted"
+
+
+async def test_another_leader_knows_a_halt(hosts: Hosts) -> None:
+    await halt(hosts)
+    assert await refused(hosts, 3)
+    hosts.restart()
+    assert await refused(hosts, 4)
+    assert hosts.moved == ["win-0"]
+    said = hosts.reports.of("cluster")["RolloutHalted"]
+    assert (said.status, "2 hosts of Secret cloud-private-key failed with the new key" in said.message) == ("True", True)
+
+
+async def test_a_late_pass_with_the_key_before_moves_nobody(hosts: Hosts) -> None:
+    await halt(hosts)
+    hosts.tell(5, {KEY_HASH: public_hash(new_key())})
+    late = await hosts.open(5, hosts.former)
+    assert late.said is None
+    assert await refused(hosts, 6)
+    assert hosts.moved == ["win-0"]
+
+
+async def test_hosts_that_wait_are_not_lost_by_a_late_pass(hosts: Hosts) -> None:
+    hosts.gate = asyncio.Event()
+    moving = asyncio.create_task(hosts.open(0))
+    await asyncio.sleep(0)
+    for number in range(1, 6):
+        await hosts.open(number)
+    hosts.tell(7, {KEY_HASH: public_hash(new_key())})
+    await hosts.open(7, hosts.former)
+    hosts.gate.set()
+    await moving
+    for number in range(1, 6):
+        assert number in hosts.asked
+        await hosts.open(number)
+    assert sorted(hosts.moved) == [f"win-{number}" for number in range(6)]
+
+
+async def test_a_leader_that_ends_in_a_move_leaves_it_to_the_next(hosts: Hosts) -> None:
+    hosts.gate = asyncio.Event()
+    moving = asyncio.create_task(hosts.open(0))
+    await asyncio.sleep(0)
+    moving.cancel()
+    await asyncio.gather(moving, return_exceptions=True)
+    hosts.restart()
+    hosts.gate.set()
+    await hosts.open(1)
+    assert hosts.moved == []
+    await hosts.open(0)
+    assert hosts.asked == [1]
+    await hosts.open(1)
+    assert hosts.moved == ["win-0", "win-1"]
+
+
+async def test_a_host_that_was_begun_and_is_silent_keeps_its_turn(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been harmed: nobody knows, and a third one must not follow it."""
+    hosts.gate = asyncio.Event()
+    moving = asyncio.create_task(hosts.open(0))
+    await asyncio.sleep(0)
+    moving.cancel()
+    await asyncio.gather(moving, return_exceptions=True)
+    hosts.gate = None
+    hosts.restart()
+
+    async def silent(*_: object) -> None:
+        raise Unreachable("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(key_move, "move", silent)
+        assert (await hosts.open(0)).error is not None
+    await hosts.open(1)
+    assert hosts.moved == []
+    await hosts.open(0)
+    await hosts.open(1)
+    assert hosts.moved == ["win-0", "win-1"]
+
+
+async def test_a_host_that_another_process_has_moved_takes_nobodys_turn(hosts: Hosts) -> None:
+    hosts.gate = asyncio.Event()
+    moving = asyncio.create_task(hosts.open(0))
+    await asyncio.sleep(0)
+    moving.cancel()
+    await asyncio.gather(moving, return_exceptions=True)
+    assert ":begun" in hosts.status["win-0"][CHANGES]
+    hosts.gate = None
+    # its key was recorded, and what became of the move was not
+    hosts.tell(0, {KEY_HASH: public_hash(hosts.key)})
+    hosts.restart()
+    await hosts.open(1)
+    assert hosts.moved == []
+    await hosts.open(0)
+    assert hosts.asked == [1]
+    await hosts.open(1)
+    assert hosts.moved == ["win-1"]
+
+
+async def test_a_word_of_a_person_has_it_go_on(hosts: Hosts) -> None:
+    await halt(hosts)
+    hosts.refuse = set()
+    base = {"metadata": {"name": "cluster", "annotations": {"transom.dev/resume": "now"}}, "spec": {}}
+    hosts.informers.egress_proxies.put(Whole.from_json(msgspec.json.encode(base)))
+    for number in (1, 2, 3):
+        await hosts.open(number)
+    assert hosts.moved == ["win-0", "win-1", "win-2", "win-3"]
+    assert hosts.reports.of("cluster")["RolloutHalted"].status == "False"

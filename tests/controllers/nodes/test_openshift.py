@@ -1,0 +1,196 @@
+"""Nodes of OpenShift: its network, its API server's address, its node bootstrapper's token."""
+
+import asyncio
+import base64
+import json
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+from tests.support.operator.clusters import Cluster
+from tests.support.operator.foreign import definition
+from tests.support.operator.nodes import QUICK, bare, node_of
+from tests.support.operator.requests import ask, holder, until_approved
+from tests.support.waiting import until
+from tests.support.workers.payloads import TEXT, write
+from tests.windows.authorities import authority
+from tests.windows.node_certificates import CLIENT_USAGES, pem
+
+from transom.controllers.join.bootstrap_tokens import Token
+from transom.controllers.join.cluster_registries import CONTROLLER_CONFIGS, IMAGES, MIRROR_SETS
+from transom.kube.objects import Whole
+from transom.kube.resources import (
+    CONFIG_MAPS,
+    OPENSHIFT_INFRASTRUCTURES,
+    OPENSHIFT_NETWORKS,
+    SECRETS,
+    Resource,
+)
+from transom.proxy.secret import Secret
+from transom.proxy.trust import pem as pem_of
+from transom.windows.nodes.node_certificates import CLIENT
+
+pytestmark = pytest.mark.lab
+OPERATOR_NETWORKS = Resource("operator.openshift.io", "v1", "Network", "networks", False, Whole)
+CONFIG_OPERATOR = "openshift-machine-config-operator"
+KINDS = [
+    definition("config.openshift.io", "v1", "Network", "networks"),
+    definition("config.openshift.io", "v1", "Infrastructure", "infrastructures"),
+    definition("operator.openshift.io", "v1", "Network", "networks"),
+    definition("config.openshift.io", "v1", "ImageDigestMirrorSet", "imagedigestmirrorsets"),
+    definition("config.openshift.io", "v1", "Image", "images"),
+    definition("machineconfiguration.openshift.io", "v1", "ControllerConfig", "controllerconfigs"),
+]
+SERVER = "https://api-int.ocp.corp.example:6443"
+
+
+@pytest.fixture
+async def openshift(cluster: Cluster) -> AsyncIterator[Cluster]:
+    """A cluster with OVN-Kubernetes and no hybrid overlay; nothing of kubeadm."""
+    plane = cluster.control_plane
+    await asyncio.to_thread(plane.kubectl, "delete", "configmap", "-n", "kube-public", "cluster-info", "--ignore-not-found")
+    await asyncio.to_thread(plane.define, KINDS)
+    await cluster.put(
+        OPENSHIFT_NETWORKS, "cluster", status={"networkType": "OVNKubernetes", "serviceNetwork": ["172.30.0.0/16"]}
+    )
+    await cluster.put(OPERATOR_NETWORKS, "cluster", spec={"defaultNetwork": {"type": "OVNKubernetes"}})
+    status = {"apiServerInternalURI": SERVER, "platformStatus": {"type": "None"}}
+    await cluster.put(OPENSHIFT_INFRASTRUCTURES, "cluster", status=status)
+    mirrors = [{"source": "quay.io", "mirrors": ["mirror.corp.example/quay"]}]
+    await cluster.put(MIRROR_SETS[0], "corp", spec={"imageDigestMirrors": mirrors})
+    await cluster.put(CONFIG_MAPS, "kube-root-ca.crt", data={"ca.crt": plane.authority_file.read_text()})
+    yield cluster
+    await asyncio.to_thread(plane.forget, KINDS)
+
+
+def token_secret(token: str) -> dict[str, Any]:
+    return {"data": {"token": base64.b64encode(token.encode()).decode()}}
+
+
+async def test_a_host_joins_openshift(openshift: Cluster, tmp_path: Path) -> None:
+    cluster = openshift
+    plane = cluster.control_plane
+    host = await bare(cluster, "win")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CONFIG_OPERATOR}}
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "node-bootstrapper", "namespace": CONFIG_OPERATOR},
+    }
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "node-bootstrapper"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:node-bootstrapper"},
+        "subjects": [{"kind": "ServiceAccount", "name": "node-bootstrapper", "namespace": CONFIG_OPERATOR}],
+    }
+    await asyncio.to_thread(plane.apply, [namespace, account, binding])
+    token = await asyncio.to_thread(plane.service_account_token, CONFIG_OPERATOR, "node-bootstrapper")
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "node-bootstrapper-token", "namespace": CONFIG_OPERATOR},
+    }
+    await asyncio.to_thread(plane.apply, [{**secret, **token_secret(token)}])
+    await cluster.instance("win-1", host, lifecycle="Node")
+    try:
+        authorities = r"- {path: 'C:\k\api.crt', provided: api-server-ca}"
+        payload = write(tmp_path / "payload", TEXT.replace("files:\n", f"files:\n{authorities}\n"))
+        async with cluster.operator(payload=payload, pace=QUICK):
+            await cluster.until("win-1", Configured="False/NetworkNotSupported")
+            await cluster.put(
+                OPERATOR_NETWORKS, "cluster", spec={"defaultNetwork": {"ovnKubernetesConfig": {"hybridOverlayConfig": {}}}}
+            )
+            await cluster.until("win-1", Configured="False/NetworkNotSupported")
+            assert host.traffic.connections == 0
+            hybrid = {"hybridClusterNetwork": [{"cidr": "10.132.0.0/14", "hostPrefix": 23}]}
+            ovn = {"type": "OVNKubernetes", "ovnKubernetesConfig": {"hybridOverlayConfig": hybrid}}
+            await cluster.put(OPERATOR_NETWORKS, "cluster", spec={"defaultNetwork": ovn})
+            await cluster.until("win-1", NodeReady="False/Registering")
+            toml = host.files.read(r"C:\k\containerd\certs.d\quay.io\hosts.toml").decode()
+            assert '[host."https://mirror.corp.example/v2/quay"]' in toml
+            config = yaml.safe_load(host.files.read(r"C:\k\bootstrap.kubeconfig"))
+            assert config["clusters"][0]["cluster"]["server"] == SERVER
+            assert config["users"][0]["user"]["token"] == token
+            # who trusts that file alone reaches the API server
+            context = ssl.create_default_context(cadata=host.files.read(r"C:\k\api.crt").decode())
+            url = urlsplit(plane.url)
+            _, writer = await asyncio.open_connection(url.hostname, url.port, ssl=context)
+            writer.close()
+            found = await cluster.client.list_objects(SECRETS, cluster.namespace)
+            assert not [one.metadata.name for one in found.items if one.metadata.name.startswith("bootstrap-")]
+            async with holder(cluster, Token(f"ocp-{cluster.namespace}", Secret(token))) as client:
+                await ask(cluster, client, "by-bootstrapper", pem(f"system:node:{node_of(host)}"), CLIENT, CLIENT_USAGES)
+            await until_approved(cluster, "by-bootstrapper")
+    finally:
+        await cluster.client.delete(SECRETS, "node-bootstrapper-token", CONFIG_OPERATOR)
+
+
+async def test_registries_follow_what_people_write_and_a_bad_entry_costs_itself(openshift: Cluster, tmp_path: Path) -> None:
+    cluster, plane = openshift, openshift.control_plane
+    names = ("openshift-config", "openshift-config-managed", CONFIG_OPERATOR)
+    places = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names]
+    bootstrapper = {"name": "node-bootstrapper-token", "namespace": CONFIG_OPERATOR}
+    await asyncio.to_thread(
+        plane.apply, [*places, {"apiVersion": "v1", "kind": "Secret", "metadata": bootstrapper, **token_secret("abc")}]
+    )
+    hybrid = {"hybridClusterNetwork": [{"cidr": "10.132.0.0/14", "hostPrefix": 23}]}
+    await cluster.put(
+        OPERATOR_NETWORKS, "cluster", spec={"defaultNetwork": {"ovnKubernetesConfig": {"hybridOverlayConfig": hybrid}}}
+    )
+    one, other = pem_of([authority("One")]), pem_of([authority("Other")])
+    await plane_map(cluster, "openshift-config", "corp-registries", {"registry.corp.example..5000": one})
+    await plane_map(cluster, "openshift-config-managed", "image-registry-ca", {"image-registry.svc..5000": other})
+    await cluster.put(IMAGES, "cluster", spec={"additionalTrustedCA": {"name": "corp-registries"}})
+    mirrors = [
+        {"source": "*.redhat.io", "mirrors": ["m.io"]},
+        {"source": "quay.io", "mirrors": ["registry.corp.example:5000/quay"]},
+    ]
+    await cluster.put(MIRROR_SETS[0], "corp", spec={"imageDigestMirrors": mirrors})
+    host = await bare(cluster, "win")
+    root = r"C:\k\containerd\certs.d"
+
+    def read(path: str) -> str:
+        path = rf"{root}\{path}"
+        return host.files.read(path).decode() if host.files.exists(path) else ""
+
+    try:
+        async with cluster.operator(payload=write(tmp_path / "payload"), pace=QUICK):
+            await cluster.instance("win-1", host, lifecycle="Node")
+            await cluster.until("win-1", NodeReady="False/Registering")
+            assert read(r"registry.corp.example5000\ca.crt") == one
+            assert read(r"image-registry.svc5000\ca.crt") == other
+            toml = read(r"quay.io\hosts.toml")
+            assert 'capabilities = ["pull"]' in toml and r"registry.corp.example5000\\ca.crt" in toml
+            events = await cluster.events("win-1")
+            assert any(reason == "MirrorNotSet" and "*.redhat.io" in message for _, reason, message in events)
+            login = base64.b64encode(b"alice:hunter2").decode()
+            auths = {"registry.corp.example:5000": {"auth": login}, "bad.example": {"auth": "?"}}
+            data = {".dockerconfigjson": base64.b64encode(json.dumps({"auths": auths}).encode()).decode()}
+            secret = {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": "pull-secret", "namespace": "openshift-config"},
+            }
+            await asyncio.to_thread(plane.apply, [{**secret, "type": "kubernetes.io/dockerconfigjson", "data": data}])
+            await until(lambda: f"Basic {login}" in read(r"quay.io\hosts.toml"))
+            bundle = {"file": "other.corp.example", "data": base64.b64encode(other.encode()).decode()}
+            await cluster.put(CONTROLLER_CONFIGS, "machine-config-controller", spec={"imageRegistryBundleUserData": [bundle]})
+            await until(lambda: read(r"other.corp.example\ca.crt") == other)
+            # what the Linux nodes have holds
+            await until(lambda: read(r"registry.corp.example5000\ca.crt") == "")
+            assert len(host.starts("containerd")) == 1
+    finally:
+        await cluster.client.delete(SECRETS, "node-bootstrapper-token", CONFIG_OPERATOR)
+        await cluster.client.delete(SECRETS, "pull-secret", "openshift-config")
+
+
+async def plane_map(cluster: Cluster, namespace: str, name: str, data: dict[str, str]) -> None:
+    metadata = {"name": name, "namespace": namespace}
+    await asyncio.to_thread(
+        cluster.control_plane.apply, [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}]
+    )

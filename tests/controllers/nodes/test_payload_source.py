@@ -1,0 +1,68 @@
+"""A payload whose files lie behind URLs: the operator fetches them through the proxy of the settings."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from lab.egress import Egress
+from lab.network import Network
+from tests.support.operator.clusters import PASSWORD, Cluster
+from tests.support.operator.nodes import QUICK, bare, node_of, published, registered
+from tests.support.workers.payloads import TEXT, write
+
+from lab import images
+
+pytestmark = pytest.mark.lab
+NETWORKS = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
+
+
+async def test_files_of_urls_are_fetched_through_the_proxy(cluster: Cluster, tmp_path: Path) -> None:
+    """Credentials that squid does not take, then the right ones: said, and gone on with where a transfer was cut.
+
+    A file of another hash is never used, and told once.
+    """
+    host, joined = await bare(cluster, "win"), await bare(cluster, "old")
+    await published(cluster)
+    place, content = images.layer()
+    sha256 = hashlib.sha256(content).hexdigest()
+    part = tmp_path / "cache" / "downloads" / f"{sha256}.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(content[:50])
+    with Network(isolated=False) as network, Egress(network, "alice", PASSWORD) as egress:
+        url = f"https://{egress.image('1').partition('/')[0]}/{place}"
+        more = rf"- {{path: 'C:\k\layer', url: '{url}', sha256: {sha256}}}"
+        path = write(tmp_path / "payload", TEXT.replace("services:\n- name", f"{more}\nservices:\n- name"))
+        await cluster.bundle(egress.certificate)
+        settings = {"trustedCA": {"name": "corp-ca"}, "networks": NETWORKS}
+        await cluster.proxy(httpProxy=egress.url, httpsProxy=egress.url, **settings)
+        await cluster.instance("win-1", host, lifecycle="Node")
+        await cluster.instance("old-1", joined, lifecycle="Node", nodeName=node_of(joined))
+        await registered(cluster, joined)
+        async with cluster.operator(payload=path, payload_cache=tmp_path / "cache", pace=QUICK):
+            await cluster.until("win-1", Configured="False/PayloadIncomplete")
+            said = {one["type"]: one["message"] for one in (await cluster.status("win-1"))["conditions"]}
+            assert url in said["Configured"]
+            assert host.traffic.connections == 0
+            # a node is not kept from its proxy and its CAs
+            await cluster.until("old-1", Configured="False/PayloadIncomplete", TrustApplied="True")
+            url = egress.url_with_credentials
+            await cluster.proxy(httpProxy=url, httpsProxy=url, **settings)
+            await cluster.until("win-1", Configured="False/Waiting")
+            assert host.files.read(r"C:\k\layer") == content
+            connections = host.traffic.connections
+        wrong = write(
+            tmp_path / "wrong", (path / "payload.yaml").read_text().replace(f"sha256: {sha256}", f"sha256: {'0' * 64}")
+        )
+        async with cluster.operator(payload=wrong, payload_cache=tmp_path / "cache", pace=QUICK):
+            for name in ("win-1", "old-1"):
+                await cluster.until(name, Configured="False/PayloadInvalid")
+            said = {one["type"]: one["message"] for one in (await cluster.status("win-1"))["conditions"]}
+            assert f"its SHA-256 is {sha256}, and not the one in payload.yaml" in said["Configured"]
+        for name in ("win-1", "old-1"):
+            told = [message for _, reason, message in await cluster.events(name) if reason == "PayloadInvalid"]
+            assert len(told) == 1
+        assert host.traffic.connections == connections
+        asked = [(one.status, one.user) for one in egress.requests() if place in one.url]
+        assert asked == [("TCP_MISS/206", "alice"), ("TCP_MISS/200", "alice")], egress.requests()
+        assert not (path / "downloads").exists()
+        assert {file.name for file in part.parent.iterdir()} == {sha256}

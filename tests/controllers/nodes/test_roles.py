@@ -1,0 +1,88 @@
+"""The role of the controller of nodes: nothing it asks for is refused, and no verb is left over."""
+
+import asyncio
+import functools
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.support.operator.clusters import PROXY, Cluster
+from tests.support.operator.foreign import definition
+from tests.support.operator.kubelets import Kubelets
+from tests.support.operator.limited import limited
+from tests.support.operator.nodes import SUBNET, bare, published
+from tests.support.operator.rights import Use, asked, granted
+from tests.support.operator.upgrades import NETWORKS, QUICK
+from tests.support.workers.payloads import write
+
+from transom.controllers.join.cluster_registries import MIRROR_SETS
+from transom.kube.events import EventRecorder, Habits
+from transom.kube.resources import EGRESS_PROXIES, WINDOWS_INSTANCES
+from transom.manifests.roles import roles
+
+pytestmark = pytest.mark.lab
+KINDS = [
+    definition("config.openshift.io", "v1", "Proxy", "proxies"),
+    definition("config.openshift.io", "v1", "Network", "networks"),
+    definition("config.openshift.io", "v1", "Infrastructure", "infrastructures"),
+    definition("config.openshift.io", "v1", "ImageDigestMirrorSet", "imagedigestmirrorsets"),
+    definition("config.openshift.io", "v1", "ImageTagMirrorSet", "imagetagmirrorsets"),
+    definition("operator.openshift.io", "v1", "Network", "networks"),
+    definition("config.openshift.io", "v1", "Image", "images"),
+    definition("machineconfiguration.openshift.io", "v1", "ControllerConfig", "controllerconfigs"),
+    definition("machine.openshift.io", "v1beta1", "Machine", "machines", "Namespaced"),
+    definition("machine.openshift.io", "v1beta1", "MachineSet", "machinesets", "Namespaced"),
+    definition("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", "Namespaced"),
+]
+
+
+async def test_a_nodes_life_uses_each_verb(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It joins, with a mirror of OpenShift's; it is drained, which a budget holds up; it goes with its Machine."""
+    monkeypatch.setattr(
+        "transom.controllers.operator.EventRecorder", functools.partial(EventRecorder, habits=Habits(spacing=0.1))
+    )
+    plane, namespace = cluster.control_plane, cluster.namespace
+    place = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-config"}}
+    await asyncio.to_thread(plane.define, [place, *KINDS])
+    await published(cluster)
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, networks=NETWORKS)
+    mirrors = [{"source": "quay.io", "mirrors": ["mirror.corp.example/quay"]}]
+    await cluster.put(MIRROR_SETS[0], "corp", spec={"imageDigestMirrors": mirrors})
+    host = await bare(cluster, "win")
+    await cluster.instance("win-1", host, lifecycle="Node")
+    kubelets, pace = Kubelets(cluster), msgspec.structs.replace(QUICK, drain=0.2)
+    objects = list(roles(namespace, ("nodes",), openshift=True))
+    wanted = {(role["kind"], role["metadata"].get("namespace")): set[Use]() for role in objects if "rules" in role}
+    wanted = {place: granted(objects, *place) for place in wanted}
+    user = f"system:serviceaccount:{namespace}:transom"
+
+    def left_over() -> dict[tuple[str, str | None], list[Use]]:
+        uses = asked(cluster, user)
+        found = {
+            (kind, where): sorted(of - {use for use, there, _ in uses if where in (None, there)})
+            for (kind, where), of in wanted.items()
+        }
+        return {role: uses for role, uses in found.items() if uses}
+
+    async with (
+        limited(cluster, "nodes", openshift=True) as client,
+        kubelets.running(),
+        cluster.operator(client, controllers=("nodes",), payload=write(tmp_path / "payload"), pace=pace),
+    ):
+        await cluster.until("win-1", NodeReady="False/Registering")
+        node = await kubelets.join(host, **SUBNET)
+        await cluster.until("win-1", NodeReady="True", Configured="True/UpToDate")
+        await kubelets.pod("web", node, app="web")
+        await kubelets.budget(0)
+        await cluster.delete(WINDOWS_INSTANCES, "win-1")
+        await cluster.until("win-1", Configured="False/DrainBlocked")
+        marks = {"labels": {"transom.dev/source": "Machine"}, "annotations": {"transom.dev/origin": f"{namespace}/m"}}
+        await cluster.merge(WINDOWS_INSTANCES, "win-1", {"metadata": marks})
+        await cluster.gone("win-1")
+        await cluster.delete(EGRESS_PROXIES, "cluster")
+        for _ in range(20):
+            if not left_over():
+                break
+            await asyncio.sleep(0.5)
+    assert left_over() == {}
+    await asyncio.to_thread(plane.forget, KINDS)

@@ -1,0 +1,128 @@
+"""The operator that upgrades nodes is killed, or frozen past its lease: the next one goes on, and nothing is done twice."""
+
+import asyncio
+import signal
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from tests.support.operator.clusters import Cluster
+from tests.support.operator.gate import gate_to
+from tests.support.operator.kubelets import Kubelets
+from tests.support.operator.programs import Program
+from tests.support.operator.replicas import changes, generation, on_host, replica, writes
+from tests.support.operator.upgrades import PROGRAM, QUICK, nodes, upgraded
+from tests.support.waiting import until
+
+from transom.kube.resources import LEASES, WINDOWS_INSTANCES
+from transom.simulator import Host
+
+pytestmark = pytest.mark.lab
+
+
+async def pause(cluster: Cluster, number: int, *, paused: bool) -> None:
+    await cluster.merge(WINDOWS_INSTANCES, f"win-{number}", {"spec": {"paused": paused}})
+
+
+async def at_three_steps(cluster: Cluster, kubelets: Kubelets, hosts: list[Host]) -> None:
+    """The first host is upgraded; then one is being drained, one waits for its kubelet, and files are replaced on one."""
+    await kubelets.pod("web", hosts[1].name.lower(), app="web")
+    await kubelets.budget(0)
+    kubelets.silent.add(hosts[2].name.lower())
+    hosts[3].faults.disk_delay = 0.02
+    done = changes(hosts[3])
+    await upgraded(cluster, "win-0")
+    for number in (1, 2, 3):
+        await pause(cluster, number, paused=False)
+    await cluster.until("win-1", Configured="False/Draining")
+    await cluster.until("win-2", Configured="False/WaitingForNode")
+    async with asyncio.timeout(40):
+        while changes(hosts[3]) == done:
+            # the host is simulated in this loop: not one of its requests goes by meanwhile
+            await asyncio.sleep(0)
+    hosts[3].faults.disk_delay = 4.0
+
+
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+async def test_the_next_one_goes_on_at_each_step(
+    cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path, how: str
+) -> None:
+    hosts = await nodes(cluster, kubelets, payload, 4)
+    before = [len(host.starts("kubelet")) for host in hosts]
+    for number in (1, 2, 3):
+        await pause(cluster, number, paused=True)
+    first = await replica(cluster, "one", payload=str(newer), **{"max-unavailable": "4"})
+    async with first:
+        await at_three_steps(cluster, kubelets, hosts)
+        assert len(hosts[1].starts("kubelet")) == before[1]
+        leadership = await generation(cluster)
+        first.signal(signal.SIGSTOP if how == "frozen" else signal.SIGKILL)
+        for host in hosts[1:]:
+            assert (await kubelets.node(host.name.lower()))["spec"]["unschedulable"]
+        if how == "killed":
+            await first.process.wait()
+            # waiting for it to run out is what the frozen one is for
+            await cluster.delete(LEASES, "transom")
+        async with cluster.operator(payload=newer, pace=QUICK, max_unavailable=4) as second:
+            await until(lambda: second.working, 40)
+            hosts[3].faults.disk_delay = 0.0
+            kubelets.silent.clear()
+            for number in (2, 3):
+                await upgraded(cluster, f"win-{number}")
+            done = [changes(host) for host in hosts]
+            if how == "frozen":
+                thawed = datetime.now(UTC)
+                first.signal(signal.SIGCONT)
+                await until(lambda: "lease lost" in first.log())
+            await kubelets.budget(9)
+            await upgraded(cluster, "win-1")
+            if how == "frozen":
+                assert writes(cluster, "one", thawed) == []
+                assert await generation(cluster) > leadership
+            assert [changes(host) - was for host, was in zip(hosts, done, strict=True)] == [0, 1, 0, 0]
+            # what was ready, or waited for its kubelet alone, was not changed again
+            # (of the last one the files may all be there by the time the next leader comes)
+            assert [on_host(host) > leadership for host in hosts[:3]] == [False, True, False]
+    assert kubelets.cordons == {host.name.lower(): 1 for host in hosts}
+    assert [len(host.starts("kubelet")) for host in hosts] == [starts + 1 for starts in before]
+    assert await kubelets.pods() == set()
+    assert [host.unknown for host in hosts] == [[]] * 4
+
+
+@pytest.mark.parametrize("step", ["cordoned", "worked on"])
+async def test_killed_between_two_requests(cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path, step: str) -> None:
+    """When the Node has just been cordoned, and no pod was told to go; when it is about to take pods again."""
+    (host,) = await nodes(cluster, kubelets, payload, 1)
+    name, starts, old = host.name.lower(), len(host.starts("kubelet")), host.files.read(PROGRAM)
+    await kubelets.pod("web", name)
+    plane = cluster.control_plane
+    async with gate_to(plane.url, plane.directory) as gate:
+        kubeconfig = plane.user_kubeconfig(f"{cluster.namespace}-gated", plane.admin_token, server=gate.url)
+        async with Program(cluster, "first", kubeconfig, payload=str(newer)) as program:
+            patches = 0
+
+            def kill(request: web.Request) -> web.Response | None:
+                nonlocal patches
+                # cordoned, empty, what is installed, and given back
+                patches += (request.method, request.path) == ("PATCH", f"/api/v1/nodes/{name}")
+                drains = request.query.get("fieldSelector") == f"spec.nodeName={name}"
+                if drains if step == "cordoned" else patches == 4:
+                    program.signal(signal.SIGKILL)
+                    return web.Response(status=503)
+                return None
+
+            gate.answer = kill
+            async with asyncio.timeout(30):
+                await program.process.wait()
+    node = await kubelets.node(name)
+    assert node["spec"]["unschedulable"]
+    assert node["metadata"]["annotations"]["transom.dev/cordoned"] == "upgrade"
+    assert (host.files.read(PROGRAM) == old) == (step == "cordoned")
+    assert await kubelets.pods() == ({"web"} if step == "cordoned" else set())
+    # waiting for it to run out is tried above
+    await cluster.delete(LEASES, "transom")
+    async with cluster.operator(payload=newer, pace=QUICK):
+        await upgraded(cluster, "win-0")
+    assert kubelets.cordons == {name: 1}
+    assert len(host.starts("kubelet")) == starts + 1

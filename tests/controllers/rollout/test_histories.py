@@ -1,0 +1,152 @@
+"""What becomes of many hosts over time: every step of a good rollout is the moment of an edit, or the end of a process."""
+
+from collections import Counter
+
+import pytest
+from tests.support.rollout_world import START, World
+
+from transom.controllers.rollout import heartbeats
+from transom.windows.nodes.rollout import FAILURES
+
+GOOD, BAD, BREAKS = "http://good-1", "http://bad", "http://breaks"
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kubelet that was not heard of by now is dead."""
+    monkeypatch.setattr(heartbeats, "HEARTBEAT", 0.0)
+
+
+async def forth(world: World, steps: int) -> bool:
+    """So many steps of a rollout, workers first, so that as many as can be are under way; whether there were so many."""
+    for _ in range(steps):
+        if world.startable:
+            await world.begin()
+        elif world.passes:
+            await world.step(next(iter(world.passes)))
+        else:
+            return False
+    return True
+
+
+def reached(world: World, proxy: str) -> int:
+    return len({name for text, names in world.changed.items() if f'"{proxy}"' in text for name in names})
+
+
+@pytest.mark.parametrize(
+    ("proxy", "most", "kind"),
+    [(BAD, 1, "settings"), (BREAKS, FAILURES, "settings"), (BREAKS, FAILURES, "upgrade"), (BREAKS, FAILURES, "keys")],
+)
+async def test_a_wrong_change_edited_in_at_any_step_of_a_good_one(proxy: str, most: int, kind: str) -> None:
+    """40 hosts, 32 workers: however many are under way with what held before, the canary alone gets it."""
+    steps = 0
+    while True:
+        world = World(40, workers=32, kind=kind)
+        await world.quiet()
+        world.edit(GOOD)
+        more = await forth(world, steps)
+        world.edit(proxy)
+        await world.quiet()
+        assert reached(world, proxy) == most, steps
+        assert world.halted
+        world.ask_all()
+        await world.quiet()
+        assert reached(world, proxy) == most, steps
+        world.edit(GOOD)
+        await world.quiet()
+        assert set(world.has.values()) == {GOOD}
+        assert not world.halted
+        if not more:
+            return
+        steps += 1
+
+
+@pytest.mark.parametrize("after_the_change", [False, True])
+@pytest.mark.parametrize("nodes", [False, True])
+async def test_a_leader_that_ends_at_any_step(after_the_change: bool, nodes: bool) -> None:
+    """The next one goes on: no host is changed twice, and in the beginning never two that nobody has heard of."""
+    steps = 0
+    while True:
+        world = World(40, workers=32, nodes=nodes)
+        await world.quiet()
+        world.edit(GOOD)
+        more = await forth(world, steps)
+        begun = sum(has == GOOD for has in world.has.values())
+        world.crash(after_the_change=after_the_change)
+        known = next((one for one in [await world.rollouts.meet(world.target("win-0"), world.digest)]), None)
+        assert known is not None
+        if begun < 4:
+            assert len(known.rollout.passed | known.rollout.working) >= begun
+        await world.quiet()
+        assert set(world.has.values()) == {GOOD}
+        changed = Counter(name for text, names in world.changed.items() if GOOD in text for name in names)
+        assert set(changed.values()) == {1}, steps
+        assert known.rollout.over
+        if not more:
+            return
+        steps += 1
+
+
+@pytest.mark.parametrize(("proxy", "most"), [(BAD, 1), (BREAKS, FAILURES)])
+@pytest.mark.parametrize("after_the_change", [False, True])
+async def test_a_halt_stays_a_halt_whoever_leads(proxy: str, most: int, after_the_change: bool) -> None:
+    steps = 0
+    while True:
+        world = World(40, workers=32)
+        await world.quiet()
+        world.edit(proxy)
+        more = await forth(world, steps)
+        for _ in range(3):
+            world.crash(after_the_change=after_the_change)
+            await world.quiet()
+            assert world.halted
+            assert reached(world, proxy) == most, steps
+        if not more:
+            return
+        steps += 1
+
+
+@pytest.mark.parametrize("skew", [-600, -300, -45, 200, 300])
+@pytest.mark.parametrize("stage", ["canary", "later"])
+async def test_a_kubelet_is_heard_of_by_its_own_clock(skew: int, stage: str) -> None:
+    world = World(12, nodes=True)
+    await world.quiet()
+    dead = "win-0" if stage == "canary" else "win-7"
+    for name in world.names:
+        world.beats[name] = START.replace(hour=12).fromtimestamp(START.timestamp() + skew, START.tzinfo)
+    world.start()
+    world.trouble[dead] = "dead"
+    world.edit(GOOD)
+    await world.quiet()
+    known = world.rollouts.known(world.target(dead))
+    assert known is not None
+    assert known.rollout.failed == (dead,)
+    assert set(world.has.values()) == {GOOD}
+    # another process knows it, and hears of it when it is back
+    world.start()
+    await world.quiet()
+    known = world.rollouts.known(world.target(dead))
+    assert known is not None
+    assert known.rollout.failed == (dead,)
+    world.trouble[dead] = ""
+    world.revive(dead)
+    world.ask_all()
+    await world.quiet()
+    assert known.rollout.failed == ()
+    assert known.rollout.over
+
+
+async def test_flaws_of_single_hosts_are_their_own() -> None:
+    world = World(20)
+    await world.quiet()
+    world.trouble |= {"win-3": "unreachable", "win-5": "restarts"}
+    world.edit(GOOD)
+    await world.quiet()
+    assert sorted(name for name, has in world.has.items() if has != GOOD) == ["win-3"]
+    world.trouble |= {"win-3": "", "win-5": ""}
+    world.ask_all()
+    await world.quiet()
+    known = world.rollouts.known(world.target("win-0"))
+    assert known is not None
+    assert known.rollout.over
+    assert not world.halted

@@ -1,0 +1,162 @@
+"""Random histories of settings, versions and keys together. `TRANSOM_HISTORIES` says how many: see `benchmarks.mutants`."""
+
+import asyncio
+import os
+from collections import Counter
+from unittest.mock import patch
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, precondition, rule
+from tests.support.changes_world import KINDS, ChangesWorld, Kind
+from tests.support.drawn_world import DrawnWorld
+from tests.support.rollout_world import BAD, BREAKS, Trouble
+
+from transom.controllers.rollout import heartbeats
+from transom.windows.nodes.rollout import FAILURES
+
+NUMBERS = st.integers(0, 11)
+TROUBLES = st.sampled_from(["unreachable", "restarts", "dead"])
+WHAT = st.sampled_from(["good", "good", BAD, BREAKS])
+
+
+class Changes(DrawnWorld):
+    """12 nodes and up to 8 workers, each step of each pass in any order."""
+
+    @initialize(workers=st.integers(1, 8), most=st.integers(1, 4), flawless=st.booleans())
+    def begin(self, workers: int, most: int, flawless: bool) -> None:
+        self.runner, self.edits, self.flawless = asyncio.Runner(), 0, flawless
+        # a kubelet that was not heard of by now is dead
+        self.no_patience = patch.object(heartbeats, "HEARTBEAT", 0.0)
+        self.no_patience.start()
+        self.world = ChangesWorld(12, workers=workers, most=most)
+        self.runner.run(self.world.quiet())
+
+    @rule(kind=st.sampled_from(KINDS), what=WHAT)
+    def edit(self, kind: Kind, what: str) -> None:
+        self.edits += 1
+        # nothing gets out, or not, by a version or a key
+        name = f"{what if kind == 'settings' or what != BAD else 'good'}-{self.edits}"
+        self.runner.run(self.world.edit(kind, name))
+
+    @rule(what=WHAT, version=WHAT)
+    def edit_in_an_upgrade(self, what: str, version: str) -> None:
+        self.edit("upgrade", version)
+        self.runner.run(self._work(7, 25))
+        self.edit("settings", what)
+        self.runner.run(self._work(5, 40))
+
+    @rule()
+    def resume(self) -> None:
+        self.edits += 1
+        self.world.resume(f"word-{self.edits}")
+
+    @precondition(lambda self: not self.flawless)
+    @rule(numbers=st.sets(NUMBERS, min_size=1, max_size=3), trouble=TROUBLES)
+    def afflict(self, numbers: set[int], trouble: Trouble) -> None:
+        for number in sorted(numbers):
+            self.world.afflict(f"win-{number}", trouble)
+
+    @precondition(lambda self: not self.flawless)
+    @rule(number=NUMBERS)
+    def heal(self, number: int) -> None:
+        self.world.afflict(f"win-{number}", "")
+
+    @rule(after_the_change=st.booleans())
+    def crash(self, after_the_change: bool) -> None:
+        self.runner.run(self.world.crash(after_the_change=after_the_change))
+
+    @rule(number=st.integers(0, 100), steps=st.integers(1, 80))
+    def work(self, number: int, steps: int) -> None:
+        self.runner.run(self._work(number, steps))
+
+    @rule(seconds=st.sampled_from([60, 1800, 7200]))
+    def tick(self, seconds: int) -> None:
+        self.runner.run(self._tick(seconds))
+
+    async def _tick(self, seconds: int) -> None:
+        self.world.tick(seconds)
+
+    @invariant()
+    def a_wrong_change_reaches_two_hosts_at_most(self) -> None:
+        for change in self.world.changes:
+            for what, hosts in change.reached.items():
+                if what.startswith((BAD, BREAKS)):
+                    assert len(set(hosts)) <= FAILURES, (change.kind, what, hosts)
+
+    @invariant()
+    def a_wrong_proxy_reaches_one_host(self) -> None:
+        for what, hosts in self.world.settings.reached.items():
+            if not self.world.flawed:
+                assert not what.startswith(BAD) or len(set(hosts)) <= 1, (what, hosts)
+
+    @invariant()
+    def no_more_nodes_are_away_than_may(self) -> None:
+        assert self.world.most_away <= self.world.most
+
+    @invariant()
+    def nobody_is_changed_twice(self) -> None:
+        excused = self.world.flawed | self.world.set_back
+        for change in self.world.changes:
+            for what, hosts in change.reached.items():
+                if what.startswith("good"):
+                    assert {host for host, count in Counter(hosts).items() if count > 1} <= excused, (change.kind, what, hosts)
+
+    @invariant()
+    def nobody_follows_before_their_turn(self) -> None:
+        target = self.world.target("win-0")
+        for change in self.world.changes:
+            known = change.rollouts.known(target)
+            if known is None or known.rollout.over:
+                continue
+            rollout = known.rollout
+            begun = (rollout.working | rollout.passed) - set(rollout.failed)
+            if len(rollout.passed) < rollout.tenth:
+                assert len(begun) <= rollout.tenth, change.kind
+            assert rollout.passed or len(begun) <= 1, change.kind
+            assert not rollout.passed & set(rollout.failed), change.kind
+
+    @invariant()
+    def people_are_told_of_a_halt(self) -> None:
+        assert self.world.told == bool(self.world.halted)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        try:
+            self.runner.run(self._end())
+        finally:
+            self.runner.close()
+            self.no_patience.stop()
+
+    async def _end(self) -> None:
+        """What was wrong is mended: it comes to rest, and nothing is left over."""
+        world = self.world
+        for name in world.names:
+            world.afflict(name, "")
+        for change in world.changes:
+            if not change.want.startswith("good"):
+                await world.edit(change.kind, "good-at-last")
+        await world.quiet()
+        if world.halted:
+            world.resume("at last")
+        for _ in range(12):
+            world.tick(world.hold + 1)
+            await world.quiet()
+        for change in world.changes:
+            assert set(change.has.values()) == {change.want}, change.kind
+        assert not world.halted
+        assert not world.told
+        assert not any(value for annotations in world.annotations.values() for value in annotations.values())
+        assert world.passed == world.settings.want
+
+
+TestChanges = Changes.TestCase
+TestChanges.settings = settings(
+    max_examples=int(os.environ.get("TRANSOM_HISTORIES", "30")),
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    # a long run is to find what there is; without the variable what was found is made small
+    phases=list(Phase) if "TRANSOM_HISTORIES" not in os.environ else (Phase.explicit, Phase.generate),
+)

@@ -1,0 +1,187 @@
+"""Random histories of hosts, edits, failures and leaders. `TRANSOM_HISTORIES` says how many; see `benchmarks.mutants`."""
+
+import asyncio
+import os
+from collections import Counter
+from unittest.mock import patch
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, precondition, rule
+from tests.support.drawn_world import DrawnWorld
+from tests.support.rollout_world import BAD, BREAKS, Trouble, World
+
+from transom.controllers.rollout import heartbeats
+from transom.windows.nodes.rollout import FAILURES
+
+NUMBERS = st.integers(0, 11)
+TROUBLES = st.sampled_from(["unreachable", "restarts", "dead"])
+
+
+class Histories(DrawnWorld):
+    """12 hosts and up to 8 workers, each step of each pass in any order."""
+
+    @initialize(
+        workers=st.integers(1, 8),
+        nodes=st.booleans(),
+        kind=st.sampled_from(["settings", "settings", "upgrade", "keys"]),
+        flawless=st.booleans(),
+    )
+    def begin(self, workers: int, nodes: bool, kind: str, flawless: bool) -> None:
+        self.runner, self.edits, self.flawless = asyncio.Runner(), 0, flawless
+        # a kubelet that was not heard of by now is dead
+        self.no_patience = patch.object(heartbeats, "HEARTBEAT", 0.0)
+        self.no_patience.start()
+        self.world = World(12, workers=workers, kind=kind, nodes=nodes)
+        self.runner.run(self.world.quiet())
+
+    @rule(what=st.sampled_from(["good", "good", BAD, BREAKS]))
+    def edit(self, what: str) -> None:
+        self.edits += 1
+        self.world.edit(f"http://{what}-{self.edits}")
+
+    @rule()
+    def other_endpoint(self) -> None:
+        self.edits += 1
+        self.world.edit(self.world.want, f"https://x-{self.edits}")
+
+    @rule()
+    def resume(self) -> None:
+        self.edits += 1
+        self.world.resume(f"word-{self.edits}")
+
+    @precondition(lambda self: not self.flawless)
+    @rule(numbers=st.sets(NUMBERS, min_size=1, max_size=3), trouble=TROUBLES)
+    def afflict(self, numbers: set[int], trouble: Trouble) -> None:
+        for number in sorted(numbers):
+            self.world.afflict(f"win-{number}", trouble)
+
+    @precondition(lambda self: not self.flawless)
+    @rule()
+    def two_fail(self) -> None:
+        self.quiet()
+        for name in self.world.names[:2]:
+            self.world.afflict(name, "restarts")
+        self.edit("good")
+        self.quiet()
+
+    @precondition(lambda self: not self.flawless)
+    @rule(number=NUMBERS)
+    def heal(self, number: int) -> None:
+        self.world.afflict(f"win-{number}", "")
+
+    @rule(after_the_change=st.booleans())
+    def crash(self, after_the_change: bool) -> None:
+        self.runner.run(self._crash(after_the_change))
+
+    async def _crash(self, after_the_change: bool) -> None:
+        listening = self.world.turns.listening
+        for task in listening:
+            task.cancel()
+        await asyncio.gather(*listening, return_exceptions=True)
+        self.world.crash(after_the_change=after_the_change)
+
+    @rule(number=st.integers(0, 100), steps=st.integers(1, 12))
+    def work(self, number: int, steps: int) -> None:
+        self.runner.run(self._work(number, steps))
+
+    @rule(number=st.integers(0, 100), steps=st.integers(1, 60))
+    def work_long(self, number: int, steps: int) -> None:
+        self.runner.run(self._work(number, steps))
+
+    @rule(what=st.sampled_from(["good", BAD, BREAKS]), steps=st.integers(1, 40), after_the_change=st.booleans())
+    def edit_and_crash(self, what: str, steps: int, after_the_change: bool) -> None:
+        self.edit(what)
+        self.runner.run(self._work(steps, steps))
+        self.crash(after_the_change)
+
+    @precondition(lambda self: self.world.halted)
+    @rule(crash=st.booleans())
+    def all_are_well_again(self, crash: bool) -> None:
+        for name in self.world.names:
+            self.world.afflict(name, "")
+        self.quiet()
+        if crash:
+            self.crash(True)
+            self.quiet()
+
+    @invariant()
+    def a_wrong_change_reaches_two_hosts_at_most(self) -> None:
+        for text, hosts in self.world.changed.items():
+            if f"http://{BAD}" in text or f"http://{BREAKS}" in text:
+                assert len(set(hosts)) <= FAILURES, text
+
+    @invariant()
+    def a_wrong_proxy_reaches_one_host(self) -> None:
+        if self.world.kind == "settings" and not self.world.flawed:
+            for text, hosts in self.world.changed.items():
+                assert f"http://{BAD}" not in text or len(set(hosts)) <= 1, text
+
+    @invariant()
+    def nobody_is_changed_twice(self) -> None:
+        for text, hosts in self.world.changed.items():
+            if f"http://{BREAKS}" not in text:
+                assert all(count == 1 or host in self.world.flawed for host, count in Counter(hosts).items()), text
+
+    @invariant()
+    def a_halt_stays_a_halt(self) -> None:
+        for text, hosts in self.world.halts.items():
+            assert set(self.world.changed.get(text, ())) <= hosts, text
+
+    @invariant()
+    def nobody_follows_before_their_turn(self) -> None:
+        world = self.world
+        known = world.rollouts.known(world.target("win-0"))
+        if known is None or known.rollout.over:
+            return
+        rollout = known.rollout
+        begun = rollout.working | rollout.passed
+        if len(rollout.passed) < rollout.tenth:
+            assert len(begun - set(rollout.failed)) <= rollout.tenth
+        assert len(begun - set(rollout.failed)) <= (1 if not rollout.passed else len(world.names))
+        assert all(world.has[host] == world.want for host in rollout.passed - rollout.working)
+        assert not (rollout.passed & world.silent - rollout.working)
+        assert not rollout.passed & set(rollout.failed)
+        assert world.halted == known.halted
+
+    def teardown(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        try:
+            self.runner.run(self._end())
+        finally:
+            self.runner.close()
+            self.no_patience.stop()
+
+    async def _end(self) -> None:
+        """What was wrong is mended: it comes to rest, and nothing is left over."""
+        world = self.world
+        for name in world.names:
+            world.afflict(name, "")
+        # a process that has just begun has said nothing yet of a halt
+        await world.quiet()
+        good = "good" in world.want
+        if world.halted and good:
+            world.resume("at last")
+        elif not good:
+            world.edit("http://good-at-last")
+        world.ask_all()
+        await world.quiet()
+        world.ask_all()
+        await world.quiet()
+        assert set(world.has.values()) == {world.want}
+        known = world.rollouts.known(world.target("win-0"))
+        assert known is not None
+        assert known.rollout.over
+        assert not world.halted
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(
+    max_examples=int(os.environ.get("TRANSOM_HISTORIES", "30")),
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    # a long run is to find what there is; without the variable what was found is made small
+    phases=list(Phase) if "TRANSOM_HISTORIES" not in os.environ else (Phase.explicit, Phase.generate),
+)

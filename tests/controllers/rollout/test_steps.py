@@ -1,0 +1,110 @@
+"""Every step of a version's way to 40 nodes is the moment of an edit, or the end of a process.
+
+`TRANSOM_STRIDE=1` takes every one, in minutes; without it it is every 43rd. What one change alone does is in `test_histories`.
+"""
+
+import os
+from collections import Counter
+
+import pytest
+from tests.support.changes_world import ChangesWorld, Kind
+from tests.support.rollout_world import BAD, BREAKS
+
+from transom.controllers.rollout import heartbeats
+from transom.windows.nodes.rollout import FAILURES
+
+STRIDE = int(os.environ.get("TRANSOM_STRIDE", "43"))
+MOST = 4
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kubelet that was not heard of by now is dead."""
+    monkeypatch.setattr(heartbeats, "HEARTBEAT", 0.0)
+
+
+async def forth(world: ChangesWorld, steps: int) -> bool:
+    """So many steps, workers first, each pass in its turn; whether there were so many."""
+    for number in range(steps):
+        if world.startable:
+            await world.begin()
+        elif world.passes:
+            await world.step(list(world.passes)[number % len(world.passes)])
+        else:
+            return False
+    return True
+
+
+def reached(world: ChangesWorld, kind: Kind, what: str) -> set[str]:
+    (change,) = [one for one in world.changes if one.kind == kind]
+    return {name for text, names in change.reached.items() if text.startswith(what) for name in names}
+
+
+async def settled(world: ChangesWorld, ticks: int = 3) -> None:
+    await world.quiet()
+    for _ in range(ticks):
+        world.tick(world.hold + 1)
+        await world.quiet()
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "most"),
+    [("settings", BAD, 1), ("settings", BREAKS, FAILURES), ("upgrade", BREAKS, FAILURES), ("keys", BREAKS, FAILURES)],
+)
+async def test_a_wrong_change_at_any_step_of_a_good_version(kind: Kind, what: str, most: int) -> None:
+    steps, more = 0, True
+    while more:
+        world = ChangesWorld(40, workers=32, most=MOST)
+        await world.quiet()
+        await world.edit("upgrade", "good-1")
+        more = await forth(world, steps)
+        await world.edit(kind, f"{what}-2")
+        await settled(world)
+        assert len(reached(world, kind, what)) == most, steps
+        assert kind in world.halted, steps
+        await world.edit(kind, "good-3")
+        await settled(world, 12)
+        for change in world.changes:
+            assert set(change.has.values()) == {change.want}, (steps, change.kind)
+        assert not world.halted
+        assert world.most_away <= MOST, steps
+        assert not any(value for annotations in world.annotations.values() for value in annotations.values())
+        steps += STRIDE
+
+
+@pytest.mark.parametrize("after_the_change", [False, True])
+async def test_a_process_that_ends_at_any_step_of_all_three(after_the_change: bool) -> None:
+    """The next one goes on: nothing is done twice to any node, and no more are away than may."""
+    steps, more = 0, True
+    while more:
+        world = ChangesWorld(40, workers=32, most=MOST)
+        await world.quiet()
+        await world.edit("upgrade", "good-1")
+        await world.edit("keys", "good-1")
+        await world.edit("settings", "good-1")
+        more = await forth(world, steps)
+        await world.crash(after_the_change=after_the_change)
+        await settled(world)
+        for change in world.changes:
+            assert set(change.has.values()) == {"good-1"}, (steps, change.kind)
+            counted = Counter(name for text, names in change.reached.items() if text.startswith("good-1") for name in names)
+            assert {name for name, count in counted.items() if count > 1} <= world.set_back, (steps, change.kind)
+        assert world.most_away <= MOST, steps
+        steps += STRIDE
+
+
+@pytest.mark.parametrize("kind", ["settings", "upgrade", "keys"])
+async def test_a_halt_stays_a_halt_whoever_leads(kind: Kind) -> None:
+    steps, more = 0, True
+    while more:
+        world = ChangesWorld(40, workers=32, most=MOST)
+        await world.quiet()
+        await world.edit(kind, f"{BREAKS}-1")
+        more = await forth(world, steps)
+        for _ in range(3):
+            await world.crash(after_the_change=True)
+            await settled(world)
+            assert kind in world.halted
+            assert world.told
+            assert len(reached(world, kind, BREAKS)) == FAILURES, steps
+        steps += STRIDE

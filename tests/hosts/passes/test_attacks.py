@@ -1,0 +1,33 @@
+"""An ordinary user of a host, at work at every step of a pass: nothing of his is run or read, and nothing of ours is shown.
+
+`python -m benchmarks.attacks` makes a thousand runs.
+"""
+
+from pathlib import Path
+
+import pytest
+from tests.hosts.attacks import attacked
+
+from transom.hosts.errors import DirectoryNotOurs
+from transom.simulator import Simulator
+
+SEEDS = range(24)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_he_does_not_win(simulator: Simulator, tmp_path: Path, seed: int) -> None:
+    won, passes = await attacked(simulator, seed, tmp_path)
+    assert won == set()
+    # what he can do is to be first where a payload wants a directory: that is said, and nothing is placed there
+    assert all(made.error is None or isinstance(made.error, DirectoryNotOurs) for made in passes), passes
+
+
+async def test_where_access_lists_are_not_heeded_he_wins(simulator: Simulator, tmp_path: Path) -> None:
+    """In one run or another he reaches each thing that the lists keep from him; in which one, the order of steps decides."""
+    parts = {"run", "read ", "deleted", "read as Transom's"}
+    for seed in range(200):
+        won, _ = await attacked(simulator, seed, tmp_path / str(seed), enforced=False)
+        parts -= {part for part in parts if any(part in word for word in won)}
+        if not parts:
+            return
+    raise AssertionError(f"never reached: {parts}")

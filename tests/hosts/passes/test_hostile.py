@@ -1,0 +1,158 @@
+"""Hosts whose answers are made up, and every way in which Transom works on a host: a HostError of that host, and no more."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import asyncssh
+import msgspec
+import pytest
+from tests.hosts.egress import ALICE, wants
+from tests.hosts.hostile import GREETINGS, LIES, HostileSimulator, greeting
+from tests.hosts.machines import FIRST, SECOND
+from tests.hosts.simulated import SERVICES
+from tests.support.workers.hosts import Simulated as BareHost
+
+from transom.apply.target import Target, one_pass
+from transom.hosts.errors import HostError
+from transom.hosts.faults import Fault
+from transom.hosts.passes import configure as configuring
+from transom.hosts.passes import key_move, peer, removal
+from transom.hosts.passes.configure import Worker
+from transom.hosts.passes.converge import converge
+from transom.hosts.passes.passes import PassResult, PassSettings, look
+from transom.hosts.scripts.script import Patience
+from transom.hosts.ssh.connection import Access, Timeouts
+from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.hosts.ssh.side_by_side import side_by_side
+from transom.hosts.steps.payload_directory import PayloadDirectory
+from transom.proxy.finding import Place
+from transom.proxy.objects import Meta, WindowsSettings
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.simulator import Host
+from transom.windows.host.queries import Queries
+from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
+from transom.windows.payload.worker import Facts
+from transom.windows.planning.queries import everything
+
+HONEST = PassSettings(ALICE, timeouts=Timeouts(connect=60, progress=60, whole=120), patience=Patience(stop=10, start=10))
+HURRIED = msgspec.structs.replace(HONEST, timeouts=Timeouts(connect=60, progress=5, whole=10))
+"""What some lies last, for as long as a pass may."""
+OTHER_KEY = Secret(asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode())
+Command = Callable[[Access, PayloadDirectory, PassSettings], Awaitable[PassResult]]
+
+
+async def applied(access: Access, _: PayloadDirectory, settings: PassSettings, *, dry_run: bool = False) -> PassResult:
+    spec = WindowsInstanceSpec(access.address, access.port, access.username)
+    instance = WindowsInstance(metadata=Meta("host"), place=Place("test", "WindowsInstance/host"), spec=spec)
+    target = Target(instance, EGRESS, access.keys[0])
+    return await one_pass(target, NoHostKeys(), settings, dry_run=dry_run)
+
+
+async def compared(access: Access, payload: PayloadDirectory, settings: PassSettings) -> PassResult:
+    return await applied(access, payload, settings, dry_run=True)
+
+
+async def removed(access: Access, _: PayloadDirectory, settings: PassSettings) -> PassResult:
+    return await removal.remove(access, NoHostKeys(), settings)
+
+
+async def configured(access: Access, payload: PayloadDirectory, settings: PassSettings) -> PassResult:
+    return await configuring.configure(access, NoHostKeys(), settings, Worker(payload, Facts()))
+
+
+async def looked(access: Access, _: PayloadDirectory, settings: PassSettings) -> PassResult:
+    return await told(look(access, NoHostKeys(), settings, everything((FIRST, SECOND))))
+
+
+async def rebooted(access: Access, _: PayloadDirectory, settings: PassSettings) -> PassResult:
+    return await told(configuring.reboot(access, NoHostKeys(), settings))
+
+
+async def taken_over(access: Access, _: PayloadDirectory, settings: PassSettings) -> PassResult:
+    return await told(peer.taken(access, NoHostKeys(), settings))
+
+
+async def moved(access: Access, _: PayloadDirectory, settings: PassSettings) -> PassResult:
+    to = msgspec.structs.replace(access, keys=(OTHER_KEY,))
+    return await told(key_move.move(to, access.keys, NoHostKeys(), settings))
+
+
+async def told(work: Awaitable[object]) -> PassResult:
+    try:
+        await work
+    except HostError as error:
+        return PassResult(error=error)
+    return PassResult()
+
+
+PROXY = Secret("http://alice:hunter2@proxy.corp.example:3128")
+EGRESS = Egress(PROXY, PROXY, ".svc", windows=WindowsSettings(services=(FIRST, SECOND)))
+COMMANDS: dict[str, Command] = {
+    "apply": applied,
+    "diff": compared,
+    "facts": looked,
+    "remove": removed,
+    "configure": configured,
+    "reboot": rebooted,
+    "adopt": taken_over,
+    "move": moved,
+}
+READ: frozenset[str] = frozenset({"apply", "diff", "facts", "remove", "configure"})
+"""Those that read the registry first."""
+UNSEEN = frozenset({"a directory of nothing", "sizes beyond a disk"})
+"""What is no lie to a command that does not ask for it."""
+
+
+@pytest.fixture
+async def simulator() -> AsyncIterator[HostileSimulator]:
+    async with HostileSimulator() as running:
+        yield running
+
+
+def access(simulator: HostileSimulator, host: Host) -> Access:
+    key = simulator.client_key.export_private_key().decode()
+    return Access(host.address, host.port, host.username, (Secret(key),), simulator.host_key(host))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_every_lie_is_the_trouble_of_its_host_and_the_honest_ones_are_done(
+    simulator: HostileSimulator, command: str, tmp_path: Path
+) -> None:
+    made = BareHost(simulator, await simulator.add_host(services={}))
+    payload = made.payload(tmp_path / "payload")
+    hosts = {name: await simulator.add_liar(lie, services=SERVICES) for name, lie in LIES.items()}
+    honest = [await simulator.add_host(services=SERVICES) for _ in range(3)]
+    names = {host.port: name for name, host in hosts.items()}
+
+    async def work(host: Host) -> PassResult:
+        return await COMMANDS[command](access(simulator, host), payload, HURRIED if host.port in names else HONEST)
+
+    for host in honest if command == "reboot" else ():
+        # only a host that was worked on is booted
+        assert (await applied(access(simulator, host), payload, HONEST)).error is None
+    found: dict[str, PassResult] = {}
+    done = []
+    async for host, result in side_by_side(
+        [*hosts.values(), *honest], work, otherwise=lambda _, error: PassResult(error=error)
+    ):
+        if host.port in names:
+            found[names[host.port]] = result
+        else:
+            done.append(result.error)
+    assert done == [None] * 3
+    assert {name: str(result.error) for name, result in found.items() if isinstance(result.error, Fault)} == {}
+    if command in READ:
+        assert [name for name, result in found.items() if result.error is None and name not in UNSEEN] == []
+
+
+@pytest.mark.parametrize("said", GREETINGS)
+async def test_a_greeting_that_is_none(simulator: HostileSimulator, said: str, tmp_path: Path) -> None:
+    payload = BareHost(simulator, await simulator.add_host(services={})).payload(tmp_path / "payload")
+    quick = msgspec.structs.replace(HONEST, timeouts=Timeouts(connect=1, progress=1, whole=3))
+    async with greeting(GREETINGS[said]) as port:
+        one = Access("127.0.0.1", port, keys=(OTHER_KEY,))
+        result = await converge(one, NoHostKeys(), quick, Queries(), planner=wants(None), missing=lambda *_: None)
+        assert isinstance(result.error, HostError)
+        assert not isinstance(result.error, Fault)
+        assert payload.payload is not None

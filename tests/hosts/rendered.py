@@ -1,0 +1,33 @@
+"""Scripts as they are put on hosts, of each kind."""
+
+from transom.hosts.owner import Owner
+from transom.hosts.scripts import script
+from transom.hosts.scripts.script import Patience
+from transom.windows.host.queries import LEDGER, SERVICES, STORES, Queries
+from transom.windows.host.state import HostState
+from transom.windows.planning.plan import Plan
+from transom.windows.registry.registry import Registry, SetValue, dword, multi_sz
+
+ALICE = Owner("alice@laptop-1f", "pid 42")
+ROOT = STORES + r"\ROOT\Certificates"
+ALL = Queries(
+    services=("containerd", "cloud-node-manager"), environment=True, boot=True, stores=(ROOT,), keys=(LEDGER,), dependants=True
+)
+SECRET = 'HTTPS_PROXY=http://u:hunter2%^&!"\\é x@proxy:3128'
+EDITS = (SetValue(SERVICES + r"\containerd", "Environment", multi_sz([SECRET])), SetValue(LEDGER, "Version", dword(1)))
+
+
+def changing(plan: Plan, actual: HostState = HostState(Registry()), patience: Patience = Patience()) -> script.Script:  # noqa: B008
+    return script.change(plan, actual, ALICE, "0badcafe", script.gather(ALL, ALICE), patience=patience)
+
+
+def rendered() -> list[script.Script]:
+    plan = Plan(edits=EDITS, stop=("My Dependant", "containerd"), start=("containerd", "My Dependant"), forget=True)
+    gathering = script.gather(ALL, ALICE)
+    return [
+        gathering,
+        script.gather(ALL, ALICE, "made"),
+        changing(plan),
+        changing(Plan(edits=EDITS)),
+        changing(Plan(forget=True)),
+    ]

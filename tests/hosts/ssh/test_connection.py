@@ -1,0 +1,142 @@
+"""Connecting: what becomes of keys, host keys and servers that are not as they should be."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, HostKeyUnusable, KeyUnusable, Unreachable
+from transom.hosts.ssh.connection import Access, Timeouts, connect
+from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys, line
+from transom.proxy.secret import Secret
+
+KEY = asyncssh.generate_private_key("ssh-ed25519")
+OTHER_KEY = asyncssh.generate_private_key("ssh-ed25519")
+ED25519 = asyncssh.generate_private_key("ssh-ed25519")
+ED25519_2 = asyncssh.generate_private_key("ssh-ed25519")
+ECDSA = asyncssh.generate_private_key("ecdsa-sha2-nistp256")
+QUICK = Timeouts(connect=2, progress=2, whole=5)
+
+
+def pem(key: asyncssh.SSHKey = KEY) -> Secret:
+    return Secret(key.export_private_key().decode())
+
+
+class Server(asyncssh.SSHServer):
+    def public_key_auth_supported(self) -> bool:
+        return True
+
+    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        return username == "Administrator" and key == KEY.convert_to_public()
+
+
+@asynccontextmanager
+async def server(*host_keys: asyncssh.SSHKey) -> AsyncIterator[int]:
+    async with await asyncssh.create_server(Server, "127.0.0.1", 0, server_host_keys=list(host_keys)) as listening:
+        yield listening.get_port()
+
+
+async def attempt(port: int, known: Path, *, key: Secret | None = None, **fields: object) -> None:
+    access = Access("127.0.0.1", port, keys=(pem() if key is None else key,), **fields)  # type: ignore[arg-type]
+    async with connect(access, KnownHostsFile(known), QUICK):
+        pass
+
+
+async def test_a_key_is_trusted_on_first_use_and_kept(tmp_path: Path) -> None:
+    known = tmp_path / "state" / "known_hosts"
+    async with server(ED25519) as port:
+        await attempt(port, known)
+        await attempt(port, known)
+        assert known.read_text() == f"[127.0.0.1]:{port} {line(ED25519.convert_to_public())}\n"
+
+
+async def test_a_key_is_not_kept_when_the_login_fails(tmp_path: Path) -> None:
+    async with server(ED25519) as port:
+        with pytest.raises(AuthenticationRefused, match="as Administrator"):
+            await attempt(port, tmp_path / "known", key=pem(OTHER_KEY))
+    assert not (tmp_path / "known").exists()
+
+
+async def test_a_changed_key_is_refused_with_both_fingerprints_and_what_to_do(tmp_path: Path) -> None:
+    known = tmp_path / "known"
+    async with server(ED25519) as port:
+        known.write_text(f"[127.0.0.1]:{port} {line(ED25519_2.convert_to_public())}\n")
+        with pytest.raises(HostKeyChanged) as refused:
+            await attempt(port, known)
+    told = str(refused.value)
+    assert ED25519.get_fingerprint() in told
+    assert ED25519_2.get_fingerprint() in told
+    assert str(known) in told
+
+
+async def test_a_second_key_of_the_host_is_no_change(tmp_path: Path) -> None:
+    known = tmp_path / "known"
+    async with server(ED25519, ECDSA) as port:
+        known.write_text(f"[127.0.0.1]:{port} {line(ECDSA.convert_to_public())}\n")
+        await attempt(port, known)
+
+
+async def test_a_pinned_key_counts_and_nothing_else(tmp_path: Path) -> None:
+    known = tmp_path / "known"
+    async with server(ED25519) as port:
+        await attempt(port, known, host_key=line(ED25519.convert_to_public()) + " a comment")
+        with pytest.raises(HostKeyChanged, match="change the pinned host key"):
+            await attempt(port, known, host_key=line(ED25519_2.convert_to_public()))
+        with pytest.raises(HostKeyUnusable):
+            await attempt(port, known, host_key="ssh-ed25519 nonsense")
+    assert not known.exists()
+
+
+async def test_a_store_that_is_damaged_is_said(tmp_path: Path) -> None:
+    (tmp_path / "known").write_text("nonsense\n")
+    async with server(ED25519) as port:
+        with pytest.raises(HostKeyUnusable, match="known_hosts"):
+            await attempt(port, tmp_path / "known")
+
+
+@pytest.mark.parametrize(
+    "key", ["", "hunter2", pem().reveal()[:60], KEY.export_private_key("pkcs8-pem", passphrase="hunter2").decode()]
+)
+async def test_a_key_that_cannot_be_used_is_said_without_showing_it(key: str, tmp_path: Path) -> None:
+    with pytest.raises(KeyUnusable) as refused:
+        await attempt(1, tmp_path / "known", key=Secret(key))
+    assert "hunter2" not in str(refused.value)
+
+
+async def failing(address: str, port: int) -> HostError:
+    with pytest.raises(Unreachable) as refused:
+        async with connect(Access(address, port, keys=(pem(),)), NoHostKeys(), QUICK):
+            pass
+    return refused.value
+
+
+async def test_nobody_listens() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert "connection refused" in str(await failing("127.0.0.1", port))
+
+
+async def test_a_name_that_nobody_knows() -> None:
+    assert "cannot be resolved" in str(await failing("host.invalid", 22))
+
+
+async def test_a_server_that_says_nothing() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        assert "no SSH answer within 2 s" in str(await failing("127.0.0.1", silent.getsockname()[1]))
+
+
+async def test_a_server_of_another_protocol() -> None:
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with listening:
+        assert str(await failing("127.0.0.1", listening.sockets[0].getsockname()[1]))

@@ -1,0 +1,316 @@
+"""What the server lets each ServiceAccount do is what docs/security.md says, and the admission policies hold it to less."""
+
+import asyncio
+import base64
+import json
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from lab.control_plane import ControlPlane
+from lab.kubernetes import ControlPlaneError
+from tests.support.forked import run
+from tests.support.repository import DOCS, ROOT
+
+from transom.manifests import admission, roles
+from transom.manifests.rights import BEGIN, END, EVERY, page_with_rights
+from transom.windows.nodes.signers import BOOTSTRAPPERS
+
+PAGE = DOCS / "security.md"
+OWN, ELSEWHERE = "transom-system", "somewhere"
+NAMESPACES = (OWN, ELSEWHERE, "default", "kube-system", "openshift-config", "openshift-machine-api", "openshift-cluster-api")
+Right = tuple[str, str, str]
+"""Resource as kubectl names it, name (empty: all), and verb."""
+NAMED = list(dict.fromkeys([*roles.CONTROLLERS, *roles.GRANTS, "egress,windows,pods", "egress,windows,fleet,pods"]))
+
+
+def told() -> dict[Right, set[tuple[str, str, str]]]:
+    """The tables of the page: of each right the ServiceAccount, the place, and the controller."""
+    found: dict[Right, set[tuple[str, str, str]]] = {}
+    account = ""
+    for line in PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0].splitlines():
+        if heading := re.fullmatch(r"ServiceAccount `([^`]+)`:", line):
+            account = heading[1]
+        if not line.startswith("| ") or not account or line.startswith("| where"):
+            continue
+        where, what, verbs, _, who = (*(cell.strip(" |") for cell in line.split(" | ")), EVERY)[:5]
+        resources, _, names = what.partition(" named ")
+        for resource in _quoted(resources):
+            for name in [OWN] if names == "as it" else _quoted(names) or [""]:
+                for verb in _quoted(verbs):
+                    places = found.setdefault((resource, name, verb), set())
+                    places |= {(account, where, one) for one in (_quoted(who) or [EVERY])}
+    return found
+
+
+def _quoted(text: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", text)
+
+
+def expected(account: str, controllers: tuple[str, ...], namespace: str, *, openshift: bool) -> set[Right]:
+    """What the page says a ServiceAccount may do in a namespace."""
+    places = {"everywhere", f"`{namespace}`"}
+    if namespace == OWN:
+        places.add("its own namespace")
+    if openshift:
+        places.add(f"`{namespace}`, `--openshift`")
+    return {
+        right
+        for right, uses in told().items()
+        if any(who == account and where in places and part in (EVERY, *controllers) for who, where, part in uses)
+    }
+
+
+def listed(control_plane: ControlPlane, account: str, namespace: str) -> set[Right]:
+    """`kubectl auth can-i --list`, without URLs that are no resources."""
+    user = f"system:serviceaccount:{OWN}:{account}"
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{OWN}", "system:authenticated"]
+    arguments = ["auth", "can-i", "--list", "-n", namespace, f"--as={user}", *(f"--as-group={group}" for group in groups)]
+    found = set()
+    for line in control_plane.kubectl(*arguments).splitlines()[1:]:
+        resource, _, name, verbs = re.fullmatch(r"(\S*)\s+\[(.*?)\]\s+\[(.*?)\]\s+\[(.*?)\]\s*", line).groups()  # type: ignore[union-attr]
+        if resource:
+            found |= {(resource, name, verb) for verb in verbs.split()}
+    return found
+
+
+def settled(control_plane: ControlPlane, account: str, namespace: str, rights: set[Right]) -> set[Right]:
+    """`listed`, once the server has heard of the roles that were made and removed: it has 20 s for that."""
+    last = time.monotonic() + 20
+    while (found := listed(control_plane, account, namespace)) != rights and time.monotonic() < last:
+        time.sleep(0.2)
+    return found
+
+
+@pytest.fixture(scope="module")
+def everybody(control_plane: ControlPlane) -> dict[str, set[Right]]:
+    """What a ServiceAccount may do that nobody gave anything to, by namespace. What other tests gave to ours is gone."""
+    deleted(control_plane, [*roles.roles(OWN, roles.GRANTS, openshift=True), *admission.admission_roles(OWN)])
+    control_plane.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES])
+    return {namespace: listed(control_plane, "nobody", namespace) for namespace in NAMESPACES}
+
+
+def deleted(control_plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    control_plane.kubectl("delete", "--ignore-not-found", "-f", "-", input=text)
+
+
+def test_the_tables_are_current() -> None:
+    page = PAGE.read_text("utf-8")
+    assert page == page_with_rights(page), "scripts/reference writes them anew"
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("openshift", [False, True])
+@pytest.mark.parametrize("named", NAMED)
+def test_what_the_server_allows_is_what_the_page_says(
+    control_plane: ControlPlane, everybody: dict[str, set[Right]], named: str, openshift: bool
+) -> None:
+    chosen = roles.controllers(named)
+    objects = list(roles.roles(OWN, chosen, openshift=openshift))
+    control_plane.apply(objects)
+    try:
+        for namespace in NAMESPACES:
+            rights = expected("transom", chosen, namespace, openshift=openshift)
+            assert (
+                settled(control_plane, "transom", namespace, rights | everybody[namespace]) - everybody[namespace] == rights
+            ), namespace
+    finally:
+        deleted(control_plane, objects)
+
+
+@pytest.mark.lab
+def test_the_same_of_the_admission_server(control_plane: ControlPlane, everybody: dict[str, set[Right]]) -> None:
+    objects = list(admission.admission_roles(OWN))
+    control_plane.apply(objects)
+    try:
+        for namespace in NAMESPACES:
+            rights = expected(admission.NAME, (), namespace, openshift=False)
+            assert (
+                settled(control_plane, admission.NAME, namespace, rights | everybody[namespace]) - everybody[namespace]
+                == rights
+            ), namespace
+    finally:
+        deleted(control_plane, objects)
+
+
+def test_each_test_that_the_page_names_is_there() -> None:
+    named = re.findall(r"`([a-z_/]*test_[a-z_]+\.py)`", PAGE.read_text("utf-8"))
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_no_table_is_empty() -> None:
+    rights = told()
+    assert len(rights) > 50
+    assert {account for uses in rights.values() for account, _, _ in uses} == {"transom", "transom-webhook"}
+    assert {part for uses in rights.values() for _, _, part in uses} == {EVERY, *roles.GRANTS}
+
+
+# --- the admission policies
+
+
+TOKEN = "bootstrap.kubernetes.io/token"
+GOOD = {
+    "token-id": "abcdef",
+    "token-secret": "0123456789abcdef",
+    "usage-bootstrap-authentication": "true",
+    "auth-extra-groups": BOOTSTRAPPERS,
+}
+
+
+@pytest.fixture(scope="module")
+def bounded(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """Transom installed with every controller, as an administrator of both kinds of Secret would see it."""
+    text = run("manifests", "--cluster-api", "--part", "rbac", "--part", "policies").stdout
+    control_plane.kubectl("apply", "-f", "-", input=text)
+    control_plane.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ELSEWHERE}}])
+    objects = [one for one in yaml.safe_load_all(text) if one and one["kind"] != "Namespace"]
+    _until_policies_hold(control_plane)
+    yield control_plane
+    deleted(control_plane, objects)
+
+
+def _until_policies_hold(control_plane: ControlPlane) -> None:
+    """The server takes a moment until a policy holds."""
+    for _ in range(100):
+        probe = secret("probe", "kube-system", "Opaque")
+        if "ValidatingAdmissionPolicy" in tried(control_plane, "create", probe, dry_run=True)[1]:
+            return
+    raise AssertionError("the policies never held")
+
+
+def secret(name: str, namespace: str, type_: str, **data: str) -> dict[str, Any]:
+    encoded = {key.replace("_", "-"): base64.b64encode(value.encode()).decode() for key, value in data.items()}
+    metadata = {"name": name, "namespace": namespace, "annotations": {"kubernetes.io/service-account.name": "default"}}
+    return {"apiVersion": "v1", "kind": "Secret", "type": type_, "metadata": metadata, "data": encoded}
+
+
+def config_map(name: str, namespace: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": data}
+
+
+def tried(
+    control_plane: ControlPlane, verb: str, value: dict[str, Any], account: str = "transom", *, dry_run: bool = False
+) -> tuple[int, str]:
+    """Whether it was refused, and the words; by a ServiceAccount of Transom's own namespace."""
+    user = [f"--as=system:serviceaccount:{OWN}:{account}", *(["--dry-run=server"] if dry_run else [])]
+    how = {
+        "create": ["create"],
+        "apply": ["apply", "--server-side", "--force-conflicts", "--field-manager=transom"],
+        "delete": ["delete"],
+    }[verb]
+    try:
+        control_plane.kubectl(*how, "-f", "-", *user, input=json.dumps(value))
+    except ControlPlaneError as error:
+        return 1, str(error)
+    return 0, ""
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("verb", "value", "why"),
+    [
+        (
+            "create",
+            secret("a", "kube-system", "kubernetes.io/service-account-token"),
+            "creates bootstrap tokens",
+        ),
+        ("create", secret("a", "kube-system", "Opaque"), "creates bootstrap tokens"),
+        ("apply", secret("transom-egress", "kube-system", "kubernetes.io/service-account-token"), "creates bootstrap tokens"),
+        ("apply", secret("transom-egress", ELSEWHERE, "kubernetes.io/service-account-token"), "is Opaque"),
+        ("create", secret("a", ELSEWHERE, "kubernetes.io/service-account-token"), "is Opaque"),
+        ("create", secret("a", OWN, "kubernetes.io/service-account-token"), "is Opaque"),
+        ("create", secret("a", ELSEWHERE, TOKEN), "is Opaque"),
+        (
+            "create",
+            secret(
+                "bootstrap-token-abcdef",
+                "kube-system",
+                TOKEN,
+                **(GOOD | {"auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token"}),
+            ),
+            "for group system:bootstrappers:transom alone",
+        ),
+        (
+            "create",
+            secret("bootstrap-token-abcdef", "kube-system", TOKEN, **(GOOD | {"auth-extra-groups": ""})),
+            "for group system:bootstrappers:transom alone",
+        ),
+        ("create", config_map("a", "kube-system"), "changes nothing else there"),
+        ("create", config_map("a", "kube-public"), "changes nothing else there"),
+    ],
+)
+def test_what_is_refused(bounded: ControlPlane, verb: str, value: dict[str, Any], why: str) -> None:
+    refused, said = tried(bounded, verb, value)
+    assert refused
+    assert "ValidatingAdmissionPolicy" in said
+    assert why in said
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("verb", "value"),
+    [
+        ("create", secret("bootstrap-token-abcdef", "kube-system", TOKEN, **GOOD)),
+        ("create", secret("mycluster-systemd-proxy", ELSEWHERE, "Opaque", env="x")),
+        ("apply", secret("transom-egress", ELSEWHERE, "Opaque", env="x")),
+        ("create", secret("bootstrap-win-1", OWN, "Opaque", token="x")),
+        ("create", secret("transom-hash-key", OWN, "transom.dev/hash-key", key="x")),
+        ("create", secret("transom-kept-keys", OWN, "transom.dev/kept-keys", key="x")),
+        ("create", config_map("mycluster-cluster-values", ELSEWHERE, values="x")),
+    ],
+)
+def test_what_transom_makes_is_taken(bounded: ControlPlane, verb: str, value: dict[str, Any]) -> None:
+    assert tried(bounded, verb, value, dry_run=True) == (0, "")
+
+
+@pytest.mark.lab
+def test_secrets_of_others_in_kube_system(bounded: ControlPlane) -> None:
+    """Somebody else's may be made there by others, and not changed or deleted by Transom: not even a bootstrap token."""
+    token = secret("bootstrap-token-fedcba", "kube-system", TOKEN, **(GOOD | {"token-id": "fedcba"}))
+    others = [token, secret("opaque", "kube-system", "Opaque", a="b")]
+    bounded.apply(others)
+    try:
+        for one in others:
+            for verb, changed in (("apply", {**one, "data": {**one["data"], "more": "eA=="}}), ("delete", one)):
+                refused, said = tried(bounded, verb, changed)
+                assert refused
+                assert "does nothing else with Secrets there" in said
+    finally:
+        deleted(bounded, others)
+
+
+@pytest.mark.lab
+def test_config_maps_of_the_system(bounded: ControlPlane) -> None:
+    """One that asks for the bundle gets it; what else is in it, and others, stay: aws-auth, kubeadm-config, coredns."""
+    asks = config_map("asks", "kube-system", mapRoles="admins")
+    # what kubectl applied it takes over when it applies at the server
+    bounded.kubectl("create", "-f", "-", input=json.dumps(asks))
+    field = {key: asks[key] for key in ("apiVersion", "kind", "metadata")}
+    try:
+        assert tried(bounded, "apply", field | {"data": {"ca-bundle.crt": "PEM"}}) == (0, "")
+        assert tried(bounded, "apply", field | {"data": {"ca-bundle.crt": "PEM 2"}}) == (0, "")
+        for data in ({"mapRoles": "everybody"}, {"ca-bundle.crt": "PEM", "more": "x"}):
+            refused, said = tried(bounded, "apply", field | {"data": data})
+            assert refused
+            assert "changes nothing else there" in said
+        # the key goes again where nobody asks any more
+        assert tried(bounded, "apply", field | {"data": {}}) == (0, "")
+        assert tried(bounded, "delete", asks)[0]
+        assert (
+            json.loads(bounded.kubectl("get", "configmap", "asks", "-n", "kube-system", "-o", "json"))["data"] == asks["data"]
+        )
+    finally:
+        deleted(bounded, [asks])
+
+
+@pytest.mark.lab
+async def test_who_else_is_there_is_not_looked_at(bounded: ControlPlane) -> None:
+    """The administrator makes what Transom may not."""
+    value = secret("made-by-hand", "kube-system", "Opaque", a="b")
+    await asyncio.to_thread(bounded.apply, [value])
+    deleted(bounded, [value])

@@ -1,0 +1,7 @@
+module transom.dev/tests/proxy
+
+go 1.26.0
+
+require golang.org/x/net v0.62.0
+
+require golang.org/x/text v0.43.0 // indirect

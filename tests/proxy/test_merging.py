@@ -1,0 +1,172 @@
+"""The merged NO_PROXY: the table, row by row."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.support.bundles import NOW, certificate, cluster, config_map, egress_proxy, openshift_proxy, write
+from tests.support.command import run
+
+from transom.sources.directory import load
+from transom.sources.examination import examine
+
+TABLE: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "tables" / "merging.yaml").read_text("utf-8"))
+KUBEADM = "networking: {podSubnet: 10.244.0.0/16, serviceSubnet: '10.96.0.0/12,fd00:10:96::/112', dnsDomain: corp.local}\n"
+INFO = "clusters: [{name: '', cluster: {server: 'https://k8s-api.corp.example:6443'}}]\n"
+PLATFORM = {"type": "AWS", "aws": {"region": "us-west-2"}}
+OBJECTS: dict[str, dict[str, Any]] = {
+    "network": {
+        "apiVersion": "config.openshift.io/v1",
+        "kind": "Network",
+        "metadata": {"name": "cluster"},
+        "spec": {"clusterNetwork": [{"cidr": "10.0.0.0/30", "hostPrefix": 31}], "serviceNetwork": ["10.0.0.4/30"]},
+        "status": {"clusterNetwork": [{"cidr": "10.128.0.0/14", "hostPrefix": 23}], "serviceNetwork": ["172.30.0.0/16"]},
+    },
+    "infrastructure": {
+        "apiVersion": "config.openshift.io/v1",
+        "kind": "Infrastructure",
+        "metadata": {"name": "cluster"},
+        "status": {"apiServerInternalURI": "https://api-int.prod.example.com:6443", "platformStatus": PLATFORM},
+    },
+    "kubeadm-config": config_map("kubeadm-config", {"ClusterConfiguration": KUBEADM}, "kube-system"),
+    "cluster-info": config_map("cluster-info", {"kubeconfig": INFO}, "kube-public"),
+    "service-cidr": {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "ServiceCIDR",
+        "metadata": {"name": "more"},
+        "spec": {"cidrs": ["10.112.0.0/16"]},
+    },
+}
+
+
+def manifests(row: dict[str, Any]) -> list[dict[str, Any]]:
+    objects = [OBJECTS[name] for name in row.get("objects", ())]
+    if "base" not in row and "openshift" not in row:
+        spec = {"httpProxy": "http://p.x:1", "noProxy": row.get("user", ""), "networks": row.get("networks", {})}
+        objects.append(egress_proxy(spec))
+    elif row.get("base"):
+        objects.append(egress_proxy(row["base"]))
+    if "openshift" in row:
+        objects.append(openshift_proxy(**row["openshift"]))
+    objects += [egress_proxy(spec, name) for name, spec in row.get("layers", {}).items()]
+    for name, differs in row.get("clusters", {}).items():
+        objects.append(cluster(name, differs.get("labels"), **differs.get("spec", {})))
+    return [*objects, config_map("corp-ca", {"ca-bundle.crt": certificate("Root")})]
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row["row"]) for row in TABLE])
+def test_row(row: dict[str, Any], tmp_path: Path) -> None:
+    examined = examine(load([write(tmp_path, *manifests(row))]), NOW)
+    assert not examined.errors
+    if "own" in row:
+        assert examined.settings.own is not None
+        assert examined.settings.own.no_proxy == row["own"]
+    lists = {name: egress and egress.no_proxy for (_, name), egress in examined.settings.clusters.items()}
+    assert lists == row.get("lists", {})
+
+
+@pytest.mark.parametrize(
+    ("known", "host"),
+    [
+        ((), "10.1.2.3"),
+        (("cluster-info",), "k8s-api.corp.example"),
+        (("cluster-info", "infrastructure"), "api-int.prod.example.com"),
+    ],
+)
+def test_the_server_of_the_kubeconfig_is_the_last_word_on_the_api_servers_host(
+    known: tuple[str, ...], host: str, tmp_path: Path
+) -> None:
+    objects = load([write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), *(OBJECTS[name] for name in known))])
+    own = examine(objects, NOW, "https://10.1.2.3:6443").settings.own
+    assert own is not None
+    assert own.api_server_known
+    named = {"10.1.2.3", "k8s-api.corp.example", "api-int.prod.example.com"}
+    assert named & set(own.no_proxy.split(",")) == {host}
+
+
+def test_the_table_has_sixty_rows() -> None:
+    assert len(TABLE) >= 60
+    assert len({row["row"] for row in TABLE}) == len(TABLE)
+
+
+def machine(name: str, *addresses: tuple[str, str], cluster: str = "prod") -> dict[str, Any]:
+    listed = [{"type": kind, "address": address} for kind, address in addresses]
+    head = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": name, "namespace": "org-x"}}
+    return {**head, "spec": {"clusterName": cluster}, "status": {"addresses": listed}}
+
+
+@pytest.mark.parametrize(
+    ("items", "addresses", "outside"),
+    [
+        ("10.0.0.0/16", [("InternalIP", "10.0.1.5"), ("ExternalIP", "203.0.113.7")], ()),
+        ("10.0.0.0/16", [("InternalIP", "10.1.1.5")], ("10.1.1.5",)),
+        ("10.0.0.0/16", [("ExternalIP", "203.0.113.7"), ("Hostname", "m1")], ("203.0.113.7",)),
+        ("10.0.1.5", [("InternalIP", "10.0.1.5"), ("InternalIP", "fd00::5")], ("fd00::5",)),
+        ("fd00::/64", [("InternalIP", "fd00:0::5")], ()),
+        ("*", [("InternalIP", "10.1.1.5")], ()),
+        ("m1.example", [("InternalDNS", "m1.example")], ()),
+        ("", [("InternalIP", "no address"), ("InternalIP", "")], ()),
+    ],
+)
+def test_machines_that_no_item_covers(
+    items: str, addresses: list[tuple[str, str]], outside: tuple[str, ...], tmp_path: Path
+) -> None:
+    base = egress_proxy({"httpProxy": "http://p.x:1", "noProxy": items})
+    examined = examine(load([write(tmp_path, base, cluster("prod"), machine("m", *addresses))]), NOW)
+    told = [one for one in examined.findings if one.field == "spec.infrastructureRef"]
+    assert [one.object for one in told] == (["Cluster/org-x/prod"] if outside else [])
+    for address in outside:
+        assert f"of its Machines no item of NO_PROXY covers {address}: the API server reaches kubelets there" in told[0].message
+        assert "in noProxy, or in networks.machineNetwork, of a layer" in told[0].message
+
+
+def test_a_layer_names_the_machines_network(tmp_path: Path) -> None:
+    base, layer = (
+        egress_proxy({"httpProxy": "http://p.x:1"}),
+        egress_proxy({"networks": {"machineNetwork": ["10.1.0.0/16"]}}, "l"),
+    )
+    examined = examine(load([write(tmp_path, base, layer, cluster("prod"), machine("m", ("InternalIP", "10.1.1.5")))]), NOW)
+    assert not [one for one in examined.findings if one.field == "spec.infrastructureRef"]
+    layer = egress_proxy({"networks": {"machineNetwork": ["10.1.0.0/16", "x"], "podNetwork": ["10.0.0.0/8"]}}, "l")
+    examined = examine(load([write(tmp_path, base, layer, cluster("prod"))]), NOW)
+    assert {one.field for one in examined.errors} == {"spec.networks.machineNetwork[1]", "spec.networks.podNetwork"}
+
+
+def test_a_network_that_is_everything_is_named(tmp_path: Path) -> None:
+    network = {"services": {"cidrBlocks": ["0.0.0.0/0"]}, "pods": {"cidrBlocks": ["::/0"]}}
+    base = egress_proxy({"httpProxy": "http://p.x:1", "networks": {"machineNetwork": ["0.0.0.0/0"]}})
+    examined = examine(load([write(tmp_path, base, cluster("prod", clusterNetwork=network))]), NOW)
+    assert {one.field for one in examined.findings if "is every address" in one.message} == {
+        "spec.clusterNetwork.services.cidrBlocks[0]",
+        "spec.clusterNetwork.pods.cidrBlocks[0]",
+        "spec.networks.machineNetwork[0]",
+    }
+
+
+def test_each_item_has_its_reason(tmp_path: Path) -> None:
+    base = egress_proxy({"httpProxy": "http://p.x:1", "noProxy": "a.com,svc", "networks": {"platform": {"type": "GCP"}}})
+    layer = egress_proxy({"noProxy": "a.com,b.com", "networks": {"machineNetwork": ["10.1.0.0/16"]}}, "west")
+    aws = {"infrastructureRef": {"kind": "AWSCluster"}}
+    directory = write(tmp_path, base, layer, cluster("prod", **aws))
+    own, prod = run("no-proxy", "merge", "-f", directory, "-o", "json").json
+    assert prod["noProxy"] == ",".join(one["item"] for one in prod["items"])
+    assert {one["item"]: one["reason"] for one in prod["items"]} == {
+        "cluster.local": "the cluster's DNS domain",
+        "100.64.0.0/13": "the network of Services",
+        "100.96.0.0/11": "the network of pods",
+        "178.170.32.59": "the API server",
+        "a.com": "spec.noProxy of EgressProxy/cluster",
+        "svc": "spec.noProxy of EgressProxy/cluster",
+        "b.com": "spec.noProxy of EgressProxy/west",
+        "127.0.0.1": "the machine itself",
+        "localhost": "the machine itself",
+        "169.254.169.254": "the platform, AWS",
+        "10.1.0.0/16": "spec.networks.machineNetwork of EgressProxy/west",
+    }
+    assert own["noProxy"] == ",".join(one["item"] for one in own["items"])
+    reasons = {one["item"]: one["reason"] for one in own["items"]}
+    assert reasons["metadata.google.internal"] == "the platform, GCP"
+    assert reasons["a.com"] == "spec.noProxy of EgressProxy/cluster"
+    text = run("no-proxy", "merge", "-f", directory, "--reasons").out
+    assert "  10.1.0.0/16: spec.networks.machineNetwork of EgressProxy/west\n" in text

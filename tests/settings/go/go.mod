@@ -1,7 +1,0 @@
-module transom.dev/tests/settings
-
-go 1.26.0
-
-require golang.org/x/net v0.62.0
-
-require golang.org/x/text v0.43.0 // indirect

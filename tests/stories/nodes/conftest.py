@@ -1,0 +1,85 @@
+"""Machines with SSH and nothing else, the payload that makes them workers, and their way out."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from lab.control_plane import ControlPlane
+from lab.egress import Egress
+from lab.machine import Machine
+from lab.network import Network
+
+from lab import payload
+from transom.hosts.steps.payload_directory import PayloadDirectory
+from transom.proxy.secret import Secret
+
+PASSWORD = 'hunter2%^&!"\\é x'
+API_NAME = "api.corp.example"
+"""The API server's name, which only squid resolves."""
+SOURCE_VIP = "10.9.9.9"
+
+
+@pytest.fixture(scope="session")
+def network() -> Iterator[Network]:
+    with Network() as network:
+        yield network
+
+
+@pytest.fixture(scope="session")
+def payload_directory() -> PayloadDirectory:
+    """kubelet.exe, containerd.exe and kube-proxy.exe."""
+    return PayloadDirectory.open(payload.directory())
+
+
+@pytest.fixture(scope="session")
+def control_plane(network: Network) -> Iterator[ControlPlane]:
+    """An API server and a controller manager that signs; machines reach it without a proxy, too."""
+    with ControlPlane(controllers=True, address=network.address) as control_plane:
+        yield control_plane
+
+
+@pytest.fixture(scope="session")
+def egress(network: Network) -> Iterator[Egress]:
+    """squid with basic authentication; what goes to the API server is tunnelled, the rest decrypted."""
+    with Egress(network, "alice", PASSWORD, tunnels={API_NAME: network.address}) as egress:
+        yield egress
+
+
+@pytest.fixture
+def bare_machine(network: Network) -> Iterator[Callable[[str], Machine]]:
+    """Makes and boots a machine of that host name, with an address and ports 22 and 10250 of its own."""
+    with ExitStack() as stack:
+
+        def make(name: str) -> Machine:
+            machine = stack.enter_context(Machine(name.lower(), place=network.place(name), bare=True))
+            machine.boot()
+            (machine.drive / "lab" / "powershell.out").write_text(f"{SOURCE_VIP}\r\n")
+            return machine
+
+        yield make
+
+
+def provided(control_plane: ControlPlane, kubeconfig: str) -> dict[str, Secret | None]:
+    """The files that the lab's payload wants."""
+    return {"kubelet-ca": Secret(control_plane.authority_file.read_text()), "bootstrap-kubeconfig": Secret(kubeconfig)}
+
+
+def variables(control_plane: ControlPlane, egress: Egress) -> dict[str, str]:
+    """The cluster facts that the lab's payload uses."""
+    return {
+        "API_SERVER": f"https://{API_NAME}:{control_plane.port}",
+        "CLUSTER_DNS": "10.96.0.10",
+        "CLUSTER_DOMAIN": "cluster.local",
+        "CLUSTER_CIDR": "10.244.0.0/16",
+        "NODE_LABELS": "node.openshift.io/os_id=Windows",
+        "PAUSE_IMAGE": egress.image("none"),
+    }
+
+
+@pytest.fixture
+def payload_path(tmp_path: Path) -> Path:
+    """An empty directory for a payload."""
+    path = tmp_path / "payload"
+    path.mkdir()
+    return path

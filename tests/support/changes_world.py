@@ -1,0 +1,524 @@
+"""Settings, versions and SSH keys on their way to the same nodes, from one operator: each step of each pass is a test's.
+
+As `rollout_world`, where one change is under way at a time. What is real besides: that a host has marks of three changes in one
+field, slots (`--max-unavailable`), drains, and what decides that a Node is drained, left alone, and given back. What is played:
+an API server of Nodes without pods, and the order in which a node's controller asks (`NodesController`).
+"""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, Literal, cast
+
+import msgspec
+from tests.support.rollout_world import BAD, BREAKS, START, Trouble
+
+from transom.apply.roll_out import decision_text, has_change
+from transom.apply.target import Target
+from transom.controllers.instance.view import InstanceView
+from transom.controllers.rollout.heartbeats import Heartbeats
+from transom.controllers.rollout.host_turns import HostTurns
+from transom.controllers.rollout.interruptions import Interruptions
+from transom.controllers.rollout.marks import CHANGES, read
+from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutMember, Rollouts, RolloutSubject
+from transom.controllers.rollout.slots import Slots
+from transom.controllers.runtime.cached import CachedInstance, HostNode
+from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.controllers.runtime.hash_key import HashKey
+from transom.controllers.runtime.informers import INSTANCE_INDEXES, Informers
+from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.options import Pace
+from transom.hosts.errors import HostError, PutBack, RestartsFailed, Unreachable
+from transom.hosts.passes.passes import PassResult
+from transom.kube.client import Listing
+from transom.kube.queue import KeyQueue
+from transom.kube.store import ObjectKey, Store
+from transom.proxy.finding import Place
+from transom.proxy.objects import Meta
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.windows.nodes.fetch import Fetched
+from transom.windows.nodes.instance import WindowsInstance
+from transom.windows.planning.plan import Plan
+
+Kind = Literal["settings", "upgrade", "keys"]
+KINDS: tuple[Kind, ...] = ("settings", "upgrade", "keys")
+NAMESPACE = "transom"
+
+
+class Change:
+    """One of the things that are rolled out: what is asked for, what each host has, and whom it reached."""
+
+    def __init__(self, kind: Kind, names: list[str]) -> None:
+        self.kind = kind
+        self.want = "good-0"
+        self.has = dict.fromkeys(names, self.want)
+        self.reached: dict[str, list[str]] = {}
+        """By what was asked for, the hosts that were changed to it, in order."""
+        self.rollouts: Rollouts
+
+    def reach(self, what: str, rollout: OpenRollout | None, name: str) -> None:
+        """The host is being changed to this, by a rollout: each word of a person's makes another one."""
+        word = rollout.text.rpartition("\n")[0] if rollout is not None else ""
+        self.reached.setdefault(f"{what} {word}", []).append(name)
+
+
+class Pass(msgspec.Struct):
+    """A pass on its way, and what comes next in it."""
+
+    target: Target
+    stage: Literal["key", "moving", "prepare", "connect", "look", "changing"] = "key"
+    keys: OpenRollout | None = None
+    owed: bool = False
+    """Whether its key was begun before."""
+    settings: OpenRollout | None = None
+    drained: bool = False
+    alone: bool = False
+    given: str = ""
+    """The proxy that it gets instead of the one that holds."""
+
+
+class ChangesWorld:
+    """`hosts` nodes, and one operator; `most` of them may be away at once."""
+
+    def __init__(self, hosts: int, *, workers: int = 8, most: int = 1) -> None:
+        self.workers, self.most, self.now = workers, most, START
+        self.names = [f"win-{number}" for number in range(hosts)]
+        self.settings, self.upgrade, self.keys = self.changes = tuple(Change(kind, self.names) for kind in KINDS)
+        self.marks = dict.fromkeys(self.names, "")
+        self.trouble: dict[str, Trouble] = dict.fromkeys(self.names, "")
+        self.flawed: set[str] = set()
+        self.silent: set[str] = set()
+        self.set_back: set[str] = set()
+        """Hosts that got what last passed while their Nodes were empty: what they had may be newer."""
+        self.beats = {name: START + timedelta(seconds=97 * number - 600) for number, name in enumerate(self.names)}
+        self.annotations: dict[str, dict[str, str | None]] = {name: {} for name in self.names}
+        self.resumed, self.passed = "", "good-0"
+        self.most_away = 0
+        self.start()
+
+    # --- processes
+
+    def start(self) -> None:
+        """A process begins: it knows what statuses and Nodes say, and every host is asked for."""
+        self.reports = ConditionAggregator()
+        self.nodes: Store[HostNode] = Store()
+        self.instances: Store[CachedInstance] = Store(INSTANCE_INDEXES)
+        self.queue: KeyQueue[ObjectKey] = KeyQueue()
+        self.heartbeats = Heartbeats(self.nodes)
+        self.turns = HostTurns(
+            self.heartbeats,
+            self.queue,
+            cast(HashKey, self),
+            lambda case: self._node(case.cached.metadata.name),
+            lambda case: self._case(case.cached.metadata.name),
+            self._write,
+        )
+        for change in self.changes:
+            change.rollouts = Rollouts(self._subject(change), self._members, self.reports, lambda: self.resumed)
+            self.turns.rollouts.append(change.rollouts)
+        pace = Pace()
+        self.hold = pace.drain + pace.ready
+        informers = cast(Informers, SimpleNamespace(windows_instances=self.instances, watch=lambda *_, **__: Store()))
+        self.slots = Slots(informers, self.most, self.hold, lambda: self.now, self.queue.add)
+        self.interruptions = Interruptions(
+            self.slots, self.settings.rollouts, self.upgrade.rollouts, pace, self.hold, lambda: self.now
+        )
+        self.leadership = cast(Leadership, _Leadership(self))
+        self.passes: dict[str, Pass] = {}
+        for name in self.names:
+            self.instances.put(self._cached(name))
+            self.show(name)
+        self.ask_all()
+
+    def _subject(self, change: Change) -> RolloutSubject:
+        def text(target: Target) -> str:
+            if change.kind == "settings":
+                return decision_text(target.egress)
+            return change.want if change.kind == "upgrade" else _key(target)
+
+        return RolloutSubject(
+            change.kind,
+            text,
+            lambda target: text(self.target(target.instance.name)),
+            lambda target: target.instance.cluster,
+            lambda: "this change",
+            "edit it to go on",
+            refutable=change.kind == "settings",
+            prepared=change.kind == "upgrade",
+        )
+
+    async def crash(self, *, after_the_change: bool) -> None:
+        """The process ends: hosts that were being changed have, or have not, become others."""
+        listening = self.turns.listening
+        for task in listening:
+            task.cancel()
+        await asyncio.gather(*listening, return_exceptions=True)
+        for name, one in self.passes.items():
+            if one.stage == "moving" and after_the_change:
+                self._move(name, one)
+            if one.stage == "changing" and after_the_change:
+                self._change(name, one)
+        self.start()
+
+    # --- people, hosts and time
+
+    async def edit(self, kind: Kind, what: str) -> None:
+        """Something else is asked for. A process reads its payload once: another version is another process."""
+        if kind == "upgrade":
+            await self.crash(after_the_change=True)
+        next(change for change in self.changes if change.kind == kind).want = what
+        if kind == "upgrade":
+            self.start()
+        self.ask_all()
+
+    def resume(self, word: str) -> None:
+        """A person has what is halted go on."""
+        self.resumed = word
+        self.ask_all()
+
+    def afflict(self, name: str, trouble: Trouble) -> None:
+        """Something goes wrong on a host from now on, or not any more."""
+        self.trouble[name] = trouble
+        self.flawed |= {name} if trouble else set()
+        if not trouble and name in self.silent:
+            self._beat(name)
+        self.queue.add(ObjectKey(NAMESPACE, name))
+
+    def ask_all(self) -> None:
+        """Every host is asked for."""
+        for name in self.names:
+            self.queue.add(ObjectKey(NAMESPACE, name))
+
+    def tick(self, seconds: float) -> None:
+        """Time goes by: what waits for a clock comes again."""
+        self.now += timedelta(seconds=seconds)
+        self.ask_all()
+
+    # --- passes
+
+    @property
+    def startable(self) -> bool:
+        """Whether a worker is free, and a host is asked for."""
+        return len(self.queue) > 0 and len(self.passes) < self.workers
+
+    async def begin(self) -> None:
+        """A worker takes the next host, and reads what holds for it."""
+        key = await self.queue.take()
+        self.passes[key.name] = Pass(self.target(key.name))
+
+    async def step(self, name: str) -> None:
+        """The next step of a pass."""
+        one = self.passes[name]
+        match one.stage:
+            case "key":
+                await self._open(name, one)
+            case "moving":
+                self._moved(name, one)
+            case "prepare":
+                await self._prepare(name, one)
+            case "connect":
+                await self._connect(name, one)
+            case "look":
+                await self._look(name, one)
+            case "changing":
+                self._change(name, one)
+                await self._end(name, one, self._found(name, one, begun=True))
+        self._count()
+
+    async def quiet(self, limit: int = 20_000) -> None:
+        """Until nobody is asked for, but by a clock."""
+        for _ in range(limit):
+            if self.startable:
+                await self.begin()
+            elif self.passes:
+                await self.step(next(iter(self.passes)))
+            elif self.turns.listening:
+                await asyncio.wait(self.turns.listening)
+            else:
+                return
+        raise AssertionError("it does not end")
+
+    async def _open(self, name: str, one: Pass) -> None:
+        """As KeyRotation.open."""
+        rollouts, text = self.keys.rollouts, _key(one.target)
+        one.stage = "prepare"
+        if self.keys.has[name] == text:
+            if (known := rollouts.known(one.target)) is not None and known.owes(name):
+                known.come_out(name, "right")
+            return
+        turn = self.turns.of(self._case(name), one.target, self.leadership)
+        rollout = await rollouts.meet(one.target, turn.digest)
+        one.owed = name in rollout.changed
+        if rollout.admit(name, turn.ask):
+            if rollout.early:
+                await turn.note()
+            one.stage, one.keys = "moving", rollout
+
+    def _moved(self, name: str, one: Pass) -> None:
+        assert one.keys is not None
+        one.stage = "prepare"
+        if self.trouble[name] == "unreachable" and one.owed:
+            one.keys.read(name)
+        elif self.trouble[name] == "unreachable":
+            one.keys.come_out(name, "left")
+        else:
+            self._move(name, one)
+            one.keys.come_out(name, "failed" if BREAKS in _key(one.target) else "passed")
+
+    def _move(self, name: str, one: Pass) -> None:
+        self.keys.reach(_key(one.target), one.keys, name)
+        if BREAKS not in _key(one.target):
+            self.keys.has[name] = _key(one.target)
+
+    async def _prepare(self, name: str, one: Pass) -> None:
+        """As NodesController._pass."""
+        case, node = self._case(name), self._node(name)
+        key, purpose = case.cached.key, "upgrade" if self.upgrade.has[name] != self.upgrade.want else None
+        if node.cordoned_for is not None:
+            put_back = self.interruptions.put_back(case.cached)
+            if put_back is not None or (purpose is None and self.interruptions.awaited(key)):
+                await self.interruptions.give_back(case.cached, node, self.leadership)
+                self._leave(name, one)
+                return
+        elif purpose is None:
+            self.interruptions.forget(key)
+        one.stage = "connect"
+        if purpose is None:
+            one.alone = node.cordoned_for is not None
+            return
+        turn = self.turns.of(case, one.target, self.leadership)
+        pending = await self.interruptions.prepare(
+            case.cached, one.target, node, "upgrade", "another version is to be", self.leadership, turn
+        )
+        if pending is None:
+            one.drained = one.alone = True
+        elif pending.draining:
+            if pending.condition.reason == "Draining":
+                # it comes again in a few seconds
+                self.queue.add(key)
+            self._leave(name, one)
+        else:
+            one.alone = self._node(name).cordoned_for is not None
+
+    async def _connect(self, name: str, one: Pass) -> None:
+        """As HostsController._carry_out."""
+        key = ObjectKey(NAMESPACE, name)
+        one.settings = await self.settings.rollouts.meet(one.target, self.digest)
+        rollout = one.settings
+        emptied = one.drained or self._node(name).cordoned_for is not None
+        beside = emptied and not rollout.rollout.knows(name)
+        if beside and rollout.stage != "all" and self.passed != _proxy(one.target):
+            one.given = self.passed
+            self.set_back.add(name)
+        elif not one.alone and not rollout.may_read(name, lambda: self.queue.add(key), differs=self._differs(name, one)):
+            if self.settings.rollouts.known(one.target) is None:
+                self.queue.add(key)
+            self._leave(name, one)
+            return
+        one.stage = "look"
+
+    async def _look(self, name: str, one: Pass) -> None:
+        rollout, case = one.settings, self._case(name)
+        assert rollout is not None
+        if self.trouble[name] == "unreachable":
+            await self._end(name, one, PassResult(error=Unreachable("no answer")))
+            return
+        broken = self.trouble[name] == "restarts" or BREAKS in self.settings.has[name]
+        owed = name in rollout.changed or name in rollout.rollout.working
+        version = one.drained and self.upgrade.has[name] != self.upgrade.want
+        if not version and not self._differs(name, one) and not (broken and owed):
+            await self._end(name, one, self._found(name, one, begun=False))
+            return
+        noted = self.turns.begin(case)
+        if not one.alone and not await self.turns.admit(rollout, case, one.target, self.leadership):
+            await self._end(name, one, PassResult(plan=Plan(forget=True), waiting=True))
+            return
+        noted()
+        one.stage = "changing"
+
+    def _differs(self, name: str, one: Pass) -> bool:
+        return self.settings.has[name] != (one.given or _proxy(one.target))
+
+    def _change(self, name: str, one: Pass) -> None:
+        proxy = one.given or _proxy(one.target)
+        if one.drained and self.upgrade.has[name] != self.upgrade.want:
+            self.upgrade.reach(self.upgrade.want, self.interruptions.turn(ObjectKey(NAMESPACE, name)), name)
+            if BREAKS in self.upgrade.want:
+                # all is put back
+                self._restarted(name)
+                return
+            self.upgrade.has[name] = self.upgrade.want
+        if self.settings.has[name] != proxy:
+            self.settings.reach(proxy, one.settings, name)
+        self.settings.has[name] = proxy
+        self._restarted(name)
+
+    def _restarted(self, name: str) -> None:
+        if self.trouble[name] == "dead":
+            self.silent.add(name)
+        else:
+            self._beat(name)
+
+    def _found(self, name: str, one: Pass, *, begun: bool) -> PassResult:
+        proxy, error = one.given or _proxy(one.target), None
+        if one.drained and begun and BREAKS in self.upgrade.want and self.upgrade.has[name] != self.upgrade.want:
+            error: HostError | None = PutBack("the version does not run", ("kubelet",), "2", "1")
+        elif self.trouble[name] == "restarts" or BREAKS in proxy:
+            error = RestartsFailed("containerd does not run")
+        rollout = one.settings
+        asked = begun or (rollout is not None and (name in rollout.changed or name in rollout.rollout.working))
+        fetched = (Fetched(0, 60 if BAD in proxy else 0),) if asked and error is None else ()
+        plan = Plan(forget=begun or error is not None)
+        return PassResult(plan=plan, begun=begun, fetched=fetched, error=error, restarted=("kubelet",) if begun else ())
+
+    async def _end(self, name: str, one: Pass, found: PassResult) -> None:
+        case, rollout = self._case(name), one.settings
+        assert rollout is not None
+        key = case.cached.key
+        if one.alone and not one.given and has_change(one.target.egress, found):
+            rollout.come_out(name, "right")
+        elif not one.alone:
+            self.turns.judge(rollout, case, one.target, found, self.leadership)
+        if one.drained:
+            self.interruptions.worked(case.cached, found, self.turns.before(case))
+            if (upgrade := self.interruptions.turn(key)) is not None:
+                egress = _egress(one.given) if one.given else one.target.egress
+                self.turns.judge(upgrade, case, msgspec.structs.replace(one.target, egress=egress), found, self.leadership)
+        elif found.error is None and not found.plan and self.upgrade.has[name] == self.upgrade.want:
+            upgrade = await self.upgrade.rollouts.meet(one.target, self.digest)
+            upgrade.come_out(name, "right")
+        if rollout.rollout.over:
+            self.passed = _proxy(one.target)
+        node = self._node(name)
+        interrupted = one.drained or node.cordoned_for is not None
+        up_to_date = self.upgrade.has[name] == self.upgrade.want
+        if found.error is None and not found.waiting and up_to_date and interrupted:
+            await self.interruptions.give_back(case.cached, node, self.leadership)
+        if one.given and self._node(name).cordoned_for is None:
+            self.queue.add(key)
+        self._leave(name, one)
+
+    def _leave(self, name: str, one: Pass) -> None:
+        self.marks[name] = self.turns.marks(self._case(name), one.target)
+        del self.passes[name]
+        for change in self.changes:
+            change.rollouts.done(ObjectKey(NAMESPACE, name))
+        self.queue.done(ObjectKey(NAMESPACE, name))
+
+    # --- what is known
+
+    def target(self, name: str) -> Target:
+        """A host with the settings and the key that hold."""
+        instance = WindowsInstance(metadata=Meta(name), place=Place("t", f"WindowsInstance/{name}"))
+        return Target(instance, _egress(self.settings.want), Secret(self.keys.want))
+
+    async def digest(self, text: str, _: object = None) -> str:
+        """As HashKey does."""
+        return f"{hash(text) & 0xFFFFFFFFFFFF:012x}"
+
+    @property
+    def halted(self) -> set[str]:
+        """Of which kinds a rollout is stopped."""
+        return {change.kind for change in self.changes if change.rollouts.halted}
+
+    @property
+    def told(self) -> bool:
+        """Whether people are told that a rollout is stopped."""
+        said = self.reports.of("cluster").get("RolloutHalted")
+        return said is not None and said.status == "True"
+
+    def _members(self, _: Group, __: str) -> Iterator[RolloutMember]:
+        for name, text in self.marks.items():
+            yield RolloutMember(name, read(text), right=self.keys.has[name] == __.rpartition("\n")[2])
+
+    def _cached(self, name: str) -> CachedInstance:
+        value = {
+            "metadata": {"name": name, "namespace": NAMESPACE, "uid": name},
+            "spec": {"address": name, "lifecycle": "Node"},
+            "status": {CHANGES: self.marks[name], "nodeName": name, "stateHash": "00"},
+        }
+        return msgspec.convert(value, CachedInstance)
+
+    def _case(self, name: str) -> InstanceView:
+        return InstanceView(self._cached(name), None, (), None, None, self._node(name))
+
+    async def _write(self, case: InstanceView, _: object, fields: dict[str, str | None], __: object) -> None:
+        self.marks[case.cached.metadata.name] = fields[CHANGES] or ""
+
+    def _node(self, name: str) -> HostNode:
+        found = self.nodes.snapshot().named(name)
+        assert found is not None
+        return found
+
+    def show(self, name: str) -> None:
+        """The watch brings the Node as it is now."""
+        ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": self.beats[name].isoformat()}
+        annotations = {key: value for key, value in self.annotations[name].items() if value is not None}
+        value = {
+            "metadata": {"name": name, "uid": name, "resourceVersion": "1", "annotations": annotations},
+            "spec": {"unschedulable": bool(annotations.get("transom.dev/cordoned"))},
+            "status": {"conditions": [ready]},
+        }
+        node = msgspec.convert(value, HostNode)
+        self.nodes.put(node)
+        self.heartbeats.seen(name, node)
+        self.slots.node_changed(name, node)
+        if self.interruptions.awaited(ObjectKey(NAMESPACE, name)):
+            self.queue.add(ObjectKey(NAMESPACE, name))
+
+    def _beat(self, name: str) -> None:
+        self.beats[name] += timedelta(seconds=20)
+        self.silent.discard(name)
+        self.show(name)
+
+    def _count(self) -> None:
+        """How many Nodes are away, of those that are waited for."""
+        cordoned = (name for name in self.names if self.annotations[name].get("transom.dev/cordoned"))
+        since = (self._node(name).draining_since for name in cordoned)
+        away = sum(one is not None and (self.now - one).total_seconds() < self.hold for one in since)
+        self.most_away = max(self.most_away, away)
+
+
+class _Leadership:
+    """A lease that is held, and an API server that has Nodes and no pods; nobody reads its events."""
+
+    def __init__(self, world: ChangesWorld) -> None:
+        self.client = self.recorder = self
+        self._world = world
+
+    def permit(self) -> None:
+        """It is held."""
+
+    def normal(self, *_: object) -> None:
+        """An event."""
+
+    warning = normal
+
+    async def get(self, _: object, name: str) -> HostNode:
+        return self._world._node(name)
+
+    async def patch(self, _: object, value: dict[str, Any], name: str) -> HostNode:
+        self._world.annotations[name] |= value["metadata"]["annotations"]
+        self._world.show(name)
+        return self._world._node(name)
+
+    async def list_objects(self, _: object, fields: str) -> Listing[HostNode]:
+        kind, _, name = fields.partition("=")
+        return Listing([self._world._node(name)] if kind == "metadata.name" else [], [], "1")
+
+
+def _egress(proxy: str) -> Egress:
+    url = Secret(f"http://{proxy}")
+    return Egress(url, url, readiness_endpoints=("https://x",))
+
+
+def _proxy(target: Target) -> str:
+    assert target.egress.http_proxy is not None
+    return target.egress.http_proxy.reveal().removeprefix("http://")
+
+
+def _key(target: Target) -> str:
+    assert target.key is not None
+    return target.key.reveal()

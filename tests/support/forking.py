@@ -1,0 +1,70 @@
+"""`python -m tests.support.forking SOCKET`: imports Transom's commands once, and forks a process for each that is asked for.
+
+A request is JSON (arguments, environment, directory) with three descriptors: output, errors, and one where the process's id and
+its exit code are written, as two integers.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import signal
+import socket
+import struct
+import sys
+
+import transom.cli
+from transom.__main__ import main
+
+WORD = struct.Struct("=i")
+_LARGEST = 1 << 18
+
+
+def serve(control: socket.socket) -> None:
+    """Fork until the socket is closed. In each process that was asked for this returns, and the program goes on from there."""
+    # Ctrl-C is for those who asked
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+        request, descriptors, _, _ = socket.recv_fds(control, _LARGEST, 3)
+        if not request:
+            sys.exit()
+        if os.fork() == 0:
+            break
+        for one in descriptors:
+            os.close(one)
+    control.close()
+    output, errors, told = descriptors
+    child = os.fork()
+    if child != 0:
+        os.close(output)
+        os.close(errors)
+        os.write(told, WORD.pack(child))
+        _, status = os.waitpid(child, 0)
+        os.write(told, WORD.pack(os.waitstatus_to_exitcode(status)))
+        os._exit(0)
+    os.close(told)
+    for number, one in ((1, output), (2, errors)):
+        os.dup2(one, number)
+        os.close(one)
+    asked = json.loads(request)
+    os.chdir(asked["directory"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    # by these a program tells its name
+    program = sys.modules["__main__"] = sys.modules["transom.__main__"]
+    sys.argv = [str(program.__file__), *asked["arguments"]]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+if __name__ == "__main__":
+    for module in pkgutil.iter_modules(transom.cli.__path__, "transom.cli."):
+        importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()
+    serve(socket.socket(fileno=int(sys.argv[1])))
+    main()

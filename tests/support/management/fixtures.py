@@ -1,0 +1,28 @@
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from lab.control_plane import ControlPlane
+from tests.support.management.apps import DEFINITION
+from tests.support.management.management import Management
+from tests.support.operator.clusters import admin
+
+from lab import cluster_api, flux
+from transom.manifests.definitions import definitions
+
+
+@pytest.fixture(scope="session")
+def management_plane() -> Iterator[ControlPlane]:
+    """An API server with Cluster API's kinds, Transom's, the App and the HelmRelease."""
+    with ControlPlane() as running:
+        cluster_api.define(running, more=flux.definitions())
+        running.define([*definitions(), DEFINITION])
+        yield running
+
+
+@pytest.fixture
+async def management(management_plane: ControlPlane) -> AsyncIterator[Management]:
+    async with admin(management_plane) as client:
+        made = Management(management_plane, client)
+        await made.prepare()
+        yield made
+        await made.clean()

@@ -1,0 +1,189 @@
+"""A namespace of a real API server with its own operator's objects, and simulated hosts behind real SSH servers."""
+
+import asyncio
+import base64
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncssh
+from lab.control_plane import ControlPlane
+from tests.support.waiting import until
+
+from transom.controllers.hosts.controller import Pace
+from transom.controllers.operator import Operator, Options
+from transom.kube.backoff import Backoff
+from transom.kube.client import Client
+from transom.kube.connection import connect
+from transom.kube.errors import NotFound
+from transom.kube.objects import Whole
+from transom.kube.reflector import ReflectorPace
+from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
+from transom.simulator import Host, Simulator
+from transom.windows.host.queries import SERVICES
+
+PASSWORD = "hunter2%^&!x"
+PROXY = "http://proxy.corp.example:3128"
+QUICK = ReflectorPace(backoff=Backoff(0.05, 0.4), absent=Backoff(0.1, 0.4), watch=60, inactivity=20.0, least=0.05)
+WHOLE_EVENTS = Resource("", "v1", "Event", "events", True, Whole)
+_NUMBERS = itertools.count(1)
+_ADDRESSES = itertools.count(1)
+
+
+class Cluster:
+    """One namespace, as an administrator sees it."""
+
+    def __init__(self, control_plane: ControlPlane, client: Client, simulator: Simulator) -> None:
+        self.control_plane, self.client, self.simulator = control_plane, client, simulator
+        self.namespace = f"transom-{next(_NUMBERS)}"
+
+    async def prepare(self) -> None:
+        await self.client.create(NAMESPACES, _object(NAMESPACES, self.namespace))
+        await self.put_key()
+
+    @staticmethod
+    def free_address() -> str:
+        """A loopback address that no other host of these tests has: Nodes are told apart by theirs."""
+        number = next(_ADDRESSES)
+        return f"127.77.{number // 250}.{number % 250 + 1}"
+
+    async def put_key(self, text: str | None = None) -> None:
+        key = text or self.simulator.client_key.export_private_key().decode()
+        await self.put(SECRETS, "cloud-private-key", data={"private-key.pem": base64.b64encode(key.encode()).decode()})
+
+    async def put(self, resource: Resource[Any], name: str, **fields: Any) -> None:
+        """Server-side apply, as another manager would."""
+        namespace = self.namespace if resource.namespaced else None
+        path = resource.path(namespace, name)
+        query = {"fieldManager": "kubectl", "force": "true"}
+        value = _object(resource, name, namespace) | fields
+        await self.client.request("PATCH", path, query, value, content_type="application/apply-patch+yaml")
+
+    async def merge(self, resource: Resource[Any], name: str, value: dict[str, Any], subresource: str | None = None) -> None:
+        namespace = self.namespace if resource.namespaced else None
+        path = resource.path(namespace, name, subresource)
+        await self.client.request("PATCH", path, None, value, content_type="application/merge-patch+json")
+
+    async def delete(self, resource: Resource[Any], name: str) -> None:
+        with contextlib.suppress(NotFound):
+            await self.client.delete(resource, name, self.namespace if resource.namespaced else None)
+
+    async def leave(self) -> None:
+        """Take away what a command that reads the whole cluster would find after this test."""
+        await self.delete(EGRESS_PROXIES, "cluster")
+        # no operator gives hosts back here
+        with contextlib.suppress(NotFound):
+            await self.merge(EGRESS_PROXIES, "cluster", {"metadata": {"finalizers": None}})
+        for held in (await self.client.list_objects(WINDOWS_INSTANCES, self.namespace)).items:
+            if held.metadata.finalizers:
+                await self.merge(WINDOWS_INSTANCES, held.metadata.name, {"metadata": {"finalizers": None}})
+        await self.client.request("DELETE", WINDOWS_INSTANCES.path(self.namespace))
+        # a Node at an address of a later test's host would be that host's
+        await self.client.request("DELETE", NODES.path())
+
+    async def gone(self, name: str, seconds: float = 20) -> None:
+        """Wait until a WindowsInstance is gone."""
+
+        async def is_gone() -> bool:
+            try:
+                await self.client.get(WINDOWS_INSTANCES, name, self.namespace)
+            except NotFound:
+                return True
+            return False
+
+        try:
+            await until(is_gone, seconds)
+        except AssertionError:
+            raise AssertionError(f"{name}: {await self.status(name)}") from None
+
+    async def proxy(self, **spec: Any) -> None:
+        await self.put(EGRESS_PROXIES, "cluster", spec=spec)
+
+    async def bundle(self, pem: str, name: str = "corp-ca") -> None:
+        await self.put(CONFIG_MAPS, name, data={"ca-bundle.crt": pem})
+
+    async def instance(self, name: str, host: Host | None, **spec: Any) -> None:
+        place = {"address": host.address, "port": host.port, "username": host.username} if host else {}
+        await self.put(WINDOWS_INSTANCES, name, spec={**place, **spec})
+
+    async def status(self, name: str) -> dict[str, Any]:
+        held = (await self.client.get(WINDOWS_INSTANCES, name, self.namespace)).value
+        return dict(held.get("status") or {})
+
+    async def conditions(self, name: str) -> dict[str, tuple[str, str]]:
+        return {one["type"]: (one["status"], one["reason"]) for one in (await self.status(name)).get("conditions", ())}
+
+    async def events(self, name: str, namespace: str | None = None) -> list[tuple[str, str, str]]:
+        found = await self.client.list_objects(WHOLE_EVENTS, namespace or self.namespace)
+        values = [one.value for one in found.items if one.value["involvedObject"]["name"] == name]
+        return [(one["type"], one["reason"], one["message"]) for one in sorted(values, key=lambda v: v["firstTimestamp"])]
+
+    async def until(self, name: str, seconds: float = 20, **wanted: str) -> dict[str, tuple[str, str]]:
+        """Wait until conditions have these statuses, or `status/reason`."""
+
+        async def fitting() -> dict[str, tuple[str, str]] | None:
+            found = await self.conditions(name)
+            return found if all(_fits(found.get(type_), value) for type_, value in wanted.items()) else None
+
+        try:
+            conditions: dict[str, tuple[str, str]] = await until(fitting, seconds)
+        except AssertionError:
+            raise AssertionError(f"{name}: wanted {wanted}, found {await self.status(name)}") from None
+        return conditions
+
+    async def wait_ready(self, *arguments: str, seconds: float = 60) -> None:
+        """`kubectl wait --for=condition=Ready egressproxy/cluster`, as people call it."""
+        waits = ("wait", "--for=condition=Ready", f"--timeout={seconds:.0f}s", *(arguments or ("egressproxy/cluster",)))
+        await asyncio.to_thread(self.control_plane.kubectl, *waits)
+
+    @contextlib.asynccontextmanager
+    async def operator(self, client: Client | None = None, **options: Any) -> AsyncIterator[Operator]:
+        """An operator in this process; a fault of its own fails the test."""
+        pace, now = options.pop("pace", Pace()), options.pop("now", lambda: datetime.now(UTC))
+        made = Options(namespace=self.namespace, pace=pace, reflector=QUICK, workers=8, **options)
+        async with at_work(Operator(client or self.client, made, now=now)) as operator:
+            yield operator
+
+
+@contextlib.asynccontextmanager
+async def at_work(operator: Operator) -> AsyncIterator[Operator]:
+    """An operator in this process until the block ends; a fault of its own fails the test."""
+    stop = asyncio.Event()
+    working = asyncio.create_task(operator.run(stop))
+    try:
+        yield operator
+    finally:
+        stop.set()
+        await working
+
+
+def _fits(found: tuple[str, str] | None, wanted: str) -> bool:
+    status, _, reason = wanted.partition("/")
+    return found is not None and found[0] == status and reason in ("", found[1])
+
+
+def _object(resource: Resource[Any], name: str, namespace: str | None = None) -> dict[str, Any]:
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+
+
+def environment(host: Host, service: str) -> Sequence[str]:
+    """The items of a service's own environment."""
+    value = host.registry.value(rf"{SERVICES}\{service}", "Environment")
+    return value.texts() if value else ()
+
+
+@contextlib.asynccontextmanager
+async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    connection = connect(str(control_plane.kubeconfig))
+    try:
+        yield Client(connection)
+    finally:
+        await connection.close()
+
+
+def fingerprint(cluster: Cluster, host: Host) -> str:
+    """Of the key that the host shows."""
+    return asyncssh.import_public_key(cluster.simulator.host_key(host)).get_fingerprint()

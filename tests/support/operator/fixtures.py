@@ -1,0 +1,58 @@
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from lab.control_plane import ControlPlane
+from tests.support.operator.clusters import PROXY, Cluster, admin
+from tests.support.operator.foreign import definition
+from tests.support.operator.kubelets import Kubelets
+from tests.support.operator.nodes import published
+from tests.support.workers.payloads import TEXT, write
+
+from transom.manifests.definitions import definitions
+from transom.simulator import Simulator
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    with ControlPlane() as running:
+        running.define(definitions())
+        yield running
+
+
+@pytest.fixture(scope="module")
+def machine_api(control_plane: ControlPlane) -> None:
+    """OpenShift's Machines are a kind of the server."""
+    control_plane.define([definition("machine.openshift.io", "v1beta1", "Machine", "machines", "Namespaced")])
+
+
+@pytest.fixture
+async def cluster(control_plane: ControlPlane, simulator: Simulator) -> AsyncIterator[Cluster]:
+    async with admin(control_plane) as client:
+        made = Cluster(control_plane, client, simulator)
+        await made.prepare()
+        yield made
+        await made.leave()
+
+
+@pytest.fixture
+async def payload(cluster: Cluster, tmp_path: Path) -> Path:
+    """A payload, and a cluster that says what a host has to know."""
+    await published(cluster)
+    await cluster.proxy(
+        httpProxy=PROXY, httpsProxy=PROXY, networks={"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
+    )
+    return write(tmp_path / "payload")
+
+
+@pytest.fixture
+def newer(tmp_path: Path) -> Path:
+    """The next version of that payload."""
+    return write(tmp_path / "newer", TEXT.replace("1.36.3-1", "1.36.3-2"), sizes=4000)
+
+
+@pytest.fixture
+async def kubelets(cluster: Cluster) -> AsyncIterator[Kubelets]:
+    made = Kubelets(cluster)
+    async with made.running():
+        yield made

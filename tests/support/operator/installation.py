@@ -1,0 +1,134 @@
+"""Transom as people install it: its manifests applied by kubectl, and its process with the rights that they give it."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from lab.control_plane import ControlPlane
+from lab.machine import Machine
+from tests.support.forked import run
+from tests.support.operator.programs import Program
+from tests.support.waiting import until
+
+from transom.windows.host.queries import SERVICES
+from transom.windows.registry import reg
+
+STORE = r"HKLM\SOFTWARE\Microsoft\SystemCertificates\ROOT\Certificates"
+SERVICE = "recorder-a"
+
+
+class Installation:
+    """Transom in the namespace of its manifests. What is done here is done by kubectl, as an administrator."""
+
+    namespace = "transom-system"
+
+    def __init__(self, control_plane: ControlPlane) -> None:
+        self.control_plane = control_plane
+        self._manifests = run("manifests").stdout
+        self._cluster_scoped: list[str] = []
+
+    async def kubectl(self, *arguments: str, input: str | None = None) -> str:
+        return await asyncio.to_thread(self.control_plane.kubectl, *arguments, input=input)
+
+    async def install(self) -> None:
+        """`transom manifests | kubectl apply -f -`, the machine's key, and nothing else."""
+        await self.kubectl("apply", "-f", "-", input=self._manifests)
+        ready = ("wait", "--for=condition=Established", "--timeout=30s", "crd", "-l", "app.kubernetes.io/name=transom")
+        await self.kubectl(*ready)
+
+    def program(self, **more: str) -> Program:
+        """The process that the Deployment describes, with the token of its ServiceAccount."""
+        objects = [one for one in yaml.safe_load_all(self._manifests) if one]
+        deployment = next(one for one in objects if one["kind"] == "Deployment")
+        pod = deployment["spec"]["template"]["spec"]
+        token = self.control_plane.service_account_token(self.namespace, pod["serviceAccountName"])
+        kubeconfig = self.control_plane.user_kubeconfig("installed", token)
+        arguments = pod["containers"][0]["args"][1:]
+        options = dict(one.removeprefix("--").split("=", 1) for one in arguments)
+        del options["bind-address"]
+        return Program(self, "installed", kubeconfig, **{**options, **more})
+
+    async def apply(self, *objects: dict[str, Any]) -> None:
+        await self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+    async def key(self, path: Path) -> None:
+        file = f"--from-file=private-key.pem={path}"
+        await self.kubectl("create", "secret", "generic", "cloud-private-key", "-n", self.namespace, file)
+
+    async def bundle(self, pem: str, namespace: str = namespace) -> None:
+        metadata = {"name": "corp-ca", "namespace": namespace}
+        await self.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"ca-bundle.crt": pem}})
+
+    async def proxy(self, **spec: Any) -> None:
+        """`spec` is the whole of it: what was there before and is not in it goes."""
+        spec = {"windows": {"services": [SERVICE]}, **spec}
+        await self.apply(
+            {"apiVersion": "transom.dev/v1alpha1", "kind": "EgressProxy", "metadata": {"name": "cluster"}, "spec": spec}
+        )
+
+    async def instance(self, machine: Machine, name: str = "win-1", **spec: Any) -> None:
+        place = {"address": machine.place.address, "port": machine.place.port, "username": machine.ssh.user}
+        metadata = {"name": name, "namespace": self.namespace}
+        kind = {"apiVersion": "transom.dev/v1alpha1", "kind": "WindowsInstance"}
+        await self.apply({**kind, "metadata": metadata, "spec": {**place, "hostKey": machine.ssh.host_key, **spec}})
+
+    async def row(self, name: str = "win-1") -> dict[str, str]:
+        """What `kubectl get windowsinstances` shows of one."""
+        shown = await self.kubectl("get", "windowsinstances", "-n", self.namespace, name)
+        heads, values = shown.splitlines()
+        starts = [heads.index(head) for head in heads.split()]
+        ends = [*starts[1:], None]
+        return {heads[a:b].strip(): values[a:b].strip() for a, b in zip(starts, ends, strict=True)}
+
+    async def until_row(self, name: str = "win-1", **wanted: str) -> dict[str, str]:
+        """Wait until columns hold these values."""
+        row: dict[str, str] = {}
+
+        async def shows() -> bool:
+            nonlocal row
+            row = await self.row(name)
+            return all(row[column.upper()] == value for column, value in wanted.items())
+
+        try:
+            await until(shows)
+        except AssertionError:
+            raise AssertionError(f"wanted {wanted}, found {row}: {await self.describe('windowsinstance', name)}") from None
+        return row
+
+    async def describe(self, kind: str, name: str) -> str:
+        return await self.kubectl("describe", kind, name, "-n", self.namespace)
+
+    async def remove(self) -> None:
+        """Everything again, as an administrator would; namespaces need a controller that is not there."""
+        # no operator gives hosts back here
+        for one in (await self.kubectl("get", "egressproxies", "-o", "name")).split():
+            await self.kubectl("patch", one, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+        await self.kubectl("delete", "egressproxies", "--all")
+        for one in (await self.kubectl("get", "windowsinstances", "-n", self.namespace, "-o", "name")).split():
+            patch = ("--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+            await self.kubectl("patch", one, "-n", self.namespace, *patch)
+        for kind in ("windowsinstances", "secrets", "configmaps"):
+            await self.kubectl("delete", kind, "--all", "-n", self.namespace)
+
+
+def environment(machine: Machine, service: str = SERVICE) -> tuple[str, ...]:
+    """The items of a service's own environment, as the host's registry has them."""
+    key = rf"{SERVICES}\{service}"
+    text = machine.export(key)
+    value = reg.registry(text.encode("utf-16")).value(key, "Environment") if text else None
+    return value.texts() if value else ()
+
+
+def roots(machine: Machine) -> str:
+    """The host's store of trusted roots; thumbprints are in it."""
+    return machine.export(STORE)
+
+
+async def followed(condition: Callable[[], bool], seconds: float = 60) -> float:
+    """Wait for something that is seen on the host; when it was, by `time.monotonic`."""
+    await until(lambda: asyncio.to_thread(condition), seconds)
+    return time.monotonic()

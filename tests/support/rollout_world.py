@@ -1,0 +1,305 @@
+"""An operator's rollouts over time, without hosts and without a server: each step of each pass is taken by a test.
+
+What is real: the state machine, its driver, marks, heartbeats and what judges a pass. What is played: hosts that take a change
+or fail, kubelets with clocks of their own, the statuses that outlive a process, edits, and the end of a process at any step.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Literal, cast
+
+import msgspec
+
+from transom.apply.roll_out import decision_text
+from transom.apply.target import Target
+from transom.controllers.instance.view import InstanceView
+from transom.controllers.rollout.heartbeats import Heartbeats
+from transom.controllers.rollout.host_turns import HostTurns
+from transom.controllers.rollout.marks import CHANGES, read
+from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutMember, Rollouts, RolloutSubject
+from transom.controllers.runtime.cached import CachedInstance, HostNode
+from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.controllers.runtime.hash_key import HashKey
+from transom.controllers.runtime.leadership import Leadership
+from transom.hosts.errors import RestartsFailed, Unreachable
+from transom.hosts.passes.passes import PassResult
+from transom.kube.client import Listing
+from transom.kube.queue import KeyQueue
+from transom.kube.store import ObjectKey, Store
+from transom.proxy.finding import Place
+from transom.proxy.objects import Meta
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.windows.nodes.fetch import Fetched
+from transom.windows.nodes.instance import WindowsInstance
+from transom.windows.planning.plan import Plan
+
+Trouble = Literal["", "unreachable", "restarts", "dead"]
+"""What goes wrong on a host: it is not reached, a service does not start, its kubelet does not come back."""
+BAD = "bad"
+"""Part of a proxy through which nothing gets out."""
+BREAKS = "breaks"
+"""Part of settings with which services do not start."""
+START = datetime(2026, 11, 22, 10, tzinfo=UTC)
+
+
+class Pass(msgspec.Struct):
+    """A pass on its way: it knows what the host is to have; it may connect, by a rollout; it changes the host."""
+
+    target: Target
+    rollout: OpenRollout | None = None
+    changing: bool = False
+
+
+class _Leadership:
+    """A lease that is held, and an API server that knows of Nodes what the watch has brought."""
+
+    def __init__(self, world: "World") -> None:
+        self.client = self
+        self._world = world
+
+    def permit(self) -> None:
+        """It is held."""
+
+    async def list_objects(self, _: object, fields: str) -> Listing[HostNode]:
+        node = self._world.nodes.snapshot().named(fields.partition("=")[2])
+        return Listing([node] if node is not None else [], [], "1")
+
+
+class World:
+    """`hosts` hosts with settings `good-0`, and one operator."""
+
+    def __init__(self, hosts: int, *, workers: int = 32, kind: str = "settings", nodes: bool = False) -> None:
+        self.kind, self.workers = kind, workers
+        self.names = [f"win-{number}" for number in range(hosts)]
+        self.marks = dict.fromkeys(self.names, "")
+        self.has = dict.fromkeys(self.names, "http://good-0")
+        self.trouble: dict[str, Trouble] = dict.fromkeys(self.names, "")
+        self.beats: dict[str, datetime] = {}
+        if nodes:
+            # each clock is its own
+            self.beats = {name: START + timedelta(seconds=97 * number - 600) for number, name in enumerate(self.names)}
+        self.want, self.endpoint, self.resumed = "http://good-0", "https://x", ""
+        self.changed: dict[str, list[str]] = {}
+        """By what was asked for, the hosts that were changed to it, in order."""
+        self.halts: dict[str, set[str]] = {}
+        """By what was asked for, the hosts that it had reached, or was about to, when it was halted."""
+        self.silent: set[str] = set()
+        """Hosts whose kubelets have said nothing since they were restarted."""
+        self.flawed: set[str] = set()
+        """Hosts that were ever in trouble."""
+        self.start()
+
+    # --- processes
+
+    def start(self) -> None:
+        """A process begins: it knows what the statuses say, and every host is asked for."""
+        self.reports = ConditionAggregator()
+        self.nodes: Store[HostNode] = Store()
+        for name in self.beats:
+            self._tell(name)
+        subject = RolloutSubject(
+            self.kind,
+            lambda target: decision_text(target.egress),
+            lambda target: decision_text(self.target(target.instance.name).egress),
+            lambda target: target.instance.cluster,
+            lambda: "these settings",
+            "edit the settings to go on",
+            refutable=self.kind == "settings",
+            prepared=self.kind == "upgrade",
+        )
+        self.queue: KeyQueue[ObjectKey] = KeyQueue()
+        self.rollouts = Rollouts(subject, self._members, self.reports, lambda: self.resumed)
+        self.heartbeats = Heartbeats(self.nodes)
+        self.turns = HostTurns(
+            self.heartbeats,
+            self.queue,
+            cast(HashKey, self),
+            lambda case: self.nodes.snapshot().named(case.cached.metadata.name),
+            lambda case: self._case(case.cached.metadata.name),
+            self._write,
+        )
+        self.turns.rollouts.append(self.rollouts)
+        self.leadership = cast(Leadership, _Leadership(self))
+        self.passes: dict[str, Pass] = {}
+        for name in self.names:
+            self.queue.add(ObjectKey("transom", name))
+
+    def crash(self, *, after_the_change: bool) -> None:
+        """The process ends: hosts that were being changed have, or have not, become others."""
+        for name, one in self.passes.items():
+            if one.changing and after_the_change:
+                self._change(name, one)
+        self.start()
+
+    # --- people
+
+    def edit(self, proxy: str, endpoint: str = "https://x") -> None:
+        """Other settings hold."""
+        self.want, self.endpoint = proxy, endpoint
+        self.ask_all()
+
+    def resume(self, word: str) -> None:
+        """A person has halted rollouts go on."""
+        self.resumed = word
+        self.ask_all()
+
+    def afflict(self, name: str, trouble: Trouble) -> None:
+        """Something goes wrong on a host from now on, or not any more."""
+        self.trouble[name] = trouble
+        self.flawed |= {name} if trouble else set()
+        if not trouble and name in self.silent:
+            self.revive(name)
+        self.queue.add(ObjectKey("transom", name))
+
+    def revive(self, name: str) -> None:
+        """A kubelet says something."""
+        self.beats[name] += timedelta(seconds=20)
+        self.silent.discard(name)
+        self._tell(name)
+
+    def ask_all(self) -> None:
+        """Every host is asked for."""
+        for name in self.names:
+            self.queue.add(ObjectKey("transom", name))
+
+    # --- passes
+
+    @property
+    def startable(self) -> bool:
+        """Whether a worker is free, and a host is asked for."""
+        return len(self.queue) > 0 and len(self.passes) < self.workers
+
+    async def begin(self) -> str:
+        """A worker takes the next host, and reads what holds for it. Gives the host."""
+        key = await self.queue.take()
+        self.passes[key.name] = Pass(self.target(key.name))
+        return key.name
+
+    async def _connect(self, name: str, one: Pass) -> None:
+        key = ObjectKey("transom", name)
+        one.rollout = await self.rollouts.meet(one.target, self.digest)
+        differs = self.has[name] != _proxy(one.target) and len(self.passes) % 2 == 0
+        if not one.rollout.may_read(name, lambda: self.queue.add(key), differs=differs):
+            del self.passes[name]
+            self._done(name)
+            if self.rollouts.known(one.target) is None:
+                self.queue.add(key)
+
+    async def step(self, name: str) -> None:
+        """The next step of a pass: it connects; it looks, and asks whether it may change; it has changed the host."""
+        one = self.passes[name]
+        case, rollout, target = self._case(name), one.rollout, one.target
+        if rollout is None:
+            await self._connect(name, one)
+            return
+        if one.changing:
+            self._change(name, one)
+            self._end(name, self._found(name, target, begun=True))
+            return
+        if self.trouble[name] == "unreachable":
+            self._end(name, PassResult(error=Unreachable("no answer")))
+            return
+        broken = self.trouble[name] == "restarts" or BREAKS in self.has[name]
+        if self.has[name] == _proxy(target) and not (broken and _is_begun(rollout, name)):
+            self._end(name, self._found(name, target, begun=False))
+            return
+        noted = self.turns.begin(case)
+        if not await self.turns.admit(rollout, case, target, self.leadership):
+            self._end(name, PassResult(plan=Plan(forget=True), waiting=True))
+            return
+        noted()
+        one.changing = True
+
+    async def quiet(self, limit: int = 20_000) -> None:
+        """Until nobody is asked for. Who failed is tried again by a clock, and not here."""
+        for _ in range(limit):
+            if self.startable:
+                await self.begin()
+            elif self.passes:
+                await self.step(next(iter(self.passes)))
+            elif self.turns.listening:
+                await asyncio.wait(self.turns.listening)
+            else:
+                return
+        raise AssertionError("it does not end")
+
+    def _change(self, name: str, one: Pass) -> None:
+        self.has[name] = _proxy(one.target)
+        assert one.rollout is not None
+        self.changed.setdefault(one.rollout.text, []).append(name)
+        if name in self.beats and self.trouble[name] != "dead":
+            self.revive(name)
+        elif name in self.beats:
+            self.silent.add(name)
+
+    def _found(self, name: str, target: Target, *, begun: bool) -> PassResult:
+        error = RestartsFailed("containerd does not run") if self._fails(name, target) else None
+        rollout = self.passes[name].rollout
+        asked = begun or (rollout is not None and _is_begun(rollout, name))
+        fetched = (Fetched(0, 60 if BAD in _proxy(target) else 0),) if asked and error is None else ()
+        plan = Plan(forget=begun or error is not None)
+        return PassResult(plan=plan, begun=begun, fetched=fetched, error=error, restarted=("kubelet",) if begun else ())
+
+    def _fails(self, name: str, target: Target) -> bool:
+        return self.trouble[name] == "restarts" or BREAKS in _proxy(target)
+
+    def _end(self, name: str, found: PassResult) -> None:
+        one = self.passes[name]
+        assert one.rollout is not None
+        self.turns.judge(one.rollout, self._case(name), one.target, found, self.leadership)
+        self.marks[name] = self.turns.marks(self._case(name), one.target)
+        del self.passes[name]
+        self._done(name)
+        for rollout in self.rollouts.halted.values():
+            under_way = {host for host, one in self.passes.items() if one.changing and one.rollout is rollout}
+            self.halts.setdefault(rollout.text, {*self.changed.get(rollout.text, ()), *under_way, *rollout.rollout.working})
+
+    def _done(self, name: str) -> None:
+        self.rollouts.done(ObjectKey("transom", name))
+        self.queue.done(ObjectKey("transom", name))
+
+    # --- what is known
+
+    def target(self, name: str) -> Target:
+        """A host with the settings that hold."""
+        instance = WindowsInstance(metadata=Meta(name), place=Place("t", f"WindowsInstance/{name}"))
+        return Target(instance, Egress(Secret(self.want), Secret(self.want), readiness_endpoints=(self.endpoint,)), None)
+
+    async def digest(self, text: str, _: object = None) -> str:
+        """As HashKey does."""
+        return f"{hash(text) & 0xFFFFFFFFFFFF:012x}"
+
+    @property
+    def halted(self) -> bool:
+        """Whether people are told that a rollout is stopped."""
+        said = self.reports.of("cluster").get("RolloutHalted")
+        return said is not None and said.status == "True"
+
+    def _members(self, _: Group, __: str) -> Iterator[RolloutMember]:
+        for name, text in self.marks.items():
+            yield RolloutMember(name, read(text))
+
+    def _case(self, name: str) -> InstanceView:
+        value = {"metadata": {"name": name, "namespace": "transom"}, "status": {CHANGES: self.marks[name]}}
+        return InstanceView(msgspec.convert(value, CachedInstance), None, (), None, None, None)
+
+    async def _write(self, case: InstanceView, _: object, fields: dict[str, str | None], __: object) -> None:
+        self.marks[case.cached.metadata.name] = fields[CHANGES] or ""
+
+    def _tell(self, name: str) -> None:
+        ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": self.beats[name].isoformat()}
+        node = msgspec.convert({"metadata": {"name": name}, "status": {"conditions": [ready]}}, HostNode)
+        self.nodes.put(node)
+        if hasattr(self, "heartbeats"):
+            self.heartbeats.seen(name, node)
+
+
+def _is_begun(rollout: OpenRollout, host: str) -> bool:
+    return host in rollout.changed or host in rollout.rollout.working
+
+
+def _proxy(target: Target) -> str:
+    assert target.egress.http_proxy is not None
+    return target.egress.http_proxy.reveal()

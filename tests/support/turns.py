@@ -1,0 +1,99 @@
+"""Rollouts without hosts and without a server: statuses in a dict, and what a pass on a host would ask and tell."""
+
+from collections.abc import Callable, Iterator
+
+from transom.apply.roll_out import decision_text, result_of
+from transom.apply.target import Target
+from transom.controllers.rollout.marks import read, written
+from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutMember, Rollouts, RolloutSubject
+from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.hosts.passes.passes import PassResult
+from transom.kube.store import ObjectKey
+from transom.proxy.finding import Place
+from transom.proxy.objects import Meta
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.windows.nodes.instance import WindowsInstance
+
+
+def target(number: int, proxy: str = "http://one", *endpoints: str) -> Target:
+    """A host with settings of which the proxy says everything."""
+    instance = WindowsInstance(metadata=Meta(f"win-{number}"), place=Place("t", f"WindowsInstance/win-{number}"))
+    return Target(instance, Egress(Secret(proxy), Secret(proxy), readiness_endpoints=endpoints), None)
+
+
+class Statuses:
+    """What outlives an operator: the marks of each host, and the settings that hold."""
+
+    def __init__(self, hosts: int, kind: str = "settings") -> None:
+        self.kind = kind
+        self.marks = {f"win-{number}": "" for number in range(hosts)}
+        self.newest: Egress | None = None
+        self.resumed = ""
+
+    def operator(self, reports: ConditionAggregator | None = None) -> Rollouts:
+        """Rollouts of a process that begins now."""
+        subject = RolloutSubject(
+            self.kind,
+            lambda target: decision_text(target.egress),
+            lambda _: decision_text(self.newest) if self.newest is not None else None,
+            lambda target: target.instance.cluster,
+            lambda: "these settings",
+            "edit the settings to go on",
+            refutable=self.kind == "settings",
+            prepared=self.kind == "upgrade",
+        )
+        return Rollouts(subject, self._members, reports or ConditionAggregator(), lambda: self.resumed)
+
+    def _members(self, _: Group, __: str) -> Iterator[RolloutMember]:
+        for name, text in self.marks.items():
+            yield RolloutMember(name, read(text))
+
+    def note(self, rollouts: Rollouts, target: Target) -> None:
+        """As the controller writes a status."""
+        name, mark = target.instance.name, rollouts.mark(target)
+        self.marks[name] = written(self.marks[name], [mark] if mark is not None else [])
+
+
+async def digest(text: str) -> str:
+    """A name for a change."""
+    return f"{hash(text) & 0xFFFFFFFF:08x}"
+
+
+class Desk:
+    """An operator of which each step is taken by a test."""
+
+    def __init__(self, statuses: Statuses) -> None:
+        self.statuses, self.reports = statuses, ConditionAggregator()
+        self.rollouts = statuses.operator(self.reports)
+        self.asked: list[str] = []
+
+    def ask(self, target: Target) -> Callable[[], None]:
+        return lambda: self.asked.append(target.instance.name)
+
+    async def begin(self, target: Target, *, differs: bool = False) -> OpenRollout | None:
+        """The pass up to the change; None where it is not the host's turn."""
+        rollout = await self.rollouts.meet(target, digest)
+        name, ask = target.instance.name, self.ask(target)
+        if not rollout.may_read(name, ask, differs=differs) or not rollout.admit(name, ask):
+            return None
+        if rollout.early:
+            self.statuses.note(self.rollouts, target)
+        return rollout
+
+    def end(self, rollout: OpenRollout, target: Target, found: PassResult) -> None:
+        """The pass from the change on."""
+        rollout.come_out(target.instance.name, result_of(target.egress, found))
+        self.statuses.note(self.rollouts, target)
+        self.rollouts.done(ObjectKey("transom", target.instance.name))
+
+    @property
+    def halted(self) -> str:
+        """Status and reason of the condition."""
+        said = self.reports.of("cluster").get("RolloutHalted")
+        return f"{said.status}/{said.reason}" if said is not None else ""
+
+
+def marked(statuses: Statuses, state: str) -> list[str]:
+    """The hosts whose statuses speak of this state."""
+    return [name for name, text in statuses.marks.items() if any(one.state == state for one in read(text))]

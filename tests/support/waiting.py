@@ -1,0 +1,29 @@
+"""Waiting in tests: for what something else does, at its own time."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+_LONGEST, _GROWTH = 0.2, 1.2
+
+
+async def until(condition: Callable[[], Any], seconds: float = 60, every: float | None = None) -> Any:
+    """Wait for something to become true, and give it; what has to be awaited is. How long it took is never judged.
+
+    `every` is the time between two looks, for what is true for a moment only. Without it that grows from 0.02 s to 0.2: a look
+    is often a question to a server, and who has waited for a second may wait for a tenth more.
+    """
+    found, pause = None, every or 0.02
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                found = condition()
+                if inspect.isawaitable(found):
+                    found = await found
+                if found:
+                    return found
+                await asyncio.sleep(pause)
+                pause = every or min(pause * _GROWTH, _LONGEST)
+    except TimeoutError:
+        raise AssertionError(f"waited in vain for {seconds:g} s; the last answer was {found!r}") from None

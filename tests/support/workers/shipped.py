@@ -1,0 +1,32 @@
+"""The payload that Transom ships."""
+
+from typer.testing import CliRunner
+
+from transom.cli.app import app
+from transom.proxy.secret import Secret
+
+FACTS = {
+    "API_SERVER": "https://api-int.x:6443",
+    "CLUSTER_DNS": "172.30.0.10",
+    "CLUSTER_DOMAIN": "cluster.local",
+    "SERVICE_CIDR": "172.30.0.0/16",
+    "CLUSTER_CIDR": "10.128.0.0/14",
+    "NODE_LABELS": "node.openshift.io/os_id=Windows",
+    "CLOUD_PROVIDER_ARGUMENT": "",
+    "PAUSE_IMAGE": "mcr.microsoft.com/oss/kubernetes/pause:3.9",
+    "VXLAN_PORT": "9898",
+}
+PROVIDED: dict[str, Secret | None] = {
+    "kubelet-ca": Secret("clients"),
+    "api-server-ca": Secret("server"),
+    "bootstrap-kubeconfig": Secret("token: hunter2"),
+    "node-manager-kubeconfig": Secret("token: hunter3"),
+    "exporter-certificate": Secret("certificate"),
+    "exporter-key": Secret("hunter4"),
+}
+
+
+def shipped(*arguments: str) -> str:
+    done = CliRunner().invoke(app, ["payload", *arguments])
+    assert done.exit_code == 0, done.output
+    return done.stdout

@@ -1,0 +1,118 @@
+"""PodsInjected: what the API server has registered, and what the server that it names answers."""
+
+import copy
+from collections.abc import Callable
+from typing import Any, Never
+
+import pytest
+from tests.pods.table import pod_egress
+from tests.support.operator.bundles import ROOT_1
+from tests.support.waiting import until
+from tests.webhook.clusters import Admission, free_port
+from tests.webhook.test_pods_controller import conditions, operator, until_condition
+
+from transom.controllers.pods import controller, registered
+from transom.kube.resources import REGISTRATIONS
+from transom.pods.registration import Called, registration
+from transom.webhook.webhook import Webhook
+
+pytestmark = pytest.mark.lab
+
+
+async def test_it_follows_what_is_there(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller, "LOOK", 1.0)
+    await admission.settings("plain")
+    async with operator(admission, "egress", "pods"):
+        told = await until_condition(admission, "PodsInjected", "NotRegistered")
+        assert "there is no MutatingWebhookConfiguration/transom" in told
+        async with admission.replica():
+            await until_condition(admission, "PodsInjected", "Injected")
+            assert (await conditions(admission))["PodsInjected"][0] == "True"
+        # nobody serves any more, and what is registered still stands
+        told = await until_condition(admission, "PodsInjected", "NotCalled")
+        assert "no connection" in told
+        assert "pods start without the settings" in told
+        await admission.settings("narrowed")
+        await until_condition(admission, "PodsInjected", "Outdated")
+        async with admission.replica():
+            await until_condition(admission, "PodsInjected", "Injected")
+        await admission.settings("withheld")
+        await until_condition(admission, "PodsInjected", "NoNamespaceSelector")
+        await admission.settings("plain")
+        await until_condition(admission, "PodsInjected", "Outdated")
+        await admission.delete(REGISTRATIONS, "transom")
+        theirs = {"apiVersion": REGISTRATIONS.api_version, "kind": REGISTRATIONS.kind, "metadata": {"name": "transom"}}
+        await admission.apply(REGISTRATIONS, {**theirs, "webhooks": []})
+        assert "is somebody else's" in await until_condition(admission, "PodsInjected", "NotRegistered")
+
+
+def test_one_server_is_called_once_whatever_its_paths() -> None:
+    made = registration(pod_egress("plain"), Called("transom-system", "transom-webhook"), "PEM", "Ignore", {})
+    assert len(made["webhooks"]) == 2
+    assert list(registered._servers(made)) == [("https://transom-webhook.transom-system.svc:443/pods", "UEVN")]
+
+
+def fails(_: bytes, __: str) -> Never:
+    raise RuntimeError("a fault")
+
+
+@pytest.mark.parametrize(
+    ("review", "text"),
+    [
+        (fails, "it answers 500"),
+        (lambda _, __: b"hello", "its answer is no admission review"),
+        (lambda _, __: b'{"response": {"uid": "another", "allowed": true}}', "its answer is no admission review"),
+    ],
+)
+async def test_a_server_that_answers_something_else(
+    admission: Admission, review: Callable[[bytes, str], bytes], text: str
+) -> None:
+    await admission.settings("plain")
+    async with admission.replica() as webhook:
+        live = await registered_as(admission, webhook)
+        assert (await registered.condition(live, pod_egress("plain"))).reason == "Injected"
+        monkeyed = webhook._server
+        monkeyed._review = review
+        found = await registered.condition(live, pod_egress("plain"))
+        assert (found.status, found.reason) == ("False", "NotCalled")
+        assert text in found.message
+
+
+async def test_what_the_api_server_would_not_believe(admission: Admission) -> None:
+    await admission.settings("plain")
+    async with admission.replica() as webhook:
+        live = await registered_as(admission, webhook)
+        egress = pod_egress("plain")
+        for called, authorities, text in (
+            (webhook_address(live), ROOT_1, "its certificate is not one that the caBundle there trusts"),
+            (webhook_address(live).replace("127.0.0.1", "localhost"), None, "its certificate is not one that the caBundle"),
+            (webhook_address(live), "no PEM", "the caBundle there has no certificate that can be read"),
+            (f"https://127.0.0.1:{free_port()}", None, "no connection"),
+            ("https://nobody.invalid:9443", None, "no connection"),
+        ):
+            altered = copy.deepcopy(live)
+            made = registration(egress, Called("n", "s", called), authorities or "", "Ignore", {})["webhooks"]
+            for entry, other in zip(altered["webhooks"], made, strict=True):
+                entry["clientConfig"]["url"] = other["clientConfig"]["url"]
+                if authorities is not None:
+                    entry["clientConfig"]["caBundle"] = other["clientConfig"]["caBundle"]
+            found = await registered.condition(altered, egress)
+            assert (found.status, found.reason) == ("False", "NotCalled"), called
+            assert text in found.message, found.message
+
+
+def webhook_address(live: dict[str, Any]) -> str:
+    url: str = live["webhooks"][0]["clientConfig"]["url"]
+    return url.rpartition("/")[0]
+
+
+async def registered_as(admission: Admission, webhook: Webhook) -> dict[str, Any]:
+    """The registration, as the API server has it."""
+    await until(lambda: webhook.ready)
+
+    async def there() -> dict[str, Any] | None:
+        found = await admission.registration()
+        return found if found is not None and found.get("webhooks") else None
+
+    live: dict[str, Any] = await until(there)
+    return live

@@ -1,0 +1,34 @@
+"""Which versions are warned of, and that the page has the same table."""
+
+import pytest
+from tests.support.repository import DOCS
+
+from transom.windows.nodes.support import problems, table
+
+
+@pytest.mark.parametrize(
+    ("version", "platform", "port", "says"),
+    [
+        ("10.0.20348.2485", "AWS", "4789", []),
+        ("10.0.20348.681", "vSphere", "9898", []),
+        ("10.0.20348.680", "AWS", "", ["lacks KB5012637 (build 20348.681)"]),
+        ("10.0.20348", "AWS", "", []),
+        ("10.0.26100.1", "GCP", "9898", []),
+        ("10.0.17763.5", "AWS", "4789", []),
+        ("10.0.17763.5", "", "", []),
+        ("10.0.17763.5", "GCP", "4789", ["is not supported on GCP"]),
+        ("10.0.17763.5", "vSphere", "9898", ["is not supported on vSphere", "the cluster's is 9898"]),
+        ("10.0.14393.1", "AWS", "", ["Windows build 14393 is none of those"]),
+        ("10.0.99999.1", "", "", ["Windows build 99999 is none of those"]),
+        ("", "AWS", "", []),
+        ("6.3.9600", "AWS", "", []),
+    ],
+)
+def test_what_is_not_known_to_work_is_named(version: str, platform: str, port: str, says: list[str]) -> None:
+    found = list(problems(version, platform=platform, vxlan_port=port))
+    assert len(found) == len(says)
+    assert all(part in text for part, text in zip(says, found, strict=True))
+
+
+def test_the_page_has_the_table() -> None:
+    assert table() in (DOCS / "windows-nodes.md").read_text("utf-8")

@@ -1,0 +1,47 @@
+"""Dependants and the order of stopping, as tables."""
+
+import pytest
+
+from transom.windows.parts.restarts import dependants, start_order, stop_order
+
+NEEDS = {"kubelet": ("containerd",), "containerd": (), "kube-proxy": ("KUBELET", "+NetGroup"), "log": ("kubelet",), "other": ()}
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["containerd"], {"kubelet", "kube-proxy", "log"}),
+        (["Containerd"], {"kubelet", "kube-proxy", "log"}),
+        (["kubelet"], {"kube-proxy", "log"}),
+        (["other"], set()),
+        (["containerd", "kubelet"], {"kube-proxy", "log"}),
+        ([], set()),
+    ],
+)
+def test_dependants(names: list[str], found: set[str]) -> None:
+    assert set(dependants(names, NEEDS)) == found
+
+
+@pytest.mark.parametrize(
+    ("names", "order"),
+    [
+        (["containerd", "kubelet"], ("kubelet", "containerd")),
+        (["kube-proxy", "containerd", "kubelet"], ("kube-proxy", "kubelet", "containerd")),
+        (["containerd"], ("containerd",)),
+        ([], ()),
+    ],
+)
+def test_stop_order(names: list[str], order: tuple[str, ...]) -> None:
+    assert stop_order(names, NEEDS) == order
+
+
+def test_a_cycle_keeps_the_given_order() -> None:
+    assert stop_order(["a", "b"], {"a": ("b",), "b": ("a",)}) == ("a", "b")
+
+
+def test_a_chain_of_any_length_has_an_order() -> None:
+    chain = {f"s{number}": (f"s{number - 1}",) for number in range(1, 20_000)}
+    names = tuple(chain)
+    assert dependants(("S0",), chain) == names
+    assert start_order(reversed(names), chain) == names
+    assert stop_order(names, chain) == names[::-1]

@@ -1,0 +1,87 @@
+"""WinHTTP's proxy: the value as netsh writes it, and its way through plans and the ledger."""
+
+import json
+
+import msgspec
+import pytest
+from tests.windows.userdata import KEY as PUBLIC_KEY
+from tests.windows.userdata import PROXIED, powershell
+
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress, WindowsSettings
+from transom.windows.firstboot.userdata import user_data
+from transom.windows.host.queries import LEDGER
+from transom.windows.host.state import HostState
+from transom.windows.ledger import ledger
+from transom.windows.parts import winhttp
+from transom.windows.planning import desired as node
+from transom.windows.planning import queries as questions
+from transom.windows.planning.plan import after, plan
+from transom.windows.registry.registry import CreateKey, Registry, SetValue, Value, binary, sz
+
+SALT = b"0123456789abcdef"
+DIRECT = binary(bytes.fromhex("1800000000000000010000000000000000000000"))
+THEIRS = binary(bytes.fromhex("18000000000000000300000003000000613a3100000000"))
+ASKED = msgspec.structs.replace(PROXIED, trust=(), windows=WindowsSettings(services=(), win_http=True))
+NOTHING = Egress(windows=WindowsSettings(services=()))
+
+
+def host(value: Value | None) -> HostState:
+    edits = [CreateKey(winhttp.KEY)] + ([SetValue(winhttp.KEY, winhttp.VALUE, value)] if value else [])
+    return HostState(Registry().apply(edits))
+
+
+def proxy(state: HostState) -> Value | None:
+    return state.registry.value(winhttp.KEY, winhttp.VALUE)
+
+
+def test_the_value() -> None:
+    settings = winhttp.settings(ASKED)
+    assert settings is not None
+    assert settings[:12] == bytes.fromhex("180000000000000003000000")
+    assert b"http=proxy.corp.example:3128;https=proxy.corp.example:3128" in settings
+    assert settings.endswith(b"*.cluster.local;10.0.*")
+
+
+@pytest.mark.parametrize("proxy_url", ["https://proxy.corp.example:3128", None])
+def test_a_proxy_that_winhttp_cannot_speak_to(proxy_url: str | None) -> None:
+    assert winhttp.settings(Egress(https_proxy=Secret(proxy_url) if proxy_url else None)) is None
+
+
+@pytest.mark.parametrize("before", [None, DIRECT, THEIRS])
+def test_set_kept_and_put_back(before: Value | None) -> None:
+    start = host(before)
+    done = after(start, plan(node.desired(ASKED), start, SALT))
+    settings = winhttp.settings(ASKED)
+    assert settings is not None
+    assert proxy(done) == binary(settings)
+    assert not plan(node.desired(ASKED), done, SALT)
+    assert questions.more(
+        node.desired(NOTHING), questions.first(node.desired(NOTHING)), done, plan(node.desired(NOTHING), done, SALT)
+    )
+    undone = after(done, plan(node.desired(NOTHING), done, SALT))
+    assert proxy(undone) == before
+    assert undone.registry.key(LEDGER) is None
+
+
+def test_what_a_person_changed_since_stays() -> None:
+    start = host(DIRECT)
+    done = after(start, plan(node.desired(ASKED), start, SALT))
+    changed = HostState(done.registry.apply([SetValue(winhttp.KEY, winhttp.VALUE, THEIRS)]))
+    assert plan(node.desired(ASKED), changed, SALT).steps[0].reason.startswith("drift")
+    assert proxy(after(changed, plan(node.desired(NOTHING), changed, SALT))) == THEIRS
+
+
+@pytest.mark.parametrize("before", [None, DIRECT])
+def test_the_note_of_the_first_boot_is_one_of_the_ledger(before: Value | None) -> None:
+    """The script's texts put together as PowerShell does; the first pass puts back what was there."""
+    script = powershell(user_data(PUBLIC_KEY, PROXIED).text)
+    assert """',"was":{"name":"WinHttpSettings","type":3,"data":"' + $data + '"}'""" in script
+    settings = winhttp.settings(PROXIED)
+    assert settings is not None
+    note: dict[str, object] = {"set": settings.hex()}
+    if before is not None:
+        note["was"] = {"name": "WinHttpSettings", "type": 3, "data": before.data.hex()}
+    registry = host(binary(settings)).registry.apply([SetValue(LEDGER, "WinHTTP", sz(json.dumps(note)))])
+    assert ledger.read(registry).win_http is not None
+    assert proxy(after(HostState(registry), plan(node.desired(NOTHING), HostState(registry), SALT))) == before

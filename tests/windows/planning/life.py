@@ -1,0 +1,397 @@
+"""A model host's life through a history, and what has to hold all the time.
+
+`lived` raises AssertionError where one of these does not hold:
+
+- after a pass that was not cut there is nothing left to do, and another pass does nothing;
+- each managed service that runs has the environment that is wanted, nothing of ours that is not, and has started since our
+  last certificate came; who was stopped stays stopped, who ran runs, and nobody is restarted who is neither managed nor
+  depends on who is;
+- once the settings are removed, the host has booted, and they were removed again, the registry is as if only administrators
+  had ever changed it.
+
+What administrators do to Transom's own items follows the contract: put right while it is configured, left on removal.
+"""
+
+from typing import Final
+
+import msgspec
+from tests.windows.authorities import authorities, der, sha1
+from tests.windows.planning.histories import (
+    MARK,
+    OURS,
+    AddItem,
+    Appear,
+    Apply,
+    Boot,
+    Drift,
+    Halt,
+    History,
+    SetMachine,
+    SetWinHttp,
+    Step,
+    TakeItem,
+    Trust,
+    Vanish,
+    Write,
+)
+from tests.windows.planning.model_host import STORES, ModelHost, Run
+from tests.windows.planning.shadow import compare
+
+from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
+from transom.windows.parts import certificates, winhttp
+from transom.windows.planning.desired import desired
+from transom.windows.registry.registry import (
+    CreateKey,
+    DeleteKey,
+    DeleteValue,
+    Edit,
+    Registry,
+    SetValue,
+    Value,
+    ValueType,
+    binary,
+    expand_sz,
+    multi_sz,
+    sz,
+)
+
+_NEEDS: Final = {"kubelet": ("containerd",), "other": ("kubelet",)}
+
+
+def lived(history: History) -> None:
+    """Takes a host through a history. Raises AssertionError."""
+    life = _Life(history)
+    for step in history.steps:
+        life.step(step)
+    life.removed()
+
+
+class _Life:
+    """The host, and the shadow: a registry that administrators alone have changed."""
+
+    def __init__(self, history: History) -> None:
+        edits: list[Edit] = [
+            CreateKey(ENVIRONMENT),
+            CreateKey(SERVICES),
+            CreateKey(winhttp.KEY),
+            CreateKey(certificates.store("My")),
+        ]
+        edits += [CreateKey(store) for store, there in zip(STORES, history.stores, strict=True) if there]
+        edits += [SetValue(ENVIRONMENT, name, expand_sz(value)) for name, value in (one.split("=") for one in history.machine)]
+        if history.win_http is not None:
+            edits.append(SetValue(winhttp.KEY, winhttp.VALUE, binary(bytes.fromhex(history.win_http))))
+        self.shadow = Registry().apply(edits)
+        self.host = ModelHost(self.shadow, _NEEDS)
+        self._drifted: set[tuple[str, str]] = set()
+        """Variables of services (of the machine: of none) that an administrator has changed since the last pass."""
+        self._handled: set[str] = set()
+        """Services of which administrators took items out, or changed ours."""
+        self._taken: set[int] = set()
+        """Certificates of ours that an administrator took out since the last pass."""
+        self._torn = False
+        self._put_off = False
+
+    def step(self, step: Step) -> None:
+        match step:
+            case Apply():
+                self._apply(step)
+            case Boot():
+                self.host.boot_again()
+                self._put_off = False
+            case Appear():
+                self._appear(step)
+            case Vanish() if step.service in self.host.services:
+                self._both(DeleteKey(_path(step.service)))
+                del self.host.services[step.service]
+                self._handled.discard(step.service)
+                self._drifted = {(service, name) for service, name in self._drifted if service != step.service}
+            case Halt() if step.service in self.host.services and not self._torn:
+                self.host.services[step.service].meant = step.running
+                (self.host.start if step.running else self.host.stop)(step.service)
+            case AddItem() if step.service in self.host.services:
+                self._add(step)
+            case TakeItem() if step.service in self.host.services:
+                self._take(step)
+            case Write() if step.service in self.host.services and not self._torn:
+                value = None if step.text is None else sz(step.text)
+                self._both(_setting(_path(step.service), "Environment", value))
+                self._drifted = {(service, name) for service, name in self._drifted if service != step.service}
+                if self.host.services[step.service].seen is not None:
+                    self.host.stop(step.service)
+                    self.host.start(step.service)
+            case Drift() if not self._torn:
+                self._drift(step)
+            case SetMachine() if not self._torn:
+                self._set_machine(step)
+            case Trust() if not self._torn:
+                self._trust(step)
+            case SetWinHttp() if not self._torn:
+                self._set_win_http(step)
+            case _:
+                pass
+
+    def removed(self) -> None:
+        nothing = Apply(scope="Services")
+        self.step(nothing)
+        self.host.boot_again()
+        self._put_off = False
+        self.step(nothing)
+        whole = self.host.run(desired(nothing.egress()), "now", expected=True)
+        assert whole is not None and not whole.done, f"something was left to do: {whole.done.steps}"
+        assert self.host.registry.key(LEDGER) is None, "the ledger was left"
+        compare(self.host.registry, self.shadow, set(map(_path, self._handled)))
+
+    def _apply(self, step: Apply) -> None:
+        wanted = desired(step.egress())
+        cut = None if self._drifted else step.cut
+        faults = self._unreadable(step)
+        for service, name in self._drifted:
+            self._leave(service, name, step)
+        starts = {name: run.starts for name, run in self.host.services.items()}
+        whole = self.host.run(wanted, step.when, expected=step.expected, cut=cut)
+        if whole is None:
+            self._torn = True
+            if step.power:
+                self.host.boot_again()
+                self._put_off = False
+            return
+        self._drifted.clear()
+        self._taken.clear()
+        assert not whole.rest, f"a pass left something to do: {whole.rest.steps}"
+        assert len(whole.rest.faults) == len(faults), (whole.rest.faults, faults)
+        again = self.host.run(wanted, step.when, expected=step.expected)
+        assert again is not None and not again.done, f"the next pass did something: {again.done.steps}"
+        if "antivirus" in starts:
+            assert self.host.services["antivirus"].starts == starts["antivirus"], "a service was restarted that nobody manages"
+        self._torn = False
+        self._put_off = step.when != "now"
+        self._services_are_right(step, faults)
+
+    def _unreadable(self, step: Apply) -> set[str]:
+        """The services that cannot have what is wanted."""
+        names = {name.casefold() for name in step.services} if step.egress().variables and step.scope != "Machine" else set()
+        values = {name: self.host.registry.value(_path(name), "Environment") for name in self.host.services if name in names}
+        return {name for name, value in values.items() if value is not None and value.type != ValueType.MULTI_SZ}
+
+    def _services_are_right(self, step: Apply, faults: set[str]) -> None:
+        managed = {name.casefold() for name in step.services}
+        variables = step.egress().variables
+        for name, run in self.host.services.items():
+            assert (run.seen is not None) == run.meant, f"{name}: runs {run.seen is not None}, and should {run.meant}"
+            if run.seen is None or name not in managed or self._put_off:
+                continue
+            wanted = [number for number in step.trust if self.shadow.key(_place(number)) is None]
+            late = [number for number in wanted if sha1(authorities()[number]) not in run.seen.trusted]
+            assert not late, f"{name} has started before certificates {late} came"
+            if name in faults:
+                continue
+            own = self.host.registry.value(_path(name), "Environment")
+            for variable in OURS:
+                has, is_to_have = run.seen.environment.get(variable, ""), variables.get(variable, "")
+                if is_to_have and step.scope != "Machine":
+                    assert has == is_to_have, f"{name} has {variable}={has}"
+                elif not is_to_have and (own is None or own.type == ValueType.MULTI_SZ):
+                    assert MARK not in has, f"{name} still has {variable}={has}"
+
+    def _both(self, *edits: Edit) -> None:
+        self.host.edit(*edits)
+        self.shadow = self.shadow.apply(edits)
+
+    def _appear(self, step: Appear) -> None:
+        if step.service in self.host.services:
+            return
+        self._both(SetValue(_path(step.service), "ImagePath", expand_sz(rf"C:\k\{step.service}.exe")))
+        if step.environment is not None:
+            self._both(SetValue(_path(step.service), "Environment", multi_sz(step.environment)))
+        # a restart that a cut has left is owed to the name
+        running = step.running or self._torn
+        self.host.services[step.service] = Run(running)
+        if running:
+            self.host.start(step.service)
+
+    def _items(self, service: str) -> list[str] | None:
+        """The items of a service's environment; None where Windows reads none."""
+        value = self.host.registry.value(_path(service), "Environment")
+        if value is not None and value.type != ValueType.MULTI_SZ:
+            return None
+        return list(value.texts() if value else ())
+
+    def _add(self, step: AddItem) -> None:
+        items, name = self._items(step.service), _name(step.item)
+        if items is None or step.item in items or (self._torn and name in OURS):
+            return
+        if any(_is_ours(item) and _name(item) == name for item in items):
+            self._drifted.add((step.service, name))
+        else:
+            self.shadow = self.shadow.apply([_appended(self.shadow, step.service, step.item)])
+        self.host.edit(_appended(self.host.registry, step.service, step.item))
+
+    def _take(self, step: TakeItem) -> None:
+        items = self._items(step.service)
+        shadow = self.shadow.value(_path(step.service), "Environment")
+        if items is None or step.item not in items or self._torn or shadow is None or step.item not in shadow.texts():
+            return
+        self._handled.add(step.service)
+        for registry in (self.host.registry, self.shadow):
+            value = registry.value(_path(step.service), "Environment")
+            left = [item for item in (value.texts() if value else ()) if item != step.item]
+            edit = SetValue(_path(step.service), "Environment", multi_sz(left))
+            if registry is self.shadow:
+                self.shadow = self.shadow.apply([edit])
+            else:
+                self.host.edit(edit)
+
+    def _drift(self, step: Drift) -> None:
+        if not step.service:
+            key = self.host.registry.key(ENVIRONMENT)
+            value = key.get(step.name) if key else None
+            if value is not None and MARK in value.text() and step.how != "doubled":
+                changed = None if step.how == "deleted" else sz("drift.theirs.example")
+                self.host.edit(_setting(ENVIRONMENT, step.name, changed))
+                self._drifted.add(("", step.name))
+            return
+        items = self._items(step.service) if step.service in self.host.services else None
+        ours = [item for item in items or () if _is_ours(item)]
+        mine = [item for item in ours if _name(item) == step.name]
+        # where nothing of ours is left, the value is somebody else's as a whole
+        if items is None or not mine or (len(ours) < 2 and step.how != "doubled"):
+            return
+        at = items.index(mine[0])
+        replaced = {"deleted": [], "changed": [f"{step.name}=drift.theirs.example"], "doubled": mine * 2}[step.how]
+        items[at : at + 1] = replaced
+        self.host.edit(SetValue(_path(step.service), "Environment", multi_sz(items)))
+        self._drifted.add((step.service, step.name))
+
+    def _leave(self, service: str, name: str, step: Apply) -> None:
+        """What a pass leaves of what an administrator made of an item of ours that is not wanted any more."""
+        configured = name in step.egress().variables
+        if not service:
+            if name == "WinHTTP":
+                wanted = desired(step.egress()).registry.value(winhttp.KEY, winhttp.VALUE)
+                if wanted is None:
+                    self._same(winhttp.KEY, winhttp.VALUE)
+            elif not (configured and step.scope != "Services"):
+                self._same(ENVIRONMENT, name)
+            return
+        managed = service in {one.casefold() for one in step.services}
+        if (configured and managed and step.scope != "Machine") or service not in self.host.services:
+            return
+        items = self._items(service)
+        shadow = self.shadow.value(_path(service), "Environment")
+        if items is None:
+            return
+        here = [item for item in items if _name(item) == name]
+        if here and all(map(_is_ours, here)):
+            return
+        self._handled.add(service)
+        rest = [item for item in (shadow.texts() if shadow else ()) if _name(item) != name]
+        left = [item for item in here if not _is_ours(item)]
+        value = multi_sz([*rest, *left]) if rest or left or shadow else None
+        self.shadow = self.shadow.apply([_setting(_path(service), "Environment", value)])
+
+    def _same(self, path: str, name: str) -> None:
+        """The shadow gets the value that the host has."""
+        key = self.host.registry.key(path)
+        named = (key.values or {}).get(name.casefold()) if key else None
+        self.shadow = self.shadow.apply([DeleteValue(path, name)])
+        if named is not None:
+            self.shadow = self.shadow.apply([SetValue(path, named.name, named.value)])
+
+    def _set_machine(self, step: SetMachine) -> None:
+        key = self.host.registry.key(ENVIRONMENT)
+        value = key.get(step.name) if key else None
+        if value is not None and MARK in value.text():
+            return
+        if ("", step.name.upper()) not in self._drifted:
+            self._both(_setting(ENVIRONMENT, step.name, sz(step.value) if step.value is not None else None))
+
+    def _trust(self, step: Trust) -> None:
+        one = authorities()[step.number]
+        path = _place(step.number)
+        there, his = self.host.registry.key(path) is not None, self.shadow.key(path) is not None
+        if step.present and not there and step.number not in self._taken:
+            self._both(SetValue(path, "Blob", certificates.blob(der(one), sha1(one))))
+        elif not step.present and his:
+            self._both(DeleteKey(path))
+        elif not step.present and there:
+            self._taken.add(step.number)
+            self.host.edit(DeleteKey(path))
+
+    def _set_win_http(self, step: SetWinHttp) -> None:
+        value = self.host.registry.value(winhttp.KEY, winhttp.VALUE)
+        edit = _setting(winhttp.KEY, winhttp.VALUE, binary(bytes.fromhex(step.data)) if step.data is not None else None)
+        if value is not None and MARK.encode() in value.data:
+            self.host.edit(edit)
+            self._drifted.add(("", "WinHTTP"))
+        elif ("", "WinHTTP") not in self._drifted:
+            self._both(edit)
+
+
+def _path(service: str) -> str:
+    return rf"{SERVICES}\{service}"
+
+
+def _setting(path: str, name: str, value: Value | None) -> Edit:
+    return DeleteValue(path, name) if value is None else SetValue(path, name, value)
+
+
+def _name(item: str) -> str:
+    return item.partition("=")[0].upper()
+
+
+def _is_ours(item: str) -> bool:
+    return MARK in item or (_name(item) in OURS and item.endswith("="))
+
+
+def _appended(registry: Registry, service: str, item: str) -> Edit:
+    value = registry.value(_path(service), "Environment")
+    return SetValue(_path(service), "Environment", multi_sz([*(value.texts() if value else ()), item]))
+
+
+def _place(number: int) -> str:
+    one = authorities()[number]
+    return rf"{certificates.store(certificates.ROOT if one.subject == one.issuer else certificates.CA)}\{sha1(one)}"
+
+
+def _path(service: str) -> str:
+    return rf"{SERVICES}\{service}"
+
+
+def _setting(path: str, name: str, value: Value | None) -> Edit:
+    return DeleteValue(path, name) if value is None else SetValue(path, name, value)
+
+
+def _name(item: str) -> str:
+    return item.partition("=")[0].upper()
+
+
+def _is_ours(item: str) -> bool:
+    return MARK in item or (_name(item) in OURS and item.endswith("="))
+
+
+def _appended(registry: Registry, service: str, item: str) -> Edit:
+    value = registry.value(_path(service), "Environment")
+    return SetValue(_path(service), "Environment", multi_sz([*(value.texts() if value else ()), item]))
+
+
+def shortest(history: History) -> History:
+    """The history without the steps that it fails without as well."""
+    at = 0
+    while at < len(history.steps):
+        less = msgspec.structs.replace(history, steps=(*history.steps[:at], *history.steps[at + 1 :]))
+        if fault(less) is not None:
+            history = less
+        else:
+            at += 1
+    return history
+
+
+def fault(history: History) -> str | None:
+    """What is wrong with a history; None where nothing is."""
+    try:
+        lived(history)
+    except AssertionError as error:
+        return str(error)
+    except Exception as error:  # noqa: BLE001  # whatever the planner raises is a counter-example
+        return f"{type(error).__name__}: {error}"
+    return None

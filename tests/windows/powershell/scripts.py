@@ -1,0 +1,32 @@
+"""Every PowerShell text of Transom that a host or an image runs, by the file that it stands in."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.windows.userdata import KEY, PROXIED, powershell
+
+import transom
+from transom.proxy.settings import Egress
+from transom.windows.firstboot.userdata import user_data
+
+PACKAGE = Path(transom.__file__).parent
+_COMMAND = re.compile(r'-Command "(.*?)"(?: >|$)', re.MULTILINE)
+
+
+def texts() -> dict[str, str]:
+    """The text by where it is: `.ps1` files, what a `.cmd` hands to powershell.exe, and the user data."""
+    return dict(_texts())
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    for file in sorted(PACKAGE.rglob("*.ps1")):
+        yield str(file.relative_to(PACKAGE)), file.read_text("utf-8")
+    for file in sorted(PACKAGE.rglob("*.cmd")):
+        for number, found in enumerate(_COMMAND.finditer(file.read_text("utf-8"))):
+            yield f"{file.relative_to(PACKAGE)} {number}", found[1]
+    for platform in ("AWS", "Azure", "GCP"):
+        for egress in (Egress(), PROXIED):
+            text = user_data(KEY, egress, platform=platform).text
+            script = text if platform == "GCP" else powershell(text)
+            yield f"user data {platform} {'with a proxy' if egress.configured else ''}".strip(), script
