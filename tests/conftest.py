@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from tests.support.failures import Failures
 from tests.support.schedule import Schedule, arrange, count_servers, leave_servers
 
 if TYPE_CHECKING:
@@ -19,9 +20,15 @@ settings.register_profile("transom", deadline=None)
 settings.load_profile("transom")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--failures", type=Path, metavar="FILE", help="write the names of the tests that failed to FILE")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Schedule())
+        if file := config.getoption("failures"):
+            config.pluginmanager.register(Failures(file))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,0 +1,21 @@
+"""The names of the tests that failed, for `scripts/test`, which runs them once more when nothing else runs."""
+
+from pathlib import Path
+
+import pytest
+
+
+class Failures:
+    """The plugin of pytest: writes each test that failed into a file, a line each, as pytest takes them by ``@FILE``."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._names: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Also where the setup, the teardown or the whole worker failed; a test that did so twice stands there once."""
+        if report.failed and report.nodeid not in self._names:
+            self._names.append(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        self._file.write_text("".join(f"{name}\n" for name in self._names))
