@@ -71,16 +71,20 @@ def user_data(public_key: str, egress: Egress, *, platform: str = "", openssh_ms
     """
     where = _PLATFORMS.get(platform.upper(), _OTHER)
     kept: list[Certificate] = []
-    text = _text(public_key, egress, kept, where, openssh_msi)
     left_out = []
+    size = 0
     for certificate in egress.trust:
-        longer = _text(public_key, egress, [*kept, certificate], where, openssh_msi)
-        if len(longer.encode()) > where.limit:
+        if kept:
+            longer = size + len("\n") + len(_certificate(certificate).encode())
+        else:
+            # the first one brings the part of the script that reads them
+            longer = len(_text(public_key, egress, [certificate], where, openssh_msi).encode())
+        if longer > where.limit:
             left_out.append(certificate)
         else:
             kept.append(certificate)
-            text = longer
-    return UserData(text, tuple(left_out))
+            size = longer
+    return UserData(_text(public_key, egress, kept, where, openssh_msi), tuple(left_out))
 
 
 def _text(public_key: str, egress: Egress, trust: Iterable[Certificate], platform: _Platform, openssh_msi: str) -> str:
