@@ -108,3 +108,17 @@ async def test_a_halt_stays_a_halt_whoever_leads(kind: Kind) -> None:
             assert world.told
             assert len(reached(world, kind, BREAKS)) == FAILURES, steps
         steps += STRIDE
+
+
+async def test_a_host_out_of_reach_once_it_was_drained_has_no_turn_any_more() -> None:
+    """Found by a random history: two others failed with the version meanwhile, and it got it as a third."""
+    world = ChangesWorld(12, workers=1, most=3)
+    await world.quiet()
+    world.afflict("win-0", "unreachable")
+    await world.edit("upgrade", f"{BREAKS}-1")
+    await world.quiet()
+    assert len(reached(world, "upgrade", BREAKS)) == FAILURES
+    world.afflict("win-0", "")
+    await settled(world)
+    assert "win-0" not in reached(world, "upgrade", BREAKS)
+    assert not any(value for annotations in world.annotations.values() for value in annotations.values())

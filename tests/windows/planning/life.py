@@ -353,27 +353,6 @@ def _place(number: int) -> str:
     return rf"{certificates.store(certificates.ROOT if one.subject == one.issuer else certificates.CA)}\{sha1(one)}"
 
 
-def _path(service: str) -> str:
-    return rf"{SERVICES}\{service}"
-
-
-def _setting(path: str, name: str, value: Value | None) -> Edit:
-    return DeleteValue(path, name) if value is None else SetValue(path, name, value)
-
-
-def _name(item: str) -> str:
-    return item.partition("=")[0].upper()
-
-
-def _is_ours(item: str) -> bool:
-    return MARK in item or (_name(item) in OURS and item.endswith("="))
-
-
-def _appended(registry: Registry, service: str, item: str) -> Edit:
-    value = registry.value(_path(service), "Environment")
-    return SetValue(_path(service), "Environment", multi_sz([*(value.texts() if value else ()), item]))
-
-
 def shortest(history: History) -> History:
     """The history without the steps that it fails without as well."""
     at = 0

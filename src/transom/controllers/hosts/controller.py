@@ -33,7 +33,7 @@ from transom.controllers.rollout.rollouts import OpenRollout, Rollouts
 from transom.controllers.rollout.subjects import Resumption, settings_of
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance, HostNode
 from transom.controllers.runtime.condition_aggregator import ConditionAggregator
-from transom.controllers.runtime.conditions import PENDING, Condition, Conditions, timestamp
+from transom.controllers.runtime.conditions import PENDING, Condition, Conditions, moment, timestamp
 from transom.controllers.runtime.controller import Result
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers, cluster_index, place_of
@@ -454,11 +454,8 @@ class HostsController:
 
     def _is_fresh(self, cached: CachedInstance) -> bool:
         """Whether the host was looked at since the last periodic check was due."""
-        try:
-            checked = datetime.fromisoformat(str(cached.live.get("lastChecked")))
-        except ValueError:
-            return False
-        return (self._now() - checked).total_seconds() < _EARLIEST * self._pace.check_interval
+        checked = moment(cached.live.get("lastChecked"))
+        return checked is not None and (self._now() - checked).total_seconds() < _EARLIEST * self._pace.check_interval
 
     async def _conclude(
         self,

@@ -21,7 +21,7 @@ from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.rollout.drain import Drain
 from transom.controllers.runtime.base_removal import LEAVE_HOST
 from transom.controllers.runtime.cached import CachedInstance, HostNode
-from transom.controllers.runtime.conditions import Condition, Conditions
+from transom.controllers.runtime.conditions import Condition, Conditions, moment
 from transom.controllers.runtime.controller import Result
 from transom.controllers.runtime.informers import Informers, place_of
 from transom.controllers.runtime.labels import ORIGIN, ORIGIN_UID, SOURCE
@@ -271,11 +271,8 @@ class Removal:
 
     def _lasted(self, since: str | None) -> float:
         """Seconds since a time of the API server's."""
-        try:
-            begun = datetime.fromisoformat(since or "")
-        except ValueError:
-            return 0.0
-        return (self._on.now().astimezone(UTC) - begun).total_seconds()
+        begun = moment(since)
+        return (self._on.now().astimezone(UTC) - begun).total_seconds() if begun else 0.0
 
 
 def _lifecycle(cached: CachedInstance) -> str:

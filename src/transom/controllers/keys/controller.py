@@ -14,6 +14,7 @@ import structlog
 from transom.controllers.instance.view import regarding_of
 from transom.controllers.keys.key_rotation import KEY_HASH, KeyRotation
 from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.conditions import moment
 from transom.controllers.runtime.controller import Result
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.labels import ORIGIN, ORIGIN_UID, SOURCE
@@ -138,8 +139,8 @@ class KeysController:
     def _lasted(self, cached: CachedInstance) -> bool:
         """Whether the host has refused the keys long enough: an SSH server that just starts may refuse everybody."""
         condition: dict[str, Any] = next(one for one in cached.live["conditions"] if one.get("type") == "Reachable")
-        since = datetime.fromisoformat(condition["lastTransitionTime"])
-        return (self._now().astimezone(UTC) - since).total_seconds() >= self._pace.refused
+        since = moment(condition["lastTransitionTime"])
+        return since is not None and (self._now().astimezone(UTC) - since).total_seconds() >= self._pace.refused
 
     async def _others_work(self, machine: CachedApiMachine, owner: str, leadership: Leadership) -> bool:
         """Whether the MachineSet has all its Machines, none of them is going, and the others are Ready nodes."""

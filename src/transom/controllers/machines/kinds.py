@@ -1,12 +1,12 @@
 """What is kept of Cluster API's machines, and of what they are made from. The places are those of v1beta1 and of v1beta2."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, Final
 
 import msgspec
 
-from transom.controllers.runtime.conditions import timestamp
+from transom.controllers.runtime.conditions import moment, timestamp
 from transom.kube.client import FIELD_MANAGER
 from transom.kube.objects import ObjectMeta, Projected
 from transom.kube.resources import Resource
@@ -322,10 +322,8 @@ def place(namespace: str | None, name: str) -> str:
 
 def _utc(time: str | None) -> str | None:
     """A time as the server writes its own, so that texts can be compared; None for what is none."""
-    try:
-        return timestamp(datetime.fromisoformat(time).astimezone(UTC)) if time else None
-    except ValueError:
-        return None
+    found = moment(time)
+    return timestamp(found.astimezone(UTC)) if found else None
 
 
 def _mapping(value: Any) -> dict[str, Any]:

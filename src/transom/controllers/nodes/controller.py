@@ -269,7 +269,11 @@ class NodesController(HostsController):
                 self._turns.judge(upgrade, case, msgspec.structs.replace(target, egress=egress), found, on.leadership)
         elif isinstance(found, Configured) and found.error is None and not found.plan and not found.waiting:
             upgrade = await self._upgrades.meet(target, self._turns.digest(on.leadership))
-            upgrade.come_out(target.instance.name, "right")
+            if target.instance.name in upgrade.changed:
+                # it failed once the version was on it, and is well now
+                self._turns.judge(upgrade, case, target, found, on.leadership)
+            else:
+                upgrade.come_out(target.instance.name, "right")
         return found
 
     async def _work(self, on: HostSession, admit: Admit, *, change_expected: bool) -> PassResult:

@@ -94,7 +94,8 @@ class Interruptions:
                 condition = Condition("False", PutBack.__name__, cached.message("Configured"))
                 self._leave(key, self._put_back_again(key), condition, upgrade)
                 return Pending(condition, self._pace.drain_step, draining=True)
-        begun = upgrade is None or self._turns.get(key) is upgrade
+        # one that was left as it was, for instance out of reach once it was empty, has no turn any more
+        begun = upgrade is None or (self._turns.get(key) is upgrade and upgrade.rollout.knows(key.name))
         if node.cordoned_for is None or not begun or not self._slots.has(key):
             if node.cordoned_for is None:
                 pending = self._waits(cached, settings, upgrade, turn, purpose, why)

@@ -12,6 +12,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from transom.controllers.runtime.conditions import moment
+
 CHANGES: Final = "changes"
 """The field of a status."""
 State = Literal["begun", "passed", "failed", "refuted", "over"]
@@ -39,7 +41,7 @@ class Mark(msgspec.Struct, frozen=True):
 def read(text: object) -> tuple[Mark, ...]:
     """The marks of a status; words that are none are left out."""
     found = (_WORD.fullmatch(word) for word in str(text or "").split())
-    return tuple(Mark(one[1], one[2], _STATES[one[3]], bool(one[4]), _time(one[5])) for one in found if one)
+    return tuple(Mark(one[1], one[2], _STATES[one[3]], bool(one[4]), moment(one[5])) for one in found if one)
 
 
 def written(text: object, marks: Iterable[tuple[str, Mark | None]]) -> str:
@@ -59,11 +61,3 @@ _STATES: Final[dict[str, State]] = {
     "refuted": "refuted",
     "over": "over",
 }
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
-    return found if found is not None and found.tzinfo is not None else None

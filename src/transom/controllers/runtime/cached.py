@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from transom.capi.injection import LABEL
+from transom.controllers.runtime.conditions import moment
 from transom.kube.objects import NodeAddress, ObjectMeta, Projected
 from transom.kube.resources import NODES as WHOLE_NODES
 from transom.kube.resources import WINDOWS_INSTANCES as WHOLE_INSTANCES
@@ -175,7 +176,7 @@ class HostNode(Projected, frozen=True):
     @property
     def draining_since(self) -> datetime | None:
         """When its drain began; None where it is not drained, or nobody can say since when."""
-        return _time(self.metadata.annotations.drain if self.metadata.annotations else None)
+        return moment(self.metadata.annotations.drain if self.metadata.annotations else None)
 
     @property
     def drained(self) -> bool:
@@ -210,14 +211,6 @@ class HostNode(Projected, frozen=True):
         """Whether another operator has it, and nobody gave it to Transom."""
         cached = self.metadata.annotations
         return cached is not None and cached.managed_by_wmco is not None and cached.adopt != "true"
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
-    return found if found is not None and found.tzinfo is not None else None
 
 
 class CachedInstance(Projected, frozen=True):

@@ -32,3 +32,12 @@ Conditions = dict[str, Condition]
 def timestamp(now: datetime) -> str:
     """RFC 3339, whole seconds, UTC."""
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def moment(text: str | None) -> datetime | None:
+    """The time that a text says, with its zone; None for what says none."""
+    try:
+        found = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None
