@@ -1,11 +1,13 @@
 """Marks: what needs a server of ours (the simulated host) is not among the fast tests. Their order. Simulated hosts for all."""
 
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 from hypothesis import settings
 from tests.support.failures import Failures
 from tests.support.schedule import Schedule, arrange, count_servers, leave_servers
@@ -56,6 +58,17 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         # without workers the tests are in the order of their files
         if hasattr(item.config, "workerinput"):
             leave_servers(item, nextitem)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """A command that ran in this process has set logging up for itself: the tests after it would see nothing of theirs."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    structlog.reset_defaults()
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture

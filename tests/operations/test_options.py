@@ -74,20 +74,15 @@ def test_a_console_has_no_colours_with_no_color(no_color: str, monkeypatch: pyte
 
 def test_log_lines_are_json_with_the_key_and_without_local_variables(capfd: pytest.CaptureFixture[str]) -> None:
     secret = "hunter2" * 2  # what a frame may hold when something fails
-    handlers = logging.getLogger().handlers[:]
-    try:
-        logs.configure("json", "info")
-        log = structlog.get_logger("test")
-        with structlog.contextvars.bound_contextvars(key="ns/win-1"):
-            try:
-                raise ValueError(len(secret))
-            except ValueError:
-                log.exception("failed")
-            log.debug("not told")
-            logging.getLogger("library").warning("told by a library")
-    finally:
-        structlog.reset_defaults()
-        logging.getLogger().handlers[:] = handlers
+    logs.configure("json", "info")
+    log = structlog.get_logger("test")
+    with structlog.contextvars.bound_contextvars(key="ns/win-1"):
+        try:
+            raise ValueError(len(secret))
+        except ValueError:
+            log.exception("failed")
+        log.debug("not told")
+        logging.getLogger("library").warning("told by a library")
     told = capfd.readouterr().err
     assert told.count("\n") == 2
     assert told.count('"key": "ns/win-1"') == 2
