@@ -14,8 +14,17 @@ from transom.controllers.runtime.base_removal import LEAVE_HOST
 from transom.controllers.runtime.labels import UNINSTALL
 from transom.kube.client import Client
 from transom.kube.errors import NotFound
-from transom.kube.objects import Metadata, Whole
-from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, LEASES, NAMESPACES, SECRETS, WINDOWS_INSTANCES, Resource
+from transom.kube.objects import Metadata, ObjectMeta, Whole
+from transom.kube.resources import (
+    CONFIG_MAPS,
+    DEFINITIONS,
+    EGRESS_PROXIES,
+    LEASES,
+    NAMESPACES,
+    SECRETS,
+    WINDOWS_INSTANCES,
+    Resource,
+)
 from transom.manifests.roles import LABELS
 
 _STEP: Final = 1.0
@@ -57,14 +66,38 @@ class Uninstallation:
             for one in await self._list(resource):
                 await self._annotate(resource, one.metadata.name, one.metadata.namespace, LEAVE_HOST)
         await self._delete_workloads()
+        # an operator whose process has not ended yet takes no wish from settings that go with their definition
+        for resource, _ in kinds:
+            await self._delete(DEFINITIONS, f"{resource.plural}.{resource.group}", None)
         for resource, finalizer in kinds:
             for one in await self._list(resource):
-                meta = one.metadata
-                left = [each for each in meta.finalizers or () if each != finalizer]
-                await self._client.patch(resource, {"metadata": {"finalizers": left}}, meta.name, meta.namespace)
-                await self._delete(resource, meta.name, meta.namespace)
+                await self._let_go(resource, one.metadata, finalizer)
+            await self._until_undefined(resource)
             tell(f"transom: {resource.plural}: gone, and the hosts keep what they have")
         await self._rest()
+
+    async def _let_go(self, resource: Resource[Whole], meta: ObjectMeta, finalizer: str) -> None:
+        left = [each for each in meta.finalizers or () if each != finalizer]
+        try:
+            await self._client.patch(resource, {"metadata": {"finalizers": left}}, meta.name, meta.namespace)
+        except NotFound:
+            # it had none, and went with its definition
+            return
+        await self._delete(resource, meta.name, meta.namespace)
+
+    async def _until_undefined(self, resource: Resource[Whole]) -> None:
+        """Wait for its definition to go.
+
+        The API server looks every 5 s whether objects are left (apiextensions-apiserver 0.36, crd_finalizer.go).
+        """
+        waited = 0.0
+        while waited < self._timeout:
+            try:
+                await self._client.get(DEFINITIONS, f"{resource.plural}.{resource.group}")
+            except NotFound:
+                return
+            await asyncio.sleep(_STEP)
+            waited += _STEP
 
     async def _there(self) -> bool:
         """Whether there is anything for an operator to do."""
