@@ -188,7 +188,7 @@ async def define(cluster: Cluster, *, lax: bool = False) -> None:
 async def undefined(cluster: Cluster, name: str) -> None:
     """Wait until a definition that is being deleted is gone."""
     with contextlib.suppress(NotFound):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while (await cluster.client.get(DEFINITIONS, name)).metadata.deletion_timestamp is not None:
                 await asyncio.sleep(0.1)
 

@@ -28,7 +28,7 @@ async def replicas(cluster: Cluster) -> AsyncIterator[tuple[Program, Program]]:
 
 
 async def ready(program: Program) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await program.get("/readyz"))[0] != 200:
             await asyncio.sleep(0.1)
 

@@ -26,7 +26,7 @@ def namespace(name: str) -> dict[str, Any]:
 async def until_text(cluster: Cluster, place: str, fits: Callable[[str], bool]) -> str:
     text = ""
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not fits(text):
                 await asyncio.sleep(0.05)
                 try:
@@ -40,7 +40,7 @@ async def until_text(cluster: Cluster, place: str, fits: Callable[[str], bool]) 
 
 
 async def until_told(cluster: Cluster, reason: str) -> str:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             for _, found, message in await cluster.events("cloud-private-key"):
                 if found == reason:

@@ -103,6 +103,6 @@ async def test_a_fault_of_transom_does_not_leave_the_last_good_word(
 
 
 async def until_event(cluster: Cluster, name: str, reason: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while reason not in [one[1] for one in await cluster.events(name)]:
             await asyncio.sleep(0.05)

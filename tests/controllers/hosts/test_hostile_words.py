@@ -33,7 +33,7 @@ async def test_the_status_of_a_host(cluster: Cluster) -> None:
     await cluster.instance("win-1", host, nodeName=node)
     async with cluster.operator(controllers=("egress", "hosts")):
         await cluster.until("win-1", Configured="False/Held", NodeReady="False")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not any(LETTERS in message for _, _, message in await cluster.events("win-1")):
                 await asyncio.sleep(0.1)
     held = (await cluster.client.get(WINDOWS_INSTANCES, "win-1", cluster.namespace)).value

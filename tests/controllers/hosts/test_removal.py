@@ -59,7 +59,7 @@ async def finalizers(cluster: Cluster, name: str = "win-1") -> list[str]:
 
 
 async def until_finalizers(cluster: Cluster, wanted: list[str]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await finalizers(cluster) != wanted:
             await asyncio.sleep(0.05)
 
@@ -138,7 +138,7 @@ async def test_a_killed_operator_at_any_step(cluster: Cluster, payload: Path, st
             # the directory goes after the ledger, and then the Node
             await until(lambda: host.registry.key(LEDGER) is None, 40)
         else:
-            await cluster.until("win-1", seconds=40, Configured=f"False/{step}")
+            await cluster.until("win-1", Configured=f"False/{step}")
         if step == "Removing":
             # the job goes on by itself
             await until(lambda: any("change.cmd" in line for line in host.processes[-5:]), 40)
@@ -239,7 +239,7 @@ async def test_hosts_that_are_left_as_they_are(cluster: Cluster, payload: Path) 
             await cluster.delete(WINDOWS_INSTANCES, name)
         for name in cases:
             await cluster.gone(name)
-            assert "HostLeft" in await reasons(cluster, name)
+            assert await cluster.told(name, "HostLeft")
             assert hosts[name].registry.key(LEDGER) is not None
             node = (await cluster.client.get(WHOLE_NODES, node_of(hosts[name]))).value
             assert not node["spec"].get("unschedulable")
@@ -280,7 +280,7 @@ async def test_an_emptied_config_map_gives_no_host_back(cluster: Cluster, payloa
             await cluster.until(name, Reachable="False/Unreachable")
             assert await finalizers(cluster, name) == [FINALIZER]
         await cluster.put(CONFIG_MAPS, "windows-instances", data={})
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while "RemovalWaits" not in await reasons(cluster, "windows-instances"):
                 await asyncio.sleep(0.05)
         held = await cluster.client.list_objects(WINDOWS_INSTANCES, cluster.namespace)
@@ -300,7 +300,7 @@ async def test_a_deleted_namespace_wipes_no_host_and_does_not_wait(cluster: Clus
         await joined(cluster, host)
         before, connections = everything_of(host), host.traffic.connections
         await cluster.client.delete(NAMESPACES, cluster.namespace)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await finalizers(cluster):
                 await asyncio.sleep(0.05)
         # what comes after that is kube-controller-manager's part

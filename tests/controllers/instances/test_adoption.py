@@ -139,7 +139,7 @@ async def test_a_node_of_the_peer_is_taken_over(cluster: Cluster, tmp_path: Path
 
     controllers = ("egress", "hosts", "instances", "nodes", "keys")
     async with cluster.operator(payload=payload, pace=QUICK, controllers=controllers):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (await cluster.client.list_objects(WINDOWS_INSTANCES, cluster.namespace)).items:
                 await asyncio.sleep(0.05)
         # the simulated host has a port of its own

@@ -23,7 +23,7 @@ async def test_an_instance_elsewhere_says_that_nobody_works_on_it(cluster: Clust
     try:
         only = ("strays", "hosts", "egress")
         async with limited(cluster, *only) as client, cluster.operator(client, controllers=only):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 listed: list[dict[str, str]] = []
                 while not listed:
                     found = (await cluster.client.get(WINDOWS_INSTANCES, name, "default")).value
@@ -31,7 +31,7 @@ async def test_an_instance_elsewhere_says_that_nobody_works_on_it(cluster: Clust
                     await asyncio.sleep(0.05)
             said = {one["type"]: (one["status"], one["reason"]) for one in listed}
             assert said["Ready"] == said["Configured"] == ("False", "OutsideNamespace")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while ("Warning", "OutsideNamespace") not in [one[:2] for one in await cluster.events(name, "default")]:
                     await asyncio.sleep(0.05)
             assert host.traffic.connections == 0

@@ -37,7 +37,7 @@ async def at_three_steps(cluster: Cluster, kubelets: Kubelets, hosts: list[Host]
         await pause(cluster, number, paused=False)
     await cluster.until("win-1", Configured="False/Draining")
     await cluster.until("win-2", Configured="False/WaitingForNode")
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(60):
         while changes(hosts[3]) == done:
             # the host is simulated in this loop: not one of its requests goes by meanwhile
             await asyncio.sleep(0)
@@ -113,7 +113,7 @@ async def test_killed_between_two_requests(cluster: Cluster, kubelets: Kubelets,
                 return None
 
             gate.answer = kill
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await program.process.wait()
     node = await kubelets.node(name)
     assert node["spec"]["unschedulable"]

@@ -84,7 +84,7 @@ class Cluster:
         # a Node at an address of a later test's host would be that host's
         await self.client.request("DELETE", NODES.path())
 
-    async def gone(self, name: str, seconds: float = 20) -> None:
+    async def gone(self, name: str, seconds: float = 60) -> None:
         """Wait until a WindowsInstance is gone."""
 
         async def is_gone() -> bool:
@@ -116,12 +116,26 @@ class Cluster:
     async def conditions(self, name: str) -> dict[str, tuple[str, str]]:
         return {one["type"]: (one["status"], one["reason"]) for one in (await self.status(name)).get("conditions", ())}
 
-    async def events(self, name: str, namespace: str | None = None) -> list[tuple[str, str, str]]:
+    async def events(self, name: str, namespace: str | None = None, uid: str | None = None) -> list[tuple[str, str, str]]:
+        """What was told of an object; with `uid` of this one alone: all tests of a server have an EgressProxy/cluster."""
         found = await self.client.list_objects(WHOLE_EVENTS, namespace or self.namespace)
         values = [one.value for one in found.items if one.value["involvedObject"]["name"] == name]
-        return [(one["type"], one["reason"], one["message"]) for one in sorted(values, key=lambda v: v["firstTimestamp"])]
+        told = [one for one in values if uid in (None, one["involvedObject"].get("uid"))]
+        return [(one["type"], one["reason"], one["message"]) for one in sorted(told, key=lambda v: v["firstTimestamp"])]
 
-    async def until(self, name: str, seconds: float = 20, **wanted: str) -> dict[str, tuple[str, str]]:
+    async def told(self, name: str, reason: str, namespace: str | None = None, uid: str | None = None) -> list[str]:
+        """What was told of an object for that reason, once something was: an event follows a status at its own time."""
+
+        async def found() -> list[str]:
+            return [message for _, said, message in await self.events(name, namespace, uid) if said == reason]
+
+        try:
+            messages: list[str] = await until(found)
+        except AssertionError:
+            raise AssertionError(f"{name}: {reason} was not told, but {await self.events(name, namespace, uid)}") from None
+        return messages
+
+    async def until(self, name: str, seconds: float = 60, **wanted: str) -> dict[str, tuple[str, str]]:
         """Wait until conditions have these statuses, or `status/reason`."""
 
         async def fitting() -> dict[str, tuple[str, str]] | None:

@@ -15,7 +15,7 @@ async def names(cluster: Cluster) -> set[str]:
 async def until_names(cluster: Cluster, wanted: set[str]) -> None:
     found: set[str] = set()
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while found != wanted:
                 await asyncio.sleep(0.05)
                 found = await names(cluster)

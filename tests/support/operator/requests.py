@@ -65,7 +65,7 @@ async def ask(cluster: Cluster, client: Client, name: str, body: bytes, signer: 
         "metadata": {"name": named(cluster, name)},
         "spec": spec,
     }
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await client.create(REQUESTS, value)
@@ -84,7 +84,7 @@ async def approved(cluster: Cluster, name: str) -> bool:
 
 
 async def until_approved(cluster: Cluster, name: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await approved(cluster, name):
             await asyncio.sleep(0.05)
 
@@ -92,7 +92,7 @@ async def until_approved(cluster: Cluster, name: str) -> None:
 async def until_refused(cluster: Cluster, about: str, request: str, why: str) -> None:
     said: list[str] = []
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not any(named(cluster, request) in one and why in one for one in said):
                 await asyncio.sleep(0.05)
                 said = [m for _, reason, m in await cluster.events(about) if reason == "CertificateRefused"]

@@ -14,7 +14,7 @@ def breaks_tls(_: Invocation) -> int:
 
 async def halted(cluster: Cluster, wanted: str) -> str:
     """The message of the condition once it has this status."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             status = (await cluster.client.get(EGRESS_PROXIES, "cluster")).value.get("status") or {}
             for one in status.get("conditions", ()):
