@@ -1,20 +1,22 @@
 """Random histories of 12 hosts through a real API server (`tests.support.operator.histories`).
 
 `python -m benchmarks.operator_histories [--runs N] [--first SEED] [--seconds N]`. An operator in this process, simulated hosts
-behind real SSH servers; the hosts go on from one history to the next. Exit code 1 where one fails; it is printed. Versions
-are in `tests/controllers/rollout/test_random_changes.py`, without a server.
+behind real SSH servers; the hosts go on from one history to the next. Exit code 1 where one fails; it is printed.
 """
 
 import argparse
 import asyncio
 import logging
 import random
+import tempfile
 import time
+from pathlib import Path
 
 import structlog
 from lab.control_plane import ControlPlane
 from tests.support.operator.clusters import Cluster, admin
 from tests.support.operator.histories import HOSTS, Histories
+from tests.support.operator.kubelets import Kubelets
 
 from transom.kube.resources import EGRESS_PROXIES
 from transom.manifests.definitions import definitions
@@ -23,25 +25,26 @@ from transom.simulator import Simulator
 
 async def run(runs: int, first: int, seconds: float) -> int:
     begun, failed, lived = time.monotonic(), 0, 0
-    with ControlPlane() as plane:
+    with ControlPlane() as plane, tempfile.TemporaryDirectory(prefix="transom-benchmark-") as directory:
         plane.define(definitions())
         async with admin(plane) as client, Simulator() as simulator:
             cluster = Cluster(plane, client, simulator)
             await cluster.prepare()
-            hosts = [await simulator.add_host() for _ in range(HOSTS)]
-            histories = Histories(cluster, hosts)
-            await histories.begin()
-            for seed in range(first, first + runs):
-                if time.monotonic() - begun > seconds:
-                    break
-                lived += 1
-                try:
-                    await histories.live(random.Random(seed))
-                except AssertionError as wrong:
-                    failed += 1
-                    print(f"seed {seed}: {', '.join(histories.said)}: {wrong}", flush=True)
-                    status = (await client.get(EGRESS_PROXIES, "cluster")).value.get("status")
-                    print(f"  {status}", flush=True)
+            kubelets = Kubelets(cluster)
+            async with kubelets.running():
+                histories = Histories(cluster, kubelets, Path(directory))
+                await histories.begin()
+                for seed in range(first, first + runs):
+                    if time.monotonic() - begun > seconds:
+                        break
+                    lived += 1
+                    try:
+                        await histories.live(random.Random(seed))
+                    except AssertionError as wrong:
+                        failed += 1
+                        print(f"seed {seed}: {', '.join(histories.said)}: {wrong}", flush=True)
+                        status = (await client.get(EGRESS_PROXIES, "cluster")).value.get("status")
+                        print(f"  {status}", flush=True)
             await cluster.leave()
     print(f"{lived} histories of {HOSTS} hosts through an API server in {time.monotonic() - begun:.0f} s: {failed} fail")
     return int(failed > 0)

@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import base64
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from typing import Any
 
 import aiohttp
 import asyncssh
+import structlog
 from benchmarks.hosts import AT_ONCE, bare_change, bare_connection, raised
 from lab.control_plane import ControlPlane
 
@@ -437,8 +439,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--hosts", type=int, default=1000)
-    parser.add_argument("--controllers", default="egress,windows")
+    parser.add_argument("--controllers", default="egress,hosts")
     chosen = parser.parse_args()
+    # this process is what the operator is compared with
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     asyncio.run(run(chosen.nodes, chosen.hosts, chosen.controllers))
 
 

@@ -1,17 +1,18 @@
 """A thin slice of what `benchmarks.operator_histories` runs for minutes."""
 
 import random
+from pathlib import Path
 
 import pytest
 from tests.support.operator.clusters import Cluster
-from tests.support.operator.histories import HOSTS, Histories
+from tests.support.operator.histories import Histories
+from tests.support.operator.kubelets import Kubelets
 
 pytestmark = pytest.mark.lab
 
 
-async def test_random_histories_through_an_api_server(cluster: Cluster) -> None:
-    hosts = [await cluster.simulator.add_host() for _ in range(HOSTS)]
-    histories = Histories(cluster, hosts)
+async def test_random_histories_through_an_api_server(cluster: Cluster, kubelets: Kubelets, tmp_path: Path) -> None:
+    histories = Histories(cluster, kubelets, tmp_path)
     await histories.begin()
     for seed in (0, 5):
         await histories.live(random.Random(seed))

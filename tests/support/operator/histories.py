@@ -1,19 +1,25 @@
-"""Random histories of 12 hosts through a real API server, each drawn by a seed.
+"""Random histories of 12 nodes through a real API server, each drawn by a seed.
 
-A history is edits of the settings and of the SSH key, operators that end and begin, hosts that refuse connections or whose
-services do not start, and administrators. What may not be: a wrong proxy on more hosts than the contract allows, a host that is
-not converged when all is mended, a condition that says so too early, a value of an administrator's that changed.
+A history is edits of the settings, of the version and of the SSH key, operators that end and begin, hosts that refuse
+connections or whose services do not start, and administrators. What may not be: a wrong proxy or version on more hosts than the
+contract allows, more nodes away than may, a host that is not converged when all is mended, a condition that says so too early,
+a value of an administrator's that changed.
 """
 
 import asyncio
 import contextlib
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import asyncssh
 from tests.support.operator.clusters import Cluster, environment
+from tests.support.operator.kubelets import Kubelets
+from tests.support.operator.nodes import SUBNET, bare, published
+from tests.support.operator.upgrades import MARKS, NETWORKS, PROGRAM
 from tests.support.waiting import until
+from tests.support.workers.payloads import TEXT, write
 
 from transom.controllers.hosts.controller import Pace
 from transom.hosts.scripts.script import Patience
@@ -26,31 +32,44 @@ from transom.simulator.processes import Invocation
 from transom.windows.registry.registry import SetValue, sz
 
 HOSTS = 12
-IMPATIENT = Pace(check_interval=2.0, patience=Patience(stop=2, start=2))
+IMPATIENT = Pace(check_interval=2.0, unready=0.4, ready=3600, drain_step=0.1, patience=Patience(stop=2, start=2))
 BAD = "bad"
+ACTIONS = (
+    *("good", "good", "bad", "bad", "endpoint", "word", "restart", "refuse", "down", "heal", "admin", "key"),
+    *("good version", "good version", "bad version"),
+)
+FIRST = "1.36.3-1"
 MACHINE = r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Control\Session Manager\Environment"
 
 
 class Histories:
-    """The hosts, and what has been done to them in the history that is lived."""
+    """The hosts, and what has been done to them in the history that is lived. `directory` is for payloads."""
 
-    def __init__(self, cluster: Cluster, hosts: list[Host]) -> None:
-        self.cluster, self.hosts = cluster, hosts
+    def __init__(self, cluster: Cluster, kubelets: Kubelets, directory: Path) -> None:
+        self.cluster, self.kubelets, self.directory = cluster, kubelets, directory
+        self.hosts: list[Host] = []
         self.key = new_key()
         self.said: list[str] = []
-        self.number = 0
+        self.number, self.most = 0, HOSTS
+        self.version, self.payload = FIRST, write(directory / FIRST)
         self.bad_words: dict[str, int] = {}
+        self.bad_versions: dict[str, int] = {}
         self.stack = contextlib.AsyncExitStack()
 
     async def begin(self) -> None:
-        """Instances, and a key that opens their hosts, which the operator has seen: it knows no earlier one."""
+        """Nodes, and a key that opens their hosts, which the operator has seen: it knows no earlier one."""
+        await published(self.cluster)
         await self.cluster.put_key(self.key.reveal())
+        await self.edit("good", random.Random(0), checked=False)
+        self.hosts = [await bare(self.cluster, f"win-{number}") for number in range(HOSTS)]
         for number, host in enumerate(self.hosts):
             host.files.write(KEYS, public_line(self.key).encode() + b"\r\n")
             host.fetch = gets_out(host)
-            await self.cluster.instance(f"win-{number}", host)
-        await self.edit("good", random.Random(0), checked=False)
+            await self.cluster.instance(f"win-{number}", host, lifecycle="Node")
         await self.operator()
+        for number, host in enumerate(self.hosts):
+            await self.cluster.until(f"win-{number}", NodeReady="False/Registering")
+            await self.kubelets.join(host, **SUBNET)
         await until(self.is_ready, 120)
         for number in range(HOSTS):
             await until(lambda number=number: self.is_opened(number), 60)
@@ -60,8 +79,10 @@ class Histories:
         """One history. Raises AssertionError."""
         self.said, self.flawed, self.words = [], False, 0
         self.wrong: dict[str, set[int]] = {}
+        self.runs: dict[str, set[int]] = {}
         self.key_edited = False
-        self.bad_words: dict[str, int] = {}
+        self.bad_words, self.bad_versions = {}, {}
+        self.most, self.kubelets.most_away = draw.randint(2, 6), 0
         await self.edit("good", draw)
         await self.operator()
         watching = asyncio.create_task(self.watch())
@@ -76,9 +97,7 @@ class Histories:
 
     async def act(self, draw: random.Random) -> None:
         """Something happens."""
-        action = draw.choice(
-            ("good", "good", "bad", "bad", "endpoint", "word", "restart", "refuse", "down", "heal", "admin", "key")
-        )
+        action = draw.choice(ACTIONS)
         self.said.append(action)
         match action:
             case "good" | "bad":
@@ -87,10 +106,12 @@ class Histories:
                 await self.edit(None, draw)
             case "word":
                 self.words += 1
-                for proxy in self.bad_words:
-                    self.bad_words[proxy] += 1
+                for words in (self.bad_words, self.bad_versions):
+                    words.update({what: count + 1 for what, count in words.items()})
                 word = {"metadata": {"annotations": {"transom.dev/resume": f"{self.number}-{self.words}"}}}
                 await self.cluster.merge(EGRESS_PROXIES, "cluster", word)
+            case "good version" | "bad version":
+                await self.upgrade(bad=action.startswith(BAD))
             case "restart":
                 await self.operator()
             case "refuse" | "down":
@@ -98,8 +119,8 @@ class Histories:
                 for host in draw.sample(self.hosts, draw.randint(1, 2)):
                     if action == "refuse":
                         host.faults.refuses = True
-                    else:
-                        host.services.get("containerd").starts_well = False
+                    elif (service := host.services.find("containerd")) is not None:
+                        service.starts_well = False
             case "heal":
                 self.heal()
             case "admin":
@@ -122,27 +143,42 @@ class Histories:
         endpoint = f"https://registry-{draw.randint(0, 2)}.corp.example/{self.number}"
         # nothing answers Transom itself: where it has to be Ready there is none
         checks = {"readinessEndpoints": [endpoint], "readinessPolicy": "Report"} if checked else {}
-        await self.cluster.proxy(httpProxy=self.proxy, httpsProxy=self.proxy, **checks)
+        await self.cluster.proxy(httpProxy=self.proxy, httpsProxy=self.proxy, networks=NETWORKS, **checks)
+
+    async def upgrade(self, *, bad: bool) -> None:
+        """Another version, by another operator; a wrong one's kubelet ends as soon as it runs."""
+        self.number += 1
+        self.version = f"1.36.3-{self.number + 1}"
+        self.payload = write(self.directory / self.version, TEXT.replace(FIRST, self.version))
+        kubelet = f"{'MZends 1 after 1' if bad else 'MZservice kubelet'} version={self.version}."
+        (self.payload / "bin" / "kubelet.exe").write_bytes(kubelet.encode())
+        if bad:
+            self.bad_versions[self.version] = 1
+        await self.operator()
 
     async def operator(self) -> None:
         """The operator that works ends, and another one begins."""
         await self.stack.aclose()
         self.stack = contextlib.AsyncExitStack()
-        await self.stack.enter_async_context(self.cluster.operator(pace=IMPATIENT))
+        operator = self.cluster.operator(pace=IMPATIENT, payload=self.payload, max_unavailable=self.most)
+        await self.stack.enter_async_context(operator)
 
     def heal(self) -> None:
         for host in self.hosts:
             host.faults.refuses = False
-            host.services.get("containerd").starts_well = True
+            if (service := host.services.find("containerd")) is not None:
+                service.starts_well = True
 
     async def watch(self) -> None:
-        """Which hosts have ever had a wrong proxy."""
+        """Which hosts have ever had a wrong proxy, or a wrong version."""
         while True:
             for number, host in enumerate(self.hosts):
                 for item in environment(host, "containerd"):
                     name, _, value = item.partition("=")
                     if name == "HTTP_PROXY" and value.startswith(f"http://{BAD}"):
                         self.wrong.setdefault(value, set()).add(number)
+                if (version := version_of(host)) in self.bad_versions:
+                    self.runs.setdefault(version, set()).add(number)
             await asyncio.sleep(0.02)
 
     async def mend(self, draw: random.Random) -> None:
@@ -150,22 +186,32 @@ class Histories:
         self.heal()
         admins = [admins_of(host) for host in self.hosts]
         await self.edit("good", draw, checked=False)
-        # without the pauses of those that failed
-        await self.operator()
-        await until(self.is_ready, 120)
+        if self.version in self.bad_versions:
+            await self.upgrade(bad=False)
+        else:
+            # without the pauses of those that failed
+            await self.operator()
+        await until(self.is_ready, 180)
         late = [
             number for number, host in enumerate(self.hosts) if f"HTTP_PROXY={self.proxy}" not in environment(host, "kubelet")
         ]
         assert not late, f"Ready, and hosts {late} do not have the settings"
         for number in range(HOSTS):
-            await self.cluster.until(f"win-{number}", seconds=60, Ready="True")
+            await self.cluster.until(f"win-{number}", Ready="True")
             await until(lambda number=number: self.is_opened(number), 60)
+            assert (await self.cluster.status(f"win-{number}"))["payloadVersion"] == self.version
         for host in self.hosts:
+            assert version_of(host) == self.version
+            node = await self.kubelets.node(host.name.lower())
+            assert not node["spec"].get("unschedulable") and not node["metadata"]["annotations"].keys() & set(MARKS), node
             assert [line for line in host.files.read(KEYS).split(b"\r\n") if line] == [public_line(self.key).encode()]
         assert [admins_of(host) for host in self.hosts] == admins, "a value of an administrator's is another one"
         for proxy, numbers in self.wrong.items():
             most = (2 if self.flawed else 1) * self.bad_words[proxy]
             assert len(numbers) <= most, f"{proxy} has come to {sorted(numbers)}"
+        for version, numbers in self.runs.items():
+            assert len(numbers) <= 2 * self.bad_versions[version], f"{version} has come to {sorted(numbers)}"
+        assert self.kubelets.most_away <= self.most, f"{self.kubelets.most_away} nodes were away, and {self.most} may be"
 
     async def is_ready(self) -> bool:
         found = (await self.cluster.client.get(EGRESS_PROXIES, "cluster")).value
@@ -185,6 +231,12 @@ def new_key() -> Secret:
 def gets_out(host: Host) -> Callable[[Invocation], int]:
     """curl.exe of a host that gets out unless it has a wrong proxy."""
     return lambda _: 60 if any(f"=http://{BAD}" in item for item in environment(host, "containerd")) else 0
+
+
+def version_of(host: Host) -> str:
+    """That of the kubelet's program; the first payload's says nothing."""
+    text = host.files.read(PROGRAM) if host.files.exists(PROGRAM) else b""
+    return text.partition(b"version=")[2].rstrip(b".").decode() or FIRST
 
 
 def admins_of(host: Host) -> dict[str, Any]:
