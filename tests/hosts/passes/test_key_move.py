@@ -11,7 +11,14 @@ import pytest
 from lab.machine import Machine
 from tests.hosts.machines import WineHost
 
-from transom.hosts.errors import AuthenticationRefused, ConnectionLost, FileRefused, ScriptFailed, Unreachable
+from transom.hosts.errors import (
+    AuthenticationRefused,
+    ConnectionLost,
+    FileRefused,
+    ManagedByOther,
+    ScriptFailed,
+    Unreachable,
+)
 from transom.hosts.owner import Owner
 from transom.hosts.passes.key_move import KeyNotFound, KeyRefused, NewKeyRefused, move
 from transom.hosts.passes.passes import PassSettings, look
@@ -22,7 +29,9 @@ from transom.proxy.secret import Secret
 from transom.simulator import Fault, Host, Simulator
 from transom.simulator.filesystem import files as all_files
 from transom.simulator.host import KEYS, KEYS_ACL
-from transom.windows.host.queries import Queries
+from transom.windows.host.queries import LEDGER, Queries
+from transom.windows.ledger.manager import MANAGER
+from transom.windows.registry.registry import SetValue, sz
 
 SETTINGS = PassSettings(Owner("transom-tests", "pytest"), timeouts=Timeouts(connect=5, progress=5, whole=20))
 JOE = b"ssh-rsa AAAAjoe joe@corp.example\r\n"
@@ -51,8 +60,9 @@ class Door:
     def access(self, one: Secret) -> Access:
         return Access(self._access.address, self._access.port, self._access.username, (one,))
 
-    async def move(self, new: Secret, *former: Secret) -> None:
-        await move(self.access(new), former, self._host_keys, SETTINGS)
+    async def move(self, new: Secret, *former: Secret, manager: str = "") -> None:
+        owner = msgspec.structs.replace(SETTINGS.owner, manager=manager)
+        await move(self.access(new), former, self._host_keys, msgspec.structs.replace(SETTINGS, owner=owner))
 
     def opens(self, one: Secret) -> bool:
         """Whether the file, which the server reads at each login, has the whole line."""
@@ -153,6 +163,16 @@ async def test_what_cannot_be_changed_is_left(door: Door) -> None:
     held.close()
     assert door.lines == before
     assert await door.opened_by(key("old"))
+
+
+async def test_the_host_of_another_manager_keeps_its_key(door: Door) -> None:
+    before = door.lines
+    door.host.edit([SetValue(LEDGER, MANAGER, sz("another operator"))])
+    with pytest.raises(ManagedByOther, match="another operator"):
+        await door.move(key("new"), key("old"), manager="this one")
+    assert door.lines == before
+    await door.move(key("new"), key("old"), manager="another operator")
+    assert door.opens(key("new"))
 
 
 async def test_a_server_that_refuses_the_new_key_keeps_the_old_one(door: Door) -> None:

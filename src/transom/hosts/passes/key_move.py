@@ -21,6 +21,7 @@ from transom.hosts.steps.gather import gather
 from transom.proxy.secret import Secret
 from transom.windows.host.queries import Queries
 from transom.windows.host.state import HostState
+from transom.windows.ledger import ledger
 from transom.windows.nodes import authorized_keys
 
 _NAME: Final = "administrators_authorized_keys"
@@ -49,7 +50,8 @@ async def move(access: Access, former: Sequence[Secret], host_keys: HostKeys, se
     """Have the host opened by `access`'s one key, and by the `former` ones no longer.
 
     The lines of the former keys go only after a connection with the new one was seen. Called again after a cut at any point,
-    it goes on from there. Raises HostError; KeyUnusable for a key that is none.
+    it goes on from there. Of a host whose ledger names another manager nothing is changed. Raises HostError; KeyUnusable for a
+    key that is none.
     """
     moving = _Move(access, tuple(former), host_keys, settings)
     async with hold(access, settings, doing="the move to another key") as alone:
@@ -114,6 +116,7 @@ class _Move:
             if changed != lines:
                 # makes and closes the directory where the host has none, and sees whose it is
                 self._found = self._found or await gather(directory, Queries())
+                self._settings.manager.check(ledger.read(self._found.registry).manager)
                 await self._put(directory, changed)
             if self._found is not None and access is self._access:
                 await leave(directory, self._found)
