@@ -52,7 +52,10 @@ _STATUS: Final[dict[str, Any]] = {
     ),
     "hostAddress": text("The IP address that SSH has reached the host by."),
     "hostKeyFingerprint": text("Of the key that the host is known by, as SHA256:…. Clear it to accept another key."),
-    "keyHash": text("SHA-256 of the public key that opens the host: type and base64, as in authorized_keys."),
+    "keyHash": text(
+        "SHA-256 of the public key that opens the host: type and base64, as in authorized_keys. Of a host that is being moved "
+        "to another key: of each that may open it."
+    ),
     "osVersion": text("The version of Windows."),
     "payloadVersion": text("The payload that was installed."),
     "stateHash": text("Of the state last applied; keyed, because credentials go into it."),

@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, cast
 
 import asyncssh
@@ -9,6 +11,7 @@ import msgspec
 import pytest
 
 from transom.apply.target import Target
+from transom.controllers.keys.controller import KeysController
 from transom.controllers.keys.key_rotation import KEY_HASH, KeyRotation, Opened
 from transom.controllers.rollout.marks import CHANGES, written
 from transom.controllers.rollout.rollouts import Turn
@@ -16,6 +19,8 @@ from transom.controllers.rollout.subjects import Resumption
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.condition_aggregator import ConditionAggregator
 from transom.controllers.runtime.informers import Informers
+from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.options import Pace
 from transom.hosts.errors import Unreachable
 from transom.hosts.owner import Owner
 from transom.hosts.passes import key_move
@@ -24,8 +29,9 @@ from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.ssh.private_key import public_hash
 from transom.kube.client import Client
 from transom.kube.objects import Whole
+from transom.kube.store import ObjectKey
 from transom.proxy.finding import Place
-from transom.proxy.objects import Meta
+from transom.proxy.objects import Meta, SettingsObjects
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
@@ -46,18 +52,21 @@ class Hosts:
         self.status: dict[str, dict[str, Any]] = {}
         for number in range(HOSTS):
             self.tell(number, {KEY_HASH: public_hash(self.former)})
-        data = {"private-key.pem": base64.b64encode(self.key.reveal().encode()).decode()}
-        self.informers.secrets.put(
-            Whole.from_json(
-                msgspec.json.encode({"metadata": {"name": "cloud-private-key", "namespace": "transom"}, "data": data})
-            )
-        )
+        self.give(self.key)
         self.asked: list[int] = []
         self.moved: list[str] = []
         self.refuse: set[str] = set()
         self.gate: asyncio.Event | None = None
+        self.leadership = cast(Leadership, SimpleNamespace(client=self))
         monkeypatch.setattr(key_move, "move", self.move)
         self.restart()
+
+    def give(self, key: Secret) -> None:
+        """The Secret of people's has another key."""
+        data = {"private-key.pem": base64.b64encode(key.reveal().encode()).decode()}
+        value = {"metadata": {"name": "cloud-private-key", "namespace": "transom"}, "data": data}
+        self.key = key
+        self.informers.secrets.put(Whole.from_json(msgspec.json.encode(value)))
 
     def restart(self) -> None:
         """Another process leads."""
@@ -73,6 +82,23 @@ class Hosts:
             "status": self.status[name],
         }
         self.informers.windows_instances.put(msgspec.convert(value, CachedInstance))
+
+    async def create(self, _: object, value: dict[str, Any], __: str) -> Whole:
+        """As the API server does with a Secret."""
+        made = Whole.from_json(msgspec.json.encode(value))
+        self.informers.secrets.put(made)
+        return made
+
+    async def patch(self, _: object, change: dict[str, Any], name: str, __: str) -> Whole:
+        """The same."""
+        held = self.informers.secrets.snapshot().named(name, "transom")
+        assert held is not None
+        merged = {key: text for key, text in {**held.value["data"], **change["data"]}.items() if text is not None}
+        return await self.create(None, {**held.value, "data": merged}, "")
+
+    async def delete(self, _: object, name: str, *__: object) -> None:
+        """The same."""
+        self.informers.secrets.remove(ObjectKey("transom", name))
 
     async def move(self, access: Any, *_: object) -> None:
         if self.gate is not None:
@@ -97,8 +123,13 @@ class Hosts:
             self.tell(number, {CHANGES: written(self.status[name].get(CHANGES), [mark] if mark else [])})
 
         turn = Turn(lambda: self.asked.append(number), digest, note)
+
+        async def record(hashes: str) -> None:
+            self.tell(number, {KEY_HASH: hashes})
+            await note()
+
         settings = PassSettings(Owner("t", "t"))
-        opened = await self.keys.open(cached, target, NoHostKeys(), settings, turn)
+        opened = await self.keys.open(cached, target, NoHostKeys(), settings, turn, record, self.leadership)
         await note()
         return opened
 
@@ -224,3 +255,38 @@ async def test_a_word_of_a_person_has_it_go_on(hosts: Hosts) -> None:
         await hosts.open(number)
     assert hosts.moved == ["win-0", "win-1", "win-2", "win-3"]
     assert hosts.reports.of("cluster")["RolloutHalted"].status == "False"
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["to a third key", "back to the first"])
+async def test_wherever_a_move_is_cut_a_key_that_opens_the_host_is_kept(hosts: Hosts, back: bool) -> None:
+    """The host may have the second key by then, and no pass has seen that."""
+    first, second = hosts.former, hosts.key
+    await hosts.keys.kept.keep("cloud-private-key", first, hosts.leadership)
+    hosts.gate = asyncio.Event()
+    moving = asyncio.create_task(hosts.open(0))
+    await asyncio.sleep(0)
+    moving.cancel()
+    await asyncio.gather(moving, return_exceptions=True)
+    hosts.give(first if back else new_key())
+    hosts.restart()
+    await KeysController(hosts.informers, hosts.keys, pace=Pace(), now=lambda: datetime.now(UTC))._tidy(hosts.leadership)
+    cached = hosts.informers.windows_instances.snapshot().by("secret", "cloud-private-key")[0]
+    objects = SettingsObjects("transom")
+    found = {public_hash(one) for one in hosts.keys.earlier(cached, "cloud-private-key", hosts.key, objects)}
+    assert found == {public_hash(one) for one in (first, second)} - {public_hash(hosts.key)}
+
+
+async def test_a_key_is_kept_until_a_status_was_seen_to_name_it(hosts: Hosts) -> None:
+    """The Secret may be edited between the two."""
+    first = hosts.former
+    for number in range(HOSTS):
+        hosts.tell(number, {KEY_HASH: None})
+    await hosts.keys.kept.keep("cloud-private-key", first, hosts.leadership)
+    controller = KeysController(hosts.informers, hosts.keys, pace=Pace(), now=lambda: datetime.now(UTC))
+    await controller._tidy(hosts.leadership)
+    assert hosts.keys.kept.of("cloud-private-key") == (first,)
+    hosts.tell(0, {KEY_HASH: public_hash(first)})
+    await controller._tidy(hosts.leadership)
+    hosts.tell(0, {KEY_HASH: public_hash(hosts.key)})
+    await controller._tidy(hosts.leadership)
+    assert hosts.keys.kept.of("cloud-private-key") == ()

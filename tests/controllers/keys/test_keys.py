@@ -13,6 +13,7 @@ from tests.support.waiting import until
 from lab import openshift
 from transom.controllers.runtime.machine_api import MACHINES
 from transom.controllers.runtime.options import Pace
+from transom.hosts.passes import key_move
 from transom.hosts.ssh.connection import Timeouts
 from transom.hosts.ssh.private_key import public_hash, public_line
 from transom.kube.errors import NotFound
@@ -197,6 +198,34 @@ class MachineSet:
 
     async def names(self) -> set[str]:
         return {one.metadata.name for one in (await self._cluster.client.list_objects(MACHINES_WHOLE, API)).items}
+
+
+async def test_a_host_whose_move_was_cut_is_opened_whatever_the_secret_has_by_then(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, first, second, third = await cluster.simulator.add_host(), new_key(), new_key(), new_key()
+    lock(host, first)
+    await cluster.put_key(first.reveal())
+    await cluster.instance("win-1", host)
+    move = key_move.move
+
+    async def cut(*moved: Any) -> None:
+        await move(*moved)
+        host.faults.refuses = True
+
+    async with cluster.operator(controllers=ONLY, pace=QUICK):
+        await until_recorded(cluster, "win-1", first)
+        for after in (first, third):
+            with monkeypatch.context() as patched:
+                patched.setattr(key_move, "move", cut)
+                await cluster.put_key(second.reveal())
+                await cluster.until("win-1", Reachable="False/Unreachable")
+            assert opened_by(host, second)
+            await cluster.put_key(after.reveal())
+            host.faults.refuses = False
+            await until_recorded(cluster, "win-1", after)
+            assert opened_by(host, after)
+            await until_kept(cluster, current=after)
 
 
 async def test_machines_that_no_key_opens_are_replaced_one_at_a_time(cluster: Cluster) -> None:

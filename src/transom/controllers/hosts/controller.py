@@ -265,6 +265,11 @@ class HostsController:
 
     async def _pass(self, case: InstanceView, target: Target, leadership: Leadership) -> Result:
         on = visit(case, target, leadership, self._pace, lambda said: self._cases.managed(case.cached, said), self._contact)
+
+        async def record(hashes: str) -> None:
+            fields: dict[str, str | None] = {KEY_HASH: hashes, CHANGES: self._turns.marks(case, target)}
+            await self._write(self._cases.current(case), {}, fields, leadership)
+
         leadership.permit()
         opened = await self._keys.open(
             case.cached,
@@ -272,6 +277,8 @@ class HostsController:
             on.host_keys,
             on.settings,
             self._turns.of(case, target, leadership),
+            record,
+            leadership,
         )
         leadership.permit()
         opened, found = await tried(opened, lambda by: self._carry_out(replace(on, target=by)))

@@ -12,7 +12,7 @@ from typing import Any, Final
 import structlog
 
 from transom.controllers.instance.view import regarding_of
-from transom.controllers.keys.key_rotation import KEY_HASH, KeyRotation
+from transom.controllers.keys.key_rotation import KEY_HASH, KeyRotation, recorded
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import moment
 from transom.controllers.runtime.controller import Result
@@ -70,14 +70,15 @@ class KeysController:
 
     async def _tidy(self, leadership: Leadership) -> None:
         instances = list(self._informers.windows_instances.snapshot())
-        recorded = {str(cached.live.get(KEY_HASH)) for cached in instances}
+        hashes = {one for cached in instances for one in recorded(cached)}
+        self._kept.recorded(hashes)
         for secret in self._kept.secrets():
             of_secret = self._informers.windows_instances.snapshot().by("secret", secret)
             today = self._today(secret)
             # a host that an older version connected to has nothing recorded, and may have any of them
             if of_secret and (today is None or any(_unrecorded(cached) for cached in of_secret)):
                 continue
-            needed = recorded | ({public_hash(today)} if today is not None and of_secret else set())
+            needed = hashes | ({public_hash(today)} if today is not None and of_secret else set())
             await self._kept.let_go(secret, needed.__contains__, leadership)
 
     def _today(self, secret: str) -> Secret | None:

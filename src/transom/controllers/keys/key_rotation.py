@@ -28,7 +28,15 @@ from transom.windows.nodes.instance import KEY, PREVIOUS
 from transom.windows.nodes.rollout import FAILURES, HostResult
 
 KEY_HASH: Final = "keyHash"
-"""The field of a status that says which key opens the host: SHA-256 of its public line."""
+"""The field of a status that says which key opens the host: SHA-256 of its public line. Of a host that is being moved, or whose
+move was cut, it names each key that may be the one: that is written before the host is."""
+Record = Callable[[str], Awaitable[None]]
+"""Writes the field, and how far the host's changes have come. Raises ApiError."""
+
+
+def recorded(cached: CachedInstance) -> tuple[str, ...]:
+    """The hashes of the keys that may open a host, as its status has them; more than one where it is being moved."""
+    return tuple(str(cached.live.get(KEY_HASH) or "").split())
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -58,22 +66,30 @@ class KeyRotation:
         """Keys that may open a host whose recorded key is not the one of its Secret."""
         try:
             digest = public_hash(key)
-            recorded = cached.live.get(KEY_HASH)
-            if recorded == digest:
+            hashes = recorded(cached)
+            if hashes == (digest,):
                 return ()
             secret = objects.secret(objects.namespace, key_secret)
             given = secret.data.get(PREVIOUS) if secret is not None else None
-            found = (self.kept.find(key_secret, recorded),) if recorded else self.kept.of(key_secret)
+            found = [self.kept.find(key_secret, one) for one in hashes] if hashes else self.kept.of(key_secret)
             return tuple({public_hash(one): one for one in (*found, given) if one is not None and one != key}.values())
         except KeyUnusable:
             # said of the host when it is connected to
             return ()
 
     async def open(
-        self, cached: CachedInstance, target: Target, host_keys: HostKeys, settings: PassSettings, turn: Turn
+        self,
+        cached: CachedInstance,
+        target: Target,
+        host_keys: HostKeys,
+        settings: PassSettings,
+        turn: Turn,
+        record: Record,
+        leadership: Leadership,
     ) -> Opened:
         """Before a pass: move the host to the key of its Secret, where it is opened by an earlier one and it is its turn.
 
+        Wherever a move is cut, and whatever the Secret has by then, a key that opens the host is kept, and its status names it.
         Raises ApiError.
         """
         if target.key is None:
@@ -84,19 +100,27 @@ class KeyRotation:
             return Opened(target)
         alone = msgspec.structs.replace(target, previous=())
         name = target.instance.name
-        if (recorded := cached.live.get(KEY_HASH)) in (None, digest):
-            if recorded and (known := self.rollouts.known(target)) is not None and known.owes(name):
+        hashes = recorded(cached)
+        if hashes in ((), (digest,)):
+            if hashes and (known := self.rollouts.known(target)) is not None and known.owes(name):
                 known.come_out(name, "right")
             # what is not known to be a host of ours is read before it is written
-            return Opened(alone, digest, () if recorded else target.previous)
+            return Opened(alone, digest, () if hashes else target.previous)
         rollout = await self.rollouts.meet(target, turn.digest)
         owed = name in rollout.changed
         if not rollout.admit(name, turn.ask):
             return Opened(target, said=_halted(target, rollout))
-        if rollout.early:
-            await turn.note()
-        result: HostResult | None = None
+        result: HostResult | None = "left"
         try:
+            if digest not in hashes:
+                try:
+                    await self.kept.keep(target.instance.spec.key_secret.name, target.key, leadership, seen=False)
+                except ApiError as error:
+                    return Opened(target, said=Condition("False", "KeyNotKept", f"not moved to the new key: {error}"))
+                await record(" ".join((*hashes, digest)))
+            elif rollout.early:
+                await turn.note()
+            result = None
             settings.permit()
             await key_move.move(alone.access, target.previous, host_keys, settings)
             result = "passed"

@@ -1,13 +1,14 @@
-"""SSH keys that were seen to open hosts, kept until no host needs them: a changed Secret then locks nobody out.
+"""SSH keys that open hosts, or may, kept until no host needs them: a changed Secret then locks nobody out.
 
 For each Secret with a key there is one of Transom's own. Its `private-key.pem` is the key that was last seen to open a host,
-`private-key.previous.pem` the one before it, while hosts are still opened by that.
+`private-key.previous.pem` the one before it, while hosts are still opened by that. A key that a host is about to be moved to
+stands behind them until it was seen.
 """
 
 import asyncio
 import base64
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any, Final
 
 import structlog
@@ -42,6 +43,8 @@ class KeptKeys:
         self._informers = informers
         self._written: dict[str, tuple[str | None, Whole]] = {}
         self._writing = asyncio.Lock()
+        self._unrecorded: set[str] = set()
+        """Public hashes that this process keeps, and that no status was seen to name yet."""
 
     def of(self, key_secret: str) -> tuple[Secret, ...]:
         """The kept keys, the newest first."""
@@ -59,26 +62,32 @@ class KeptKeys:
         cached |= {name: written for name, (_, written) in self._written.items()}
         return sorted({of for one in cached.values() if (of := (one.metadata.annotations or {}).get(OF))})
 
-    async def keep(self, key_secret: str, key: Secret, leadership: Leadership) -> None:
-        """Keep a key that was just seen to open a host. Raises ApiError."""
+    async def keep(self, key_secret: str, key: Secret, leadership: Leadership, *, seen: bool = True) -> None:
+        """Keep a key that was just `seen` to open a host, or that one is about to be moved to. Raises ApiError."""
         digest = public_hash(key)
+        self._unrecorded.add(digest)
         async with self._writing:
             kept = self.of(key_secret)
-            if kept and public_hash(kept[0]) == digest:
+            if digest in map(public_hash, kept[:1] if seen else kept):
                 return
-            await self._write(key_secret, (key, *(one for one in kept if public_hash(one) != digest)), leadership)
+            others = tuple(one for one in kept if public_hash(one) != digest)
+            await self._write(key_secret, (key, *others) if seen else (*others, key), leadership)
         _log.info("key kept", secret=key_secret, public=digest[:16])
 
     async def let_go(self, key_secret: str, needed: Callable[[str], bool], leadership: Leadership) -> bool:
-        """Keep of the keys only those whose public hash is needed; whether any went. Raises ApiError."""
+        """Keep of the keys only those whose public hash is needed, or may be in a moment; whether any went. Raises ApiError."""
         async with self._writing:
             kept = self.of(key_secret)
-            left = tuple(key for key in kept if needed(public_hash(key)))
+            left = tuple(key for key in kept if (digest := public_hash(key)) in self._unrecorded or needed(digest))
             if left == kept:
                 return False
             await self._write(key_secret, left, leadership)
         _log.info("keys let go", secret=key_secret, left=len(left))
         return True
+
+    def recorded(self, digests: Set[str]) -> None:
+        """Statuses name these: whether they are needed can be told of these from now on."""
+        self._unrecorded -= digests
 
     def _read(self, name: str) -> Whole | None:
         cached = self._informers.secrets.snapshot().named(name, self._informers.namespace)
