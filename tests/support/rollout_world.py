@@ -87,6 +87,8 @@ class World:
         """By what was asked for, the hosts that it had reached, or was about to, when it was halted."""
         self.silent: set[str] = set()
         """Hosts whose kubelets have said nothing since they were restarted."""
+        self.down: set[str] = set()
+        """Nodes that say that they are not Ready."""
         self.flawed: set[str] = set()
         """Hosts that were ever in trouble."""
         self.start()
@@ -152,6 +154,11 @@ class World:
         if not trouble and name in self.silent:
             self.revive(name)
         self.queue.add(ObjectKey("transom", name))
+
+    def fell(self, name: str) -> None:
+        """A Node says that it is not Ready, now and later."""
+        self.down.add(name)
+        self.revive(name)
 
     def revive(self, name: str) -> None:
         """A kubelet says something."""
@@ -289,7 +296,8 @@ class World:
         self.marks[case.cached.metadata.name] = fields[CHANGES] or ""
 
     def _tell(self, name: str) -> None:
-        ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": self.beats[name].isoformat()}
+        status = "False" if name in self.down else "True"
+        ready = {"type": "Ready", "status": status, "lastHeartbeatTime": self.beats[name].isoformat()}
         node = msgspec.convert({"metadata": {"name": name}, "status": {"conditions": [ready]}}, HostNode)
         self.nodes.put(node)
         if hasattr(self, "heartbeats"):

@@ -289,7 +289,10 @@ async def test_a_version_that_does_not_run_stops_after_two(
 
 
 async def test_a_proxy_that_breaks_tls_reaches_one_node(cluster: Cluster, kubelets: Kubelets, payload: Path) -> None:
+    """Whether the Nodes are Ready at that time or not."""
     hosts = await nodes(cluster, kubelets, payload, 3)
+    for host in hosts[:2]:
+        await kubelets.beat(host.name.lower(), "False")
     for host in hosts:
         host.fetch = breaks_tls
     checks = {"readinessEndpoints": ["https://registry.corp.example/v2/"], "readinessPolicy": "Report"}

@@ -1,5 +1,6 @@
 """What becomes of many hosts over time: every step of a good rollout is the moment of an edit, or the end of a process."""
 
+import asyncio
 from collections import Counter
 
 import pytest
@@ -150,3 +151,19 @@ async def test_flaws_of_single_hosts_are_their_own() -> None:
     assert known is not None
     assert known.rollout.over
     assert not world.halted
+
+
+async def test_nodes_that_are_not_ready_wait_their_turn_and_prove_nothing() -> None:
+    """Each is changed alone until a Node was heard of again."""
+    world = World(12, nodes=True)
+    await world.quiet()
+    for name in world.names[:4]:
+        world.fell(name)
+    world.edit(GOOD)
+    while await forth(world, 1) or world.turns.listening:
+        await asyncio.gather(*world.turns.listening)
+        (rollout,) = world.rollouts._open.values()
+        assert not rollout.rollout.passed & world.down
+        assert rollout.rollout.passed or len(rollout.rollout.working) <= 1
+    assert set(world.has.values()) == {GOOD}
+    assert rollout.rollout.over

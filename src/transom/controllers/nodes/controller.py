@@ -257,7 +257,12 @@ class NodesController(HostsController):
         return Result(again=self._pace.check_interval)
 
     def _stands_alone(self, case: InstanceView) -> bool:
-        return not _is_ready(case.node) or case.drained or (case.node is not None and case.node.cordoned_for is not None)
+        node = case.node
+        if node is None or case.drained or node.cordoned_for is not None:
+            return True
+        # one that has taken pods has something to lose, also while it is not Ready
+        new = first_configuration.is_pending(node) or node.payload_version is None
+        return not node.is_ready and not node.adopted and new
 
     async def _carry_out(self, on: HostSession) -> PassResult:
         case, target = on.case, on.target
