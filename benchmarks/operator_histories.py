@@ -18,7 +18,7 @@ from tests.support.operator.clusters import Cluster, admin
 from tests.support.operator.histories import HOSTS, Histories
 from tests.support.operator.kubelets import Kubelets
 
-from transom.kube.resources import EGRESS_PROXIES
+from transom.kube.resources import WINDOWS_INSTANCES
 from transom.manifests.definitions import definitions
 from transom.simulator import Simulator
 
@@ -43,8 +43,11 @@ async def run(runs: int, first: int, seconds: float) -> int:
                     except AssertionError as wrong:
                         failed += 1
                         print(f"seed {seed}: {', '.join(histories.said)}: {wrong}", flush=True)
-                        status = (await client.get(EGRESS_PROXIES, "cluster")).value.get("status")
-                        print(f"  {status}", flush=True)
+                        for held in (await client.list_objects(WINDOWS_INSTANCES, cluster.namespace)).items:
+                            said = held.value["status"]["conditions"][0]
+                            if said["status"] != "True":
+                                changes = held.value["status"].get("changes")
+                                print(f"  {held.metadata.name}: {said['reason']}: {said['message']} ({changes})", flush=True)
             await cluster.leave()
     print(f"{lived} histories of {HOSTS} hosts through an API server in {time.monotonic() - begun:.0f} s: {failed} fail")
     return int(failed > 0)
