@@ -5,7 +5,8 @@ import base64
 import contextlib
 import secrets
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from lab.control_plane import ControlPlane
@@ -23,7 +24,7 @@ from transom.pods.patch import patch
 from transom.webhook.webhook import Webhook, WebhookOptions
 
 PODS = Resource("", "v1", "Pod", "pods", True, Whole)
-TERMS = Terms(duration=3, renew=1.5, retry=0.2, request=1.0)
+TERMS = Terms(duration=40, renew=20, retry=0.2, request=10)
 _SETTINGS: dict[str, Resource[Any]] = {"EgressProxy": EGRESS_PROXIES, "Secret": SECRETS, "ConfigMap": CONFIG_MAPS}
 PROBED = "team-a"
 """A namespace that every selector of the table selects."""
@@ -113,7 +114,14 @@ class Admission:
         return base64.b64decode(held.value["data"]["hash.key"])
 
     @contextlib.asynccontextmanager
-    async def replica(self, *, port: int | None = None, url: str | None = None, **options: Any) -> AsyncIterator[Webhook]:
+    async def replica(
+        self,
+        *,
+        port: int | None = None,
+        url: str | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        **options: Any,
+    ) -> AsyncIterator[Webhook]:
         """A replica in this process, as the ServiceAccount of the manifests; a fault of its own fails the test."""
         port = port or free_port()
         token = await asyncio.to_thread(self.control_plane.service_account_token, OWN, "transom-webhook")
@@ -122,7 +130,7 @@ class Admission:
         made = WebhookOptions(
             OWN, url or f"https://127.0.0.1:{port}", **{"drain": 0.0, "terms": TERMS, "reflector": QUICK, **options}
         )
-        webhook = Webhook(Client(connection), made)
+        webhook = Webhook(Client(connection), made, now=now)
         stop = asyncio.Event()
         running = asyncio.create_task(webhook.run(stop, ("127.0.0.1", port)))
         try:

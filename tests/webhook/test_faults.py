@@ -2,11 +2,13 @@
 
 import asyncio
 import base64
+import contextlib
 import datetime
 import json
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from tests.pods.table import OWN, PASSWORD
 from tests.support.waiting import until
 from tests.webhook.clusters import PROBED, Admission, free_port, plain_pod
 
+from transom.controllers.pods import registered
 from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata
 from transom.kube.resources import EGRESS_PROXIES, SECRETS, Resource
@@ -49,33 +52,107 @@ async def bundle(admission: Admission) -> list[str]:
     return [one.subject.rfc4514_string() for one in x509.load_pem_x509_certificates(base64.b64decode(held["ca.crt"]))]
 
 
+class Calendar:
+    """A clock that goes on by days when it is told to: no pause of this process outlasts a certificate.
+
+    It begins a month ago, since the API server has a clock of its own, and takes no certificate from the future.
+    """
+
+    def __init__(self) -> None:
+        self._ahead = -datetime.timedelta(days=30)
+
+    def now(self) -> datetime.datetime:
+        return datetime.datetime.now(datetime.UTC) + self._ahead
+
+    def go_on(self, time: datetime.timedelta) -> None:
+        self._ahead += time
+
+
+class Load:
+    """Pods that are created side by side, again and again. With Fail, one that is not answered for is refused."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self.given = 0
+        self.failed: list[tuple[int, Any]] = []
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(self._post()) for _ in range(4)]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert {type(one) for one in ended} == {asyncio.CancelledError}
+
+    async def _post(self) -> None:
+        while not self.failed:
+            await asyncio.sleep(0.05)
+            code, answered, _ = await self._admission.post(plain_pod("load"), PROBED, dry_run=True)
+            message = str(answered.get("message"))
+            if code == 201 and "HTTP_PROXY" in environment(answered):
+                self.given += 1
+            elif "context deadline exceeded" not in message:
+                # that one waited for a server whose process, this one, was not let run for 5 s
+                self.failed.append((code, message))
+
+    async def goes_on(self) -> None:
+        """Until it was answered many times more."""
+        before = self.given
+        await until(lambda: self.given >= before + 20 or self.failed)
+        assert self.failed == []
+
+
+class Rotations:
+    """A replica whose time goes on by steps, and what the API server has registered of it."""
+
+    def __init__(self, admission: Admission, webhook: Webhook, calendar: Calendar) -> None:
+        self._admission, self._webhook, self._calendar = admission, webhook, calendar
+
+    async def go_on(self, time: datetime.timedelta, *, trusted: int, another: bool) -> None:
+        """Until so many authorities are registered and, if `another`, another certificate is shown. An API server that has not
+        heard of it yet has to trust what is shown."""
+        before, shown = await self._registered(), self._webhook.certificate
+
+        async def taken() -> bool:
+            bundle = base64.b64decode((await self._registered())["webhooks"][0]["clientConfig"]["caBundle"])
+            return (bundle.count(b"BEGIN"), self._webhook.certificate != shown) == (trusted, another)
+
+        async def believed() -> bool:
+            assert self._webhook.egress is not None
+            return (await registered.condition(before, self._webhook.egress)).reason == "Injected"
+
+        self._calendar.go_on(time)
+        self._webhook.keeper.wake()
+        await until(taken)
+        await until(believed)
+
+    async def _registered(self) -> dict[str, Any]:
+        found = await self._admission.registration()
+        assert found is not None
+        return found
+
+
 async def test_rotations_under_load_fail_nobody(admission: Admission) -> None:
-    """Authority and serving certificate are made anew again and again; with Fail, a pod that is not answered for is refused."""
-    second = datetime.timedelta(seconds=1)
-    lives = Lives(authority=8 * second, serving=5 * second, renew=0.6, overlap=second)
-    async with admission.replica(failure_policy="Fail", lives=lives) as webhook:
+    """Authority and serving certificate are made anew again and again."""
+    lives, calendar, second = Lives(renew=0.999), Calendar(), datetime.timedelta(seconds=1)
+    authority, serving_certificate = ((1 - lives.renew) * life + second for life in (lives.authority, lives.serving))
+    overlap = lives.overlap + second
+    async with admission.replica(failure_policy="Fail", lives=lives, now=calendar.now) as webhook:
         await serving(admission, webhook)
-        shown: set[str] = set()
-        authorities: set[str] = set()
-        failed: list[tuple[int, Any]] = []
-
-        async def one() -> None:
-            code, answered, _ = await admission.post(plain_pod("load"), PROBED, dry_run=True)
-            if code != 201 or "HTTP_PROXY" not in environment(answered):
-                failed.append((code, answered.get("message")))
-
-        loop = asyncio.get_running_loop()
-        began, sent, tasks = loop.time(), 0, []
-        while len(authorities) < 4 or len(shown) < 4 or sent < 500:
-            tasks.append(asyncio.create_task(one()))
-            sent += 1
-            await asyncio.sleep(max(0.0, began + sent / 50 - loop.time()))
-            if sent % 10 == 0:
-                authorities |= set(await bundle(admission))
-                assert webhook.certificate is not None
-                shown.add(webhook.certificate)
-        await asyncio.gather(*tasks)
-        assert failed == []
+        rotations, load = Rotations(admission, webhook, calendar), Load(admission)
+        async with load.running():
+            for _ in range(3):
+                await rotations.go_on(authority, trusted=2, another=False)
+                await load.goes_on()
+                await rotations.go_on(overlap, trusted=2, another=True)
+                await load.goes_on()
+                await rotations.go_on(overlap, trusted=1, another=False)
+                await load.goes_on()
+                await rotations.go_on(serving_certificate, trusted=1, another=True)
+                await load.goes_on()
 
 
 class Replica:

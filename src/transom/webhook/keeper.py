@@ -4,7 +4,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -78,7 +78,7 @@ class SharedSecretKeeper:
         self._lives = lives
         self._now = now
         self._current: Holdings | None = None
-        self._renewed: tuple[object, float, Renewed] | None = None
+        self._renewed: tuple[object, datetime, Renewed] | None = None
         self._wake = asyncio.Event()
         self.election = LeaseElection(client, namespace, identity, name=WEBHOOK, terms=terms, now=now)
         self.registered = False
@@ -118,16 +118,16 @@ class SharedSecretKeeper:
 
     async def _certificates(self, data: Mapping[str, Secret], trusted: str | None) -> Renewed:
         """What has to be in the Secret; nothing is computed while the last answer holds. Raises RenewalFailed."""
-        now = asyncio.get_running_loop().time()
+        now = self._now()
         if self._renewed is not None:
             asked, until, renewed = self._renewed
             if asked == (held_in(data), trusted) and now < until:
-                return msgspec.structs.replace(renewed, seconds=until - now)
-        renewed = await renew(data, self._current, tuple(self._hosts()), self._now(), trusted, self._lives)
+                return msgspec.structs.replace(renewed, seconds=(until - now).total_seconds())
+        renewed = await renew(data, self._current, tuple(self._hosts()), now, trusted, self._lives)
         if held_in(data) != renewed.holdings:
             _log.info("certificates made", expires=renewed.expires.isoformat())
         self._current = renewed.holdings
-        self._renewed = ((renewed.holdings, trusted), now + renewed.seconds, renewed)
+        self._renewed = ((renewed.holdings, trusted), now + timedelta(seconds=renewed.seconds), renewed)
         return renewed
 
     async def _share(self, client: Client, data: Mapping[str, Secret], renewed: Renewed, egress: PodEgress | None) -> None:
