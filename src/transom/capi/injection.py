@@ -7,7 +7,7 @@ import msgspec
 
 from transom.capi import windows_proxy
 from transom.capi.kubeadm import Entries
-from transom.capi.machine_files import CA_STEM, DROP_INS, ENV_FILE, MARK
+from transom.capi.machine_files import MARK, is_ours, paths_from_secrets
 
 LABEL: Final = "transom.dev/inject"
 """A label or annotation with the value `true` lets Transom edit a template or a control plane."""
@@ -31,7 +31,6 @@ _APPLIERS: Final = {
     "helm-controller": "Flux",
 }
 """Their field managers: Argo CD's default label is one that Helm charts set, too."""
-_FROM_SECRETS: Final = frozenset((*DROP_INS, ENV_FILE, windows_proxy.PROXY_REG))
 
 Operation = dict[str, Any]
 """An operation of a JSON Patch."""
@@ -88,12 +87,15 @@ def edit(
     spec_now = spec or {}
     files: list[dict[str, Any]] = list(spec_now.get("files") or ())
     paths = {file.path for file in wanted.files}
-    foreign = tuple(file["path"] for file in files if file.get("path") in paths and not _ours(file, secrets))
+    before: list[str] = list(spec_now.get("preKubeadmCommands") or ())
+    from_secrets = paths_from_secrets((*before, *wanted.pre)) | {windows_proxy.PROXY_REG}
+    ours = [file for file in files if _ours(file, secrets, from_secrets)]
+    foreign = tuple(file["path"] for file in files if file.get("path") in paths and file not in ours)
     if foreign:
         return Edit(foreign=foreign)
     new: dict[str, list[Any]] = {
-        "files": _files(files, wanted, secrets),
-        "preKubeadmCommands": _commands(list(spec_now.get("preKubeadmCommands") or ()), wanted.pre, first=True),
+        "files": _files(files, wanted, ours),
+        "preKubeadmCommands": _commands(before, wanted.pre, first=True),
         "postKubeadmCommands": _commands(list(spec_now.get("postKubeadmCommands") or ()), wanted.post, first=False),
     }
     changed = {key: value for key, value in new.items() if value != list(spec_now.get(key) or ())}
@@ -111,9 +113,9 @@ def edit(
     return Edit(tuple(operations))
 
 
-def _files(files: list[dict[str, Any]], wanted: Entries, secrets: frozenset[str]) -> list[dict[str, Any]]:
+def _files(files: list[dict[str, Any]], wanted: Entries, ours: list[dict[str, Any]]) -> list[dict[str, Any]]:
     new = [msgspec.to_builtins(file) for file in wanted.files]
-    kept = [file for file in files if not _ours(file, secrets) or file in new]
+    kept = [file for file in files if file not in ours or file in new]
     return kept + [file for file in new if file not in kept]
 
 
@@ -126,11 +128,11 @@ def _commands(now: list[str], wanted: Sequence[str], *, first: bool) -> list[str
     return [*wanted, *others] if first else [*others, *wanted]
 
 
-def _ours(file: Mapping[str, Any], secrets: frozenset[str]) -> bool:
+def _ours(file: Mapping[str, Any], secrets: frozenset[str], from_secrets: frozenset[str]) -> bool:
     path = str(file.get("path", ""))
-    if path in _FROM_SECRETS:
+    if path in from_secrets:
         return _secret_of(file) in secrets
-    return path.startswith(CA_STEM) or path == windows_proxy.PROXY_CMD
+    return path == windows_proxy.PROXY_CMD or is_ours(path)
 
 
 def _our_command(command: str) -> bool:

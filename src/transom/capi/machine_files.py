@@ -1,15 +1,27 @@
 """What a Linux machine of a workload cluster gets of the egress settings: drop-ins, the CA, and kubeadm's environment."""
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+import importlib.resources
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from transom.capi.kubeadm import ContentSource, Entries, File, SecretKey
-from transom.capi.objects import CONTAINERD_PROXY, ENV
+from transom.capi.objects import CONTAINERD_PROXY, ENV, SHELL
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate, pem
 
-DROP_INS: Final = tuple(f"/etc/systemd/system/{service}.service.d/http-proxy.conf" for service in ("containerd", "kubelet"))
+_DROP_IN: Final = "/etc/systemd/system/{}.service.d/http-proxy.conf"
+DROP_INS: Final = tuple(map(_DROP_IN.format, ("containerd", "kubelet")))
+"""Those of a machine whose template says nothing else."""
+_RUNTIMES: Final = {"crio": "crio", "cri-dockerd": "docker"}
+"""By what a criSocket has in it, the service that pulls: kubeadm, cmd/kubeadm/app/constants/constants_unix.go has the sockets,
+cri-o, contrib/systemd/crio.service and docker, "Daemon proxy configuration" the services."""
 ENV_FILE: Final = "/etc/transom/proxy.env"
+MACHINE_ENV: Final = "/etc/transom/machine.env"
+PROFILE: Final = "/etc/profile.d/transom-proxy.sh"
+_SCRIPT: Final = "/etc/transom/machine-environment.sh"
+_FROM_SECRETS: Final = frozenset((*DROP_INS, *map(_DROP_IN.format, _RUNTIMES.values()), ENV_FILE, MACHINE_ENV))
+_OF_TEXT: Final = frozenset((PROFILE, _SCRIPT))
 CA_STEM: Final = "/etc/transom/egress-ca"
 MARK: Final = " # transom"
 """Ends each command of ours."""
@@ -26,13 +38,35 @@ TRUST: Final = (
     f"{MARK}"
 )
 """Red Hat's way, Debian's, and that of Flatcar, which reads `/etc/ssl/certs/*.pem`."""
-RESTART: Final = f"systemctl daemon-reload && systemctl try-restart containerd || true{MARK}"
+_READ_MACHINE_ENV: Final = f"[ ! -r {MACHINE_ENV} ] || {{ set -a; . {MACHINE_ENV}; set +a; }}"
+READ_MACHINE_ENV: Final = f"{_READ_MACHINE_ENV}{MARK}"
+"""For the commands of a worker that come after it; a control plane's kubeadm would copy them into static pods."""
+SET_MACHINE_ENV: Final = f"sh {_SCRIPT}{MARK}"
+
+
+def restart(services: Iterable[str]) -> str:
+    """The command after which services that run have their drop-ins. It says which drop-ins were put there."""
+    return f"systemctl daemon-reload && systemctl try-restart {' '.join(services)} || true{MARK}"
+
+
+_RESTARTED: Final = re.compile(restart(["(.*)"]).replace("||", r"\|\|"))
+RESTART: Final = restart(["containerd"])
 """cloud-init writes files when systemd has read its units already; kubeadm itself starts the kubelet, containerd runs."""
 _LARGEST: Final = 10_000
 """Characters of a file; Cluster API's v1beta2 takes 10,240."""
 
 
-def linux_entries(secret: str, egress: Egress, *, control_plane: bool = False) -> Entries:
+def runtime_of(spec: Mapping[str, Any]) -> str:
+    """The service that pulls images on the machines of a KubeadmConfigSpec, by its criSocket."""
+    for configuration in ("joinConfiguration", "initConfiguration"):
+        socket = str(((spec.get(configuration) or {}).get("nodeRegistration") or {}).get("criSocket") or "")
+        for part, service in _RUNTIMES.items():
+            if part in socket:
+                return service
+    return "containerd"
+
+
+def linux_entries(secret: str, egress: Egress, *, control_plane: bool = False, runtime: str = "containerd") -> Entries:
     """What a KubeadmConfigSpec gets; nothing where the settings are empty or for others. `secret` is `<id>-systemd-proxy`.
 
     The proxy stands in the Secret alone, so that a change of it changes no template. Certificates are no secret, and their
@@ -40,16 +74,59 @@ def linux_entries(secret: str, egress: Egress, *, control_plane: bool = False) -
     others.
     """
     nodes, proxied = "Nodes" in egress.consumers, bool(egress.http_proxy or egress.https_proxy)
+    running = tuple(dict.fromkeys((runtime, *egress.linux.services)))
     entries = Entries()
     if nodes and proxied:
-        entries += Entries(tuple(_from_secret(path, secret, CONTAINERD_PROXY) for path in DROP_INS))
+        entries += drop_ins(secret, (runtime, "kubelet", *egress.linux.services))
     if "StaticPods" in egress.consumers and proxied and control_plane:
         entries += Entries((_from_secret(ENV_FILE, secret, ENV),), (READ_ENV,))
+    if nodes and proxied and egress.linux.environment_scope == "Both":
+        entries += machine_environment(secret, commands=not control_plane)
     if nodes and egress.trust:
-        entries += Entries(tuple(_ca_files(egress.trust)), (TRUST,))
+        entries += trusted(egress.trust)
     if nodes and (proxied or egress.trust):
-        entries += Entries(pre=(RESTART,))
+        entries += Entries(pre=(restart(running),))
     return entries
+
+
+def drop_ins(secret: str, services: Iterable[str]) -> Entries:
+    """The drop-in of each service."""
+    return Entries(tuple(_from_secret(_DROP_IN.format(one), secret, CONTAINERD_PROXY) for one in dict.fromkeys(services)))
+
+
+def machine_environment(secret: str, *, commands: bool) -> Entries:
+    """The environment of all of the machine; with `commands`, of those that come after ours, too."""
+    files = (
+        _from_secret(MACHINE_ENV, secret, SHELL),
+        File(_SCRIPT, permissions="0755", content=_script()),
+        File(PROFILE, permissions="0644", content=f"{_READ_MACHINE_ENV}\n"),
+    )
+    return Entries(files, (SET_MACHINE_ENV, *((READ_MACHINE_ENV,) if commands else ())))
+
+
+def command_environment(secret: str) -> Entries:
+    """The environment of the commands that come after ours, and of nothing else."""
+    return Entries((_from_secret(MACHINE_ENV, secret, SHELL),), (READ_MACHINE_ENV,))
+
+
+def trusted(certificates: Iterable[Certificate]) -> Entries:
+    """The bundle, and the command by which the machine trusts it."""
+    return Entries(tuple(_ca_files(certificates)), (TRUST,))
+
+
+def paths_from_secrets(commands: Iterable[str]) -> frozenset[str]:
+    """Where files of ours are that come from a Secret, beside these commands of ours."""
+    found = (match[1].split() for command in commands if (match := _RESTARTED.fullmatch(command)))
+    return _FROM_SECRETS.union(_DROP_IN.format(service) for services in found for service in services)
+
+
+def is_ours(path: str) -> bool:
+    """Whether a file of that path, which comes from no Secret, is one that is put there here."""
+    return path in _OF_TEXT or path.startswith(CA_STEM)
+
+
+def _script() -> str:
+    return (importlib.resources.files("transom.linux") / "machine-environment.sh").read_text("ascii")
 
 
 def _from_secret(path: str, secret: str, key: str) -> File:

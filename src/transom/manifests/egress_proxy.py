@@ -59,6 +59,15 @@ _RULES: Final = {
         " the instance."
     ),
     "spec.windows.winHTTP": Rules("Also set WinHTTP's proxy: for Windows Update, Defender and revocation lists."),
+    "spec.linux": Rules("How Linux machines of workload clusters get the settings. Of the base alone."),
+    "spec.linux.environmentScope": Rules(
+        "Where the variables are set: in drop-ins of services, or in both, these and the environment of the machine."
+    ),
+    "spec.linux.services": Rules(
+        "Services that get a drop-in, besides the kubelet and the container runtime that a template names.",
+        {"maxItems": 64},
+        {"minLength": 1, "maxLength": 256, "pattern": "^[A-Za-z0-9_.-]+$"},
+    ),
     "spec.consumers": Rules(
         "Who gets the settings; all of them by default, StaticPods only where the proxy has no credentials.", {"maxItems": 4}
     ),
@@ -174,7 +183,7 @@ _CHECKS: Final = (
         "message": "Direct is no proxy, and this layer sets one: keep one of them",
         "fieldPath": ".spec.mode",
     },
-    *(_base_alone(field) for field in ("values", "windows", "pods", "readinessEndpoints", "readinessPolicy")),
+    *(_base_alone(field) for field in ("values", "windows", "linux", "pods", "readinessEndpoints", "readinessPolicy")),
 )
 
 _STATUS: Final[dict[str, Any]] = {

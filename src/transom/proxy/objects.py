@@ -114,6 +114,13 @@ class WindowsSettings(Base, frozen=True):
     win_http: bool = msgspec.field(default=False, name="winHTTP")
 
 
+class LinuxSettings(Base, frozen=True):
+    """How Linux machines get the settings. `services` get a drop-in besides those that a template names."""
+
+    environment_scope: Literal["Services", "Both"] = "Services"
+    services: tuple[str, ...] = ()
+
+
 class PodsSettings(Base, frozen=True):
     """Which namespaces' pods get the settings; None is the webhook's default."""
 
@@ -152,6 +159,7 @@ class EgressProxySpec(Base, frozen=True):
     readiness_endpoints: tuple[Secret, ...] | None = None
     readiness_policy: Literal["Gate", "Report"] | None = None
     windows: WindowsSettings | None = None
+    linux: LinuxSettings | None = None
     consumers: tuple[Consumer, ...] | None = None
     pods: PodsSettings | None = None
     propagated: PropagatedSettings | None = None
@@ -229,6 +237,8 @@ class Cluster(Base, frozen=True):
     endpoint_host: str | None = None
     infrastructure: str | None = None
     """The kind of its infrastructure object, such as AWSCluster."""
+    control_plane: str | None = None
+    """The kind of its control plane, such as KubeadmControlPlane."""
 
 
 class OpenShiftNetwork(Base, frozen=True):

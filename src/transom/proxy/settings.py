@@ -15,6 +15,7 @@ from transom.proxy.objects import (
     Consumer,
     EgressProxy,
     LabelSelector,
+    LinuxSettings,
     Networks,
     PodsSettings,
     SettingsObjects,
@@ -53,6 +54,7 @@ class Egress(msgspec.Struct, frozen=True):
     """Of a workload cluster: what it gets as the `namespaceSelector` of its `pods`; None leaves what is there alone."""
     own_values: bool = False
     """Whether the values objects have names of our own, beside those of a peer."""
+    linux: LinuxSettings = LinuxSettings()
     direct: bool = False
     """Whether a layer says that there is to be no proxy: it is known, and not only that nobody set one."""
 
@@ -338,6 +340,7 @@ class _Builder:
             missing=not layered.layers,
             propagated_selector=layered.propagated_selector,
             direct=layered.direct,
+            linux=(spec.linux if spec else None) or LinuxSettings(),
             own_values=spec is not None and spec.values is not None and spec.values.names == "Own",
         )
 

@@ -1,5 +1,6 @@
 """Everything that is wrong with one object of the settings, at once."""
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
@@ -18,12 +19,13 @@ from transom.proxy.url import InvalidURL, parse
 BUNDLE_KEY: Final = "ca-bundle.crt"
 APP_KINDS: Final = ("App", "HelmRelease")
 """What `spec.apps` may name: Giant Swarm's App, Flux's HelmRelease."""
-_SERVICE_NAME_LENGTH: Final = 256
+_SERVICE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 _LONGEST_URL: Final = 8_192
 _LONGEST_CREDENTIAL: Final = 2_048
 """Characters; Windows holds 32,767 in a variable, and an escape takes up to 12 for one."""
 _BASE_ALONE: Final = {
     "windows": "windows",
+    "linux": "linux",
     "pods": "pods",
     "values": "values",
     "readiness_endpoints": "readinessEndpoints",
@@ -179,16 +181,11 @@ def _own_fields(item: EgressProxy, spec: EgressProxySpec, is_base: bool) -> Iter
         if not is_base:
             yield from networks.examine_layer(spec.networks, place, BASE)
         yield from networks.examine(spec.networks, place)
-    if spec.windows is not None:
-        for index, name in enumerate(spec.windows.services):
-            if (
-                not name
-                or len(name) > _SERVICE_NAME_LENGTH
-                or not all(c.isalnum() or c in "_.-" for c in name)
-                or not name.isascii()
-            ):
+    for system, settings in (("windows", spec.windows), ("linux", spec.linux)):
+        for index, name in enumerate(settings.services if settings is not None else ()):
+            if not _SERVICE_NAME.fullmatch(name):
                 yield place.error(
-                    ("spec", "windows", "services", index), "must be a service's name: letters, digits, `_`, `-`, `.`"
+                    ("spec", system, "services", index), "must be a service's name: letters, digits, `_`, `-`, `.`"
                 )
     if spec.credentials_secret and spec.credentials_secret.name and not NAME.match(spec.credentials_secret.name):
         yield place.error(("spec", "credentialsSecret", "name"), "must be the name of a Secret")

@@ -21,7 +21,7 @@ from transom.capi.injection import (
     secrets_named,
 )
 from transom.capi.kubeadm import Entries
-from transom.capi.machine_files import CA_STEM, linux_entries
+from transom.capi.machine_files import CA_STEM, linux_entries, runtime_of
 from transom.controllers.machines.kinds import CONTROL_PLANES, TEMPLATES, CachedControlPlane, CachedDeployment, CachedTemplate
 from transom.controllers.runtime.informers import Informers
 from transom.kube.client import Client
@@ -144,7 +144,7 @@ class TemplateEditor:
 def entries_for(spec: dict[str, object], egress: Egress, identity: str, *, control_plane: bool) -> Entries:
     """The entries of a KubeadmConfigSpec, by the machines that it is for."""
     if not on_windows(spec):
-        return linux_entries(systemd_name(identity), egress, control_plane=control_plane)
+        return linux_entries(systemd_name(identity), egress, control_plane=control_plane, runtime=runtime_of(spec))
     if "Nodes" not in egress.consumers or not egress.configured:
         return Entries()
     return windows_proxy.entries(windows_proxy.secret_name(identity))
