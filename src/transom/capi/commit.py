@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.capi import windows_proxy
+from transom.capi import rke2, talos, windows_proxy
 from transom.capi.identity import ID_LABEL, cluster_id, systemd_name
 from transom.capi.kubeadm import Entries
 from transom.capi.machine_files import linux_entries
@@ -30,16 +30,27 @@ def entries_as_objects(entries: Entries) -> dict[str, Any]:
     return {key: value for key, value in parts.items() if value}
 
 
-def template_objects(cluster: Cluster, egress: Egress, version: str = "v1beta2") -> list[dict[str, Any]]:
+def template_objects(
+    cluster: Cluster, egress: Egress, version: str = "v1beta2", *, show_secrets: bool = False
+) -> list[dict[str, Any]]:
     """The parts of a cluster's control plane and of its Linux and Windows templates that are to be committed, as objects.
 
-    Their names are those of the cluster: the lists go into the objects that are there. Raises InvalidIdentity.
+    Their names are those of the cluster: the lists go into the objects that are there. By the kind of the Cluster's control
+    plane they are kubeadm's, RKE2's or those of Talos, which hold the proxy in plain with `show_secrets`. Raises
+    InvalidIdentity.
     """
-    identity = cluster_id(cluster)
+    identity, place = cluster_id(cluster), (cluster.metadata.name, cluster.metadata.namespace or "")
+    if cluster.control_plane == rke2.CONTROL_PLANE:
+        return rke2.objects(*place, systemd_name(identity), egress)
+    if cluster.control_plane == talos.CONTROL_PLANE:
+        return talos.objects(*place, egress, show_secrets=show_secrets)
+    return _of_kubeadm(identity, *place, egress, version)
+
+
+def _of_kubeadm(identity: str, name: str, namespace: str, egress: Egress, version: str) -> list[dict[str, Any]]:
     first, worker, windows = (entries_as_objects(one) for one in _entries(identity, egress))
     if not first:
         return []
-    name, namespace = cluster.metadata.name, cluster.metadata.namespace or ""
     bootstrap = f"bootstrap.cluster.x-k8s.io/{version}"
     return [
         {

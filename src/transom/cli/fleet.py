@@ -61,7 +61,9 @@ def app_references(objects: "Objects", settings: "Effective") -> Iterator[dict[s
             yield references(app, cluster, own=found_for is not None and found_for.own_values)
 
 
-def machine_templates(objects: "Objects", settings: "Effective", form: TemplateReport) -> Iterator[dict[str, Any]]:
+def machine_templates(
+    objects: "Objects", settings: "Effective", form: TemplateReport, *, show_secrets: bool
+) -> Iterator[dict[str, Any]]:
     """For each cluster, what there is to commit where its templates, or its class, are kept in Git."""
     from transom.capi.commit import class_patch_of, template_objects
     from transom.capi.identity import InvalidIdentity
@@ -73,7 +75,7 @@ def machine_templates(objects: "Objects", settings: "Effective", form: TemplateR
             continue
         try:
             if form is TemplateReport.ENTRIES:
-                yield from template_objects(cluster, egress)
+                yield from template_objects(cluster, egress, show_secrets=show_secrets)
             elif (patch := class_patch_of(cluster, egress)) is not None:
                 name = f"<class of {cluster.metadata.name}>"
                 kind = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass", "metadata": {"name": name}}

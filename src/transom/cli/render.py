@@ -50,7 +50,8 @@ def render(
     """
     objects, examined = examine_or_fail(source)
     if machine_templates is not None:
-        _print_machine_templates(list(templates_to_commit(objects, examined.settings, machine_templates)), output)
+        found = templates_to_commit(objects, examined.settings, machine_templates, show_secrets=show_secrets)
+        _print_machine_templates(list(found), output)
         return
     rendered = list(_objects(objects, examined.settings, system_ca_file))
     references = list(app_references(objects, examined.settings))

@@ -20,6 +20,7 @@ from lab import cluster_api
 from transom.capi.commit import entries_as_objects
 from transom.capi.machine_files import DROP_INS, ENV_FILE, linux_entries
 from transom.kube.resources import EGRESS_PROXIES
+from transom.proxy.objects import LinuxSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 
@@ -91,8 +92,9 @@ async def test_first_control_plane_gives_its_static_pods_all_six_variables(
 
 
 async def test_worker_waits_for_the_secret_and_joins(management: Management, cabpk: BootstrapProvider, tmp_path: Path) -> None:
-    proxied = Egress(Secret(PROXY), Secret(PROXY), "example.com")
+    proxied = Egress(Secret(PROXY), Secret(PROXY), "example.com", linux=LinuxSettings("Both"))
     spec = entries_as_objects(linux_entries(SYSTEMD, proxied))
+    spec["preKubeadmCommands"].append('printf %s "$https_proxy" > /etc/theirs')
     await management.cluster()
     name = await asyncio.to_thread(cabpk.start_machine, management.org, "mycluster", spec)
 
@@ -113,6 +115,9 @@ async def test_worker_waits_for_the_secret_and_joins(management: Management, cab
     assert secret is not None
     assert machine.file(DROP_INS[0]).read_text() == secret["containerdProxy"]
     assert not machine.file(ENV_FILE).exists()
+    url = secret["shell"].partition("https_proxy='")[2].partition("'")[0]
+    assert machine.file("/etc/theirs").read_text() == url
+    assert f"https_proxy={url}".replace("%", "%%") in machine.file("/etc/systemd/system.conf.d/transom-proxy.conf").read_text()
 
 
 @pytest.mark.parametrize("format_", ["cloud-config", "ignition"])
