@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ MODULES = {
 _GROUP = "infrastructure.cluster.x-k8s.io"
 
 
-def definitions() -> list[dict[str, Any]]:
-    """The definitions, with the version that is stored served and no conversion webhook."""
+def definitions(modules: Iterable[tuple[str, str]] = tuple(MODULES.values())) -> list[dict[str, Any]]:
+    """The definitions, with the version that is stored served and no conversion webhook: of each module one plural."""
     found = []
-    for module, plural in MODULES.values():
+    for module, plural in modules:
         file = golang.module_source(Path(__file__).parent, module) / "config" / "crd" / "bases" / f"{_GROUP}_{plural}.yaml"
         definition = yaml.load(file.read_text(), yaml.CSafeLoader)
         definition["spec"]["versions"] = [version for version in definition["spec"]["versions"] if version["storage"]]

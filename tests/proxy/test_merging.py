@@ -144,6 +144,59 @@ def test_a_network_that_is_everything_is_named(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec", "status", "items"),
+    [
+        (
+            "AWSCluster",
+            {
+                "region": "eu-west-1",
+                "network": {
+                    "vpc": {"cidrBlock": "10.1.0.0/16", "secondaryCidrBlocks": [{"ipv4CidrBlock": "100.70.0.0/16"}]},
+                    "subnets": [{"cidrBlock": "10.1.3.0/24"}, {"cidrBlock": "10.2.0.0/24"}, {"id": "subnet-1"}],
+                },
+            },
+            {},
+            "169.254.169.254,.eu-west-1.compute.internal,10.1.0.0/16,100.70.0.0/16,10.2.0.0/24",
+        ),
+        (
+            "AzureCluster",
+            {"networkSpec": {"vnet": {"cidrBlocks": ["10.1.0.0/16"]}, "subnets": [{"cidrBlocks": ["10.1.0.0/24"]}]}},
+            {},
+            "169.254.169.254,168.63.129.16,10.1.0.0/16",
+        ),
+        (
+            "GCPCluster",
+            {"region": "europe-west1", "network": {"subnets": [{"cidrBlock": "10.1.0.0/20"}]}},
+            {},
+            "169.254.169.254,metadata,metadata.google.internal,metadata.google.internal.,10.1.0.0/20",
+        ),
+        (
+            "OpenStackCluster",
+            {"managedSubnets": [{"cidr": "10.6.0.0/24"}]},
+            {"network": {"subnets": [{"cidr": "10.7.0.0/24"}]}},
+            "169.254.169.254,10.6.0.0/24,10.7.0.0/24",
+        ),
+        ("AWSCluster", {"network": {"vpc": {"cidrBlock": "0.0.0.0/0"}, "subnets": "x"}, "region": 7}, {}, "169.254.169.254"),
+        ("VSphereCluster", {"network": {"vpc": {"cidrBlock": "10.1.0.0/16"}}}, {}, ""),
+    ],
+)
+def test_networks_and_region_of_the_infrastructure_object(
+    kind: str, spec: dict[str, Any], status: dict[str, Any], items: str, tmp_path: Path
+) -> None:
+    meta = {"name": "infra", "namespace": "org-x"}
+    group = "infrastructure.cluster.x-k8s.io/v1beta1"
+    infrastructure = {"apiVersion": group, "kind": kind, "metadata": meta, "spec": spec, "status": status}
+    prod = cluster("prod", infrastructureRef={"kind": kind, "name": "infra"})
+    other = cluster("other", infrastructureRef={"kind": kind, "name": "another"})
+    directory = write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), prod, other, infrastructure)
+    lists = {one["cluster"]: one["noProxy"] for one in run("no-proxy", "merge", "-f", directory, "-o", "json").json}
+    before, _, added = lists["org-x/prod"].partition(",svc,127.0.0.1,localhost")
+    assert added.removeprefix(",") == items
+    assert lists["org-x/other"].startswith(before)
+    assert "10.1.0.0" not in lists["org-x/other"]
+
+
 def test_each_item_has_its_reason(tmp_path: Path) -> None:
     base = egress_proxy({"httpProxy": "http://p.x:1", "noProxy": "a.com,svc", "networks": {"platform": {"type": "GCP"}}})
     layer = egress_proxy({"noProxy": "a.com,b.com", "networks": {"machineNetwork": ["10.1.0.0/16"]}}, "west")

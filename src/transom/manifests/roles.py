@@ -93,6 +93,12 @@ ALWAYS: Final = Grants(
         rule("networking.k8s.io", "servicecidrs", FOLLOW, "the networks that NO_PROXY has"),
         rule("cluster.x-k8s.io", "clusters", FOLLOW, "to which cluster of Cluster API settings belong"),
         rule(
+            "infrastructure.cluster.x-k8s.io",
+            "awsclusters azureclusters gcpclusters openstackclusters",
+            FOLLOW,
+            "the networks of clusters' machines, which NO_PROXY has",
+        ),
+        rule(
             "",
             "configmaps",
             FOLLOW,

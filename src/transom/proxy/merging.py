@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from transom.proxy.no_proxy import ALL, join, split
-from transom.proxy.objects import Cluster, Networks, Platform
+from transom.proxy.objects import Cluster, InfrastructureCluster, Networks, Platform
 
 METADATA_ADDRESS: Final = "169.254.169.254"
 _AZURE_WIRE_SERVER: Final = "168.63.129.16"
@@ -92,12 +92,23 @@ def of_own_cluster(networks: Networks, users: Iterable[Part]) -> MergedNoProxy:
     return MergedNoProxy(tuple(_parts(networks, users, dot=".")), unknown, in_order=False)
 
 
-def of_workload_cluster(cluster: Cluster, users: Iterable[Part], machines: Iterable[Part]) -> MergedNoProxy:
+def of_workload_cluster(
+    cluster: Cluster, users: Iterable[Part], machines: Iterable[Part], infrastructure: InfrastructureCluster | None = None
+) -> MergedNoProxy:
     """The list of a Cluster API cluster, in its fixed order; `machines` are its machines' networks, as layers have them."""
     kind = cluster.infrastructure or ""
-    platform = Platform(_OF_INFRASTRUCTURE[kind]) if kind in _OF_INFRASTRUCTURE else None
+    where = (infrastructure.region, infrastructure.cloud) if infrastructure else ()
+    platform = Platform(_OF_INFRASTRUCTURE[kind], *where) if kind in _OF_INFRASTRUCTURE else None
     networks = Networks(cluster.service_domain, (), cluster.services, cluster.pods, cluster.endpoint_host, platform)
-    return MergedNoProxy((*_parts(networks, users, dot=""), *(_without_catch_all(one) for one in machines)))
+    parts = [*_parts(networks, users, dot="")]
+    if platform is not None and platform.type == "Azure":
+        # the agent of each machine reports there, in every cloud: learn.microsoft.com, "What is IP address 168.63.129.16?"
+        parts.append(Part("the platform, Azure", (_AZURE_WIRE_SERVER,)))
+    if infrastructure is not None:
+        parts.append(
+            _without_catch_all(Part(f"the machines' networks of {infrastructure.place.object}", infrastructure.networks))
+        )
+    return MergedNoProxy((*parts, *map(_without_catch_all, machines)))
 
 
 def _parts(networks: Networks, users: Iterable[Part], *, dot: str) -> Iterator[Part]:

@@ -237,8 +237,20 @@ class Cluster(Base, frozen=True):
     endpoint_host: str | None = None
     infrastructure: str | None = None
     """The kind of its infrastructure object, such as AWSCluster."""
+    infrastructure_name: str | None = None
     control_plane: str | None = None
     """The kind of its control plane, such as KubeadmControlPlane."""
+
+
+class InfrastructureCluster(Base, frozen=True):
+    """The infrastructure object of a Cluster, in the Cluster's namespace: where it runs, and its machines' networks."""
+
+    metadata: Meta
+    place: Place
+    kind: str = ""
+    region: str = ""
+    cloud: str = ""
+    networks: tuple[str, ...] = ()
 
 
 class OpenShiftNetwork(Base, frozen=True):
@@ -294,6 +306,8 @@ class SettingsObjects(Base, frozen=True):
     secrets: dict[tuple[str, str], SecretObject] = {}
     config_maps: dict[tuple[str, str], ConfigMap] = {}
     clusters: tuple[Cluster, ...] = ()
+    infrastructure_clusters: dict[tuple[str, str, str], InfrastructureCluster] = {}
+    """By namespace, kind and name."""
     network: OpenShiftNetwork | None = None
     infrastructure: Infrastructure | None = None
     service_cidrs: tuple[ServiceCIDR, ...] = ()
@@ -301,6 +315,11 @@ class SettingsObjects(Base, frozen=True):
     cluster_info: ClusterInfo | None = None
     machine_addresses: dict[tuple[str, str], tuple[str, ...]] = {}
     """The IP addresses of Cluster API's Machines, by namespace and name of their Cluster, where they were asked for."""
+
+    def infrastructure_of(self, cluster: Cluster) -> InfrastructureCluster | None:
+        """The infrastructure object of a Cluster."""
+        key = cluster.metadata.namespace or "", cluster.infrastructure or "", cluster.infrastructure_name or ""
+        return self.infrastructure_clusters.get(key)
 
     def secret(self, namespace: str, name: str) -> SecretObject | None:
         """The Secret of that name."""

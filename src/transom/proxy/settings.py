@@ -186,7 +186,7 @@ def effective(objects: SettingsObjects, now: datetime, server: str | None = None
     withheld: dict[tuple[str, str], Withheld] = {}
     for cluster in objects.clusters:
         layered = layers.of_workload_cluster(objects, cluster)
-        text = _merge_workload(layered, cluster).text
+        text = _merge_workload(objects, layered, cluster).text
         key = (cluster.metadata.namespace or "", cluster.metadata.name)
         addresses = objects.machine_addresses.get(key, ())
         found = list(_cluster_findings(layered, cluster, text, addresses)) if builder.sound(layered) else []
@@ -220,7 +220,7 @@ def merged_no_proxy(objects: SettingsObjects, known: Networks, cluster: Cluster 
     """The list of a cluster with the reason of each item; `known` are the networks of the own one, which is None."""
     if cluster is None:
         return _merge_own(layers.of_own_cluster(objects), known)
-    return _merge_workload(layers.of_workload_cluster(objects, cluster), cluster)
+    return _merge_workload(objects, layers.of_workload_cluster(objects, cluster), cluster)
 
 
 def _merge_own(layered: Layered, known: Networks) -> merging.MergedNoProxy:
@@ -232,10 +232,10 @@ def _merge_own(layered: Layered, known: Networks) -> merging.MergedNoProxy:
     return merging.of_own_cluster(known, _users(layered))
 
 
-def _merge_workload(layered: Layered, cluster: Cluster) -> merging.MergedNoProxy:
+def _merge_workload(objects: SettingsObjects, layered: Layered, cluster: Cluster) -> merging.MergedNoProxy:
     if not (layered.http_proxy or layered.https_proxy):
         return merging.MergedNoProxy()
-    return merging.of_workload_cluster(cluster, _users(layered), _machine_networks(layered))
+    return merging.of_workload_cluster(cluster, _users(layered), _machine_networks(layered), objects.infrastructure_of(cluster))
 
 
 def _users(layered: Layered) -> Iterator[merging.Part]:

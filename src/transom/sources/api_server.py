@@ -21,6 +21,7 @@ from transom.kube.resources import (
 from transom.kube.versions import PREFERRED, served
 from transom.proxy.injection import LABEL, OPENSHIFT_LABEL
 from transom.proxy.layers import OPENSHIFT_BUNDLE, OPENSHIFT_CONFIG, OPENSHIFT_MANAGED
+from transom.sources import infrastructure
 from transom.sources.objects import ObjectReader, Objects
 
 _OWN: Final = (EGRESS_PROXIES, WINDOWS_INSTANCES)
@@ -28,6 +29,7 @@ _CLUSTER_API: Final = (
     Resource("cluster.x-k8s.io", PREFERRED, "Cluster", "clusters", True, Whole),
     Resource("cluster.x-k8s.io", PREFERRED, "MachineDeployment", "machinedeployments", True, Whole),
     Resource("bootstrap.cluster.x-k8s.io", PREFERRED, "KubeadmConfigTemplate", "kubeadmconfigtemplates", True, Whole),
+    *(Resource(infrastructure.GROUP, PREFERRED, kind, plural, True, Whole) for kind, plural in infrastructure.KINDS.items()),
 )
 
 

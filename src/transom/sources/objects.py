@@ -17,7 +17,7 @@ from transom.proxy.objects import (
     ServiceCIDR,
     SettingsObjects,
 )
-from transom.sources import cluster_api, core_objects, openshift, workloads
+from transom.sources import cluster_api, core_objects, infrastructure, openshift, workloads
 from transom.sources.decoding import INVALID, Decoder
 from transom.sources.workloads import DEFAULT_NAMESPACE, NamespaceObject, ServiceObject, Workload
 from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec, is_address
@@ -184,6 +184,10 @@ class ObjectReader:
             workloads=tuple(self._read.get("workloads", ())),
             namespaces=tuple(self._read.get("namespaces", ())),
             services=tuple(self._read.get("services", ())),
+            infrastructure_clusters={
+                (one.metadata.namespace or "", one.kind, one.metadata.name): one
+                for one in self._read.get("infrastructure_clusters", ())
+            },
             machine_addresses=cluster_api.addresses_of(self._read.get("machines", ())),
             windows_clusters=frozenset(
                 cluster_api.with_windows(self._read.get("templates", ()), self._read.get("deployments", ()))
@@ -301,6 +305,9 @@ _KINDS: Final[dict[tuple[str, str], _Kind]] = {
     ("", "ConfigMap"): ("config_maps", True, core_objects.config_map),
     ("networking.k8s.io", "ServiceCIDR"): ("service_cidrs", False, _service_cidr),
     ("cluster.x-k8s.io", "Cluster"): ("clusters", True, cluster_api.cluster),
+    **{
+        (infrastructure.GROUP, kind): ("infrastructure_clusters", True, infrastructure.cluster) for kind in infrastructure.KINDS
+    },
     ("cluster.x-k8s.io", "Machine"): ("machines", True, cluster_api.machine),
     ("cluster.x-k8s.io", "MachineDeployment"): ("deployments", True, cluster_api.deployment),
     ("bootstrap.cluster.x-k8s.io", "KubeadmConfigTemplate"): ("templates", True, cluster_api.template),

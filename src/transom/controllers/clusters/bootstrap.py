@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +13,7 @@ from transom.controllers.clusters.objects import Kept, ObjectsWriter, compare
 from transom.controllers.clusters.readers import readers
 from transom.controllers.runtime.cached import CLUSTERS
 from transom.controllers.runtime.hash_key import fleet_key
+from transom.controllers.runtime.infrastructure import INFRASTRUCTURE
 from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, Conflict, NotFound
@@ -35,7 +36,7 @@ class ObjectsReport(msgspec.Struct, frozen=True):
 
 
 async def with_clusters_of(client: Client, objects: Objects) -> Objects:
-    """The same, with each Cluster that the server has as the server has it: it knows uid and endpoint. Raises ApiError."""
+    """The same, with Clusters and infrastructure objects that the server has as the server has them. Raises ApiError."""
     try:
         resource = await served(client, CLUSTERS)
     except NotFound:
@@ -46,11 +47,27 @@ async def with_clusters_of(client: Client, objects: Objects) -> Objects:
             cached = await client.get(resource, cluster.metadata.name, cluster.metadata.namespace)
         except NotFound:
             return cluster
-        reader = ObjectReader(objects.namespace)
         reader.add(cached.value, client.connection.server, lambda _: (0, 0))
-        return reader.objects().clusters[0]
+        return reader.objects().clusters[-1]
 
-    return msgspec.structs.replace(objects, clusters=tuple([await one(cluster) for cluster in objects.clusters]))
+    reader = ObjectReader(objects.namespace)
+    clusters = tuple([await one(cluster) for cluster in objects.clusters])
+    for cluster in clusters:
+        if (found := await _infrastructure(client, cluster)) is not None:
+            reader.add(found, client.connection.server, lambda _: (0, 0))
+    known = {**objects.infrastructure_clusters, **reader.objects().infrastructure_clusters}
+    return msgspec.structs.replace(objects, clusters=clusters, infrastructure_clusters=known)
+
+
+async def _infrastructure(client: Client, cluster: Cluster) -> dict[str, Any] | None:
+    """The infrastructure object of a Cluster in plain values, where it is one that is read and the server has it."""
+    resource = next((one for one in INFRASTRUCTURE if one.kind == cluster.infrastructure), None)
+    if resource is None or not cluster.infrastructure_name:
+        return None
+    with contextlib.suppress(NotFound):
+        known = await served(client, resource)
+        return (await client.get(known, cluster.infrastructure_name, cluster.metadata.namespace)).value(resource.kind)
+    return None
 
 
 async def write(client: Client, objects: Objects, settings: Effective, *, dry_run: bool) -> ObjectsReport:

@@ -292,6 +292,7 @@ class InfrastructureReference(Projected, frozen=True):
     """`spec.infrastructureRef` of a Cluster."""
 
     kind: str = ""
+    name: str = ""
 
 
 class ClusterSpec(Projected, frozen=True):
@@ -324,7 +325,10 @@ class CachedCluster(Projected, frozen=True):
         }
         read: dict[str, Any] = {"clusterNetwork": spec.cluster_network, "controlPlaneEndpoint": spec.control_plane_endpoint}
         if spec.infrastructure_ref is not None:
-            read["infrastructureRef"] = {"kind": spec.infrastructure_ref.kind}
+            read["infrastructureRef"] = {
+                "kind": spec.infrastructure_ref.kind,
+                "name": spec.infrastructure_ref.name,
+            }
         return {"apiVersion": self.api_version, "kind": CLUSTERS.kind, "metadata": metadata, "spec": read}
 
     @property

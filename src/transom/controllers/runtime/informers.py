@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from transom.controllers.runtime.cached import CLUSTERS, INSTANCES, NODES, CachedCluster, CachedInstance, HostNode
+from transom.controllers.runtime.infrastructure import INFRASTRUCTURE, CachedInfrastructure
 from transom.controllers.runtime.watched_settings import SettingsInformers, complete, nowhere
 from transom.kube.client import Client
 from transom.kube.objects import BundleHolder
@@ -28,6 +29,7 @@ class Informers(SettingsInformers):
         self.windows_instances = self.watch(INSTANCES, namespace, indexes=INSTANCE_INDEXES)
         self.nodes = self.watch(NODES, indexes={"address": _node_addresses})
         self.clusters = self.watch(CLUSTERS)
+        self._infrastructure = {resource.kind: self.watch(resource, optional=True) for resource in INFRASTRUCTURE}
         self.bundle_holders: list[Store[BundleHolder]] = [
             self.watch(BUNDLE_HOLDERS, labels=label) for label in (LABEL, OPENSHIFT_LABEL)
         ]
@@ -42,6 +44,15 @@ class Informers(SettingsInformers):
                 changed()
 
         self.clusters.subscribe(cluster_changed)
+
+        def infrastructure_changed(
+            _: ObjectKey, before: CachedInfrastructure | None, after: CachedInfrastructure | None
+        ) -> None:
+            if before is None or after is None or (before.spec, before.status) != (after.spec, after.status):
+                changed()
+
+        for store in self._infrastructure.values():
+            store.subscribe(infrastructure_changed)
 
     def instance_objects(self, instance: WindowsInstance) -> SettingsObjects:
         """What an instance refers to, as far as it is there: its Secret and its Cluster."""
@@ -59,6 +70,9 @@ class Informers(SettingsInformers):
         reader = super()._read()
         for cluster in self.clusters.snapshot():
             reader.add(cluster.value, "", nowhere)
+        for kind, store in self._infrastructure.items():
+            for cached in store.snapshot():
+                reader.add(cached.value(kind), "", nowhere)
         return reader
 
 

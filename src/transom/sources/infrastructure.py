@@ -1,0 +1,85 @@
+"""The infrastructure objects of Cluster API that name their machines' networks, each by the fields of its provider.
+
+Read in kubernetes-sigs/cluster-api-provider-aws (v2.13.0, v1beta1 and v1beta2), -azure (69ec3a4, v1beta1), -gcp (v1.13.1,
+v1beta1) and -openstack (e52de58, v1beta1 and v1beta2), config/crd/bases. Of a network that was there before, AWS's and
+OpenStack's controllers write the CIDRs into the object.
+"""
+
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any, Final
+
+import msgspec
+
+from transom.proxy.finding import Finding, Place
+from transom.proxy.no_proxy import is_cidr
+from transom.proxy.objects import InfrastructureCluster, Meta
+from transom.sources.core_objects import at
+from transom.sources.decoding import Decoder
+
+GROUP: Final = "infrastructure.cluster.x-k8s.io"
+
+
+class _Fields(msgspec.Struct, frozen=True):
+    """Paths; a `*` stands for each item of a list."""
+
+    networks: tuple[str, ...]
+    region: str = ""
+    cloud: str = ""
+
+
+_VPC: Final = "spec.network.vpc"
+_FIELDS: Final = {
+    "AWSCluster": _Fields(
+        (
+            f"{_VPC}.cidrBlock",
+            f"{_VPC}.secondaryCidrBlocks.*.ipv4CidrBlock",
+            f"{_VPC}.ipv6.cidrBlock",
+            "spec.network.subnets.*.cidrBlock",
+        ),
+        region="spec.region",
+    ),
+    "AzureCluster": _Fields(
+        ("spec.networkSpec.vnet.cidrBlocks.*", "spec.networkSpec.subnets.*.cidrBlocks.*"), cloud="spec.azureEnvironment"
+    ),
+    "GCPCluster": _Fields(("spec.network.subnets.*.cidrBlock",), region="spec.region"),
+    "OpenStackCluster": _Fields(("spec.managedSubnets.*.cidr", "status.network.subnets.*.cidr")),
+}
+KINDS: Final = {kind: f"{kind.lower()}s" for kind in _FIELDS}
+"""Each kind with its plural."""
+
+
+def cluster(
+    value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]
+) -> InfrastructureCluster:
+    """The networks, the region and the cloud; what is no text or no CIDR is left out, since that is its provider's to say."""
+    kind = str(value["kind"])
+    fields = _FIELDS[kind]
+    found = dict.fromkeys(text for path in fields.networks for text in _texts(value, path.split(".")) if is_cidr(text))
+    region, cloud = (next(_texts(value, path.split(".")), "") if path else "" for path in (fields.region, fields.cloud))
+    return InfrastructureCluster(meta, place, kind, region, cloud, _outermost(found))
+
+
+def _outermost(networks: Iterable[str]) -> tuple[str, ...]:
+    """Without those that are part of another one before them."""
+    kept: list[tuple[str, IPv4Network | IPv6Network]] = []
+    for text in networks:
+        network = ip_network(text, strict=False)
+        if not any(_within(network, one) for _, one in kept):
+            kept.append((text, network))
+    return tuple(text for text, _ in kept)
+
+
+def _within(inner: IPv4Network | IPv6Network, outer: IPv4Network | IPv6Network) -> bool:
+    return inner.version == outer.version and inner[0] in outer and inner.prefixlen >= outer.prefixlen
+
+
+def _texts(value: Any, path: list[str]) -> Iterator[str]:
+    if not path:
+        if isinstance(value, str):
+            yield value
+    elif path[0] == "*":
+        for one in value if isinstance(value, list) else ():
+            yield from _texts(one, path[1:])
+    else:
+        yield from _texts(at(value, (path[0],)), path[1:])

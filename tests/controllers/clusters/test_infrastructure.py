@@ -1,0 +1,50 @@
+"""The machines' networks of an infrastructure object, followed on a server that has AWS's own definition."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.support.management.management import Management
+from tests.support.waiting import until
+
+from lab import infrastructure
+
+pytestmark = pytest.mark.lab
+VALUES = "mycluster-cluster-values"
+
+
+def aws_cluster(**network: Any) -> dict[str, Any]:
+    spec = {"region": "eu-west-1", "network": {"vpc": network}}
+    return {
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
+        "kind": "AWSCluster",
+        "metadata": {"name": "infra"},
+        "spec": spec,
+    }
+
+
+async def test_the_list_follows_the_infrastructure_object(management: Management) -> None:
+    plane = management.control_plane
+    (definition,) = infrastructure.definitions([(infrastructure.MODULES["aws"][0], "awsclusters")])
+    name = f"crd/{definition['metadata']['name']}"
+    plane.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(definition))
+
+    async def put(**network: Any) -> None:
+        apply = ("-n", management.org, "apply", "--server-side", "-f", "-")
+        # the server may not serve the kind yet
+        await until(lambda: plane.kubectl(*apply, input=json.dumps(aws_cluster(**network)), check=False))
+
+    await management.cluster()
+    reference = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "AWSCluster", "name": "infra"}
+    await management.merge("Cluster", "mycluster", {"spec": {"infrastructureRef": reference}}, management.org)
+    await management.settings()
+    async with management.operator(controllers=("egress", "clusters")):
+        await management.until_data("ConfigMap", VALUES, "values", "localhost,169.254.169.254\n")
+        await put(cidrBlock="10.1.0.0/16")
+        added = "localhost,169.254.169.254,.eu-west-1.compute.internal,10.1.0.0/16\n"
+        await management.until_data("ConfigMap", VALUES, "values", added)
+        await put(cidrBlock="10.2.0.0/16")
+        await management.until_data("ConfigMap", VALUES, "values", added.replace("10.1", "10.2"))
+        plane.kubectl("-n", management.org, "delete", "awscluster", "infra")
+        await management.until_data("ConfigMap", VALUES, "values", "localhost,169.254.169.254\n")
+    plane.kubectl("delete", name)
