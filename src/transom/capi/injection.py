@@ -15,6 +15,8 @@ TEMPLATE_SPEC: Final = ("spec", "template", "spec")
 """Where a KubeadmConfigTemplate has its KubeadmConfigSpec."""
 CONTROL_PLANE_SPEC: Final = ("spec", "kubeadmConfigSpec")
 """Where a KubeadmControlPlane has it."""
+CONFIG_SPEC: Final = ("spec",)
+"""Where the KubeadmConfig of a MachinePool is one."""
 CLUSTER_CLASS: Final = "ClusterClass"
 TOPOLOGY_OWNED: Final = "topology.cluster.x-k8s.io/owned"
 _GITOPS: Final = (

@@ -163,6 +163,7 @@ GRANTS: Final[Mapping[str, Grants]] = {
         everywhere=(
             *_TEMPLATES,
             rule("bootstrap.cluster.x-k8s.io", "kubeadmconfigtemplates", "patch", "templates that ask for our entries"),
+            rule("bootstrap.cluster.x-k8s.io", "kubeadmconfigs", "get patch", "the same of MachinePools"),
             rule(
                 "controlplane.cluster.x-k8s.io",
                 "kubeadmcontrolplanes",

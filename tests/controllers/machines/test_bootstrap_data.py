@@ -120,6 +120,20 @@ async def test_worker_waits_for_the_secret_and_joins(management: Management, cab
     assert f"https_proxy={url}".replace("%", "%%") in machine.file("/etc/systemd/system.conf.d/transom-proxy.conf").read_text()
 
 
+async def test_a_pool_without_nodes_is_edited_and_boots_with_the_entries(
+    management: Management, cabpk: BootstrapProvider
+) -> None:
+    await management.cluster()
+    await put(management, *machines.pool("pool", None))
+    await management.settings()
+    async with management.operator(controllers=CONTROLLERS):
+        await until_edited(management, "KubeadmConfig", "pool")
+        await asyncio.to_thread(cabpk.start_pool, management.org, "mycluster", "pool")
+        data = (await asyncio.to_thread(cabpk.wait_data, management.org, "pool")).decode()
+    assert all(path in data for path in DROP_INS)
+    assert "echo theirs" in data
+
+
 @pytest.mark.parametrize("format_", ["cloud-config", "ignition"])
 async def test_machine_added_after_the_proxy_was_removed_gets_its_bootstrap_data(
     management: Management, cabpk: BootstrapProvider, format_: str

@@ -115,6 +115,40 @@ async def test_machines_of_pools_are_counted_and_a_pool_without_any_is_not_judge
         assert not [one for one in management.writes() if one[1] in ("machinepools", "kubeadmconfigs")]
 
 
+async def test_a_pool_with_nodes_is_edited_in_its_turn(management: Management) -> None:
+    await management.cluster()
+    await put(management, machines.control_plane(), *machines.pool("pool", None))
+    await initialized(management)
+    await status(management, "MachinePool", "pool", {"replicas": 2, "readyReplicas": 2, "nodeRefs": [{"name": "node"}]})
+    for name in ("one", "two"):
+        await put(management, machines.machine(name, pool="pool"))
+    await management.settings()
+    async with management.operator(controllers=CONTROLLERS):
+        _, _, message = await management.until_condition("MachinesOutdated", "Outdated")
+        assert message.endswith("1 cluster wait for a rollout by hand, or for spec.rollout: Automatic")
+        assert await paths(management, "KubeadmConfig", "pool") == []
+        await asyncio.sleep(1.1)  # times of creation have seconds
+        await management.settings(rollout="Automatic")
+        await until_edited(management, "KubeadmControlPlane", "mycluster")
+        await until_edited(management, "KubeadmConfig", "pool")
+        _, _, message = await management.until_condition("MachinesOutdated", "RollingOut")
+        assert "2 machines of 1 cluster are older" in message
+        await asyncio.sleep(1.1)
+        for name in ("one", "two"):
+            await management.client.delete(MACHINES, name, management.org)
+            await put(management, machines.machine(f"new-{name}", pool="pool"))
+        assert (await management.until_condition("MachinesOutdated", "UpToDate"))[0] == "False"
+        # its label is taken off: what was put there goes, and nothing else
+        await management.merge("KubeadmConfig", "pool", {"metadata": {"labels": {"transom.dev/inject": None}}}, management.org)
+        # in its turn, too
+        await management.until(lambda: left(management))
+
+
+async def left(management: Management) -> bool:
+    """Whether the pool has its own entries alone."""
+    return await configuration(management, "KubeadmConfig", "pool") == {"preKubeadmCommands": ["echo theirs"]}
+
+
 @pytest.mark.parametrize(
     ("label", "who"), [("topology.cluster.x-k8s.io/owned", "ClusterClass"), ("kustomize.toolkit.fluxcd.io/name", "Flux")]
 )

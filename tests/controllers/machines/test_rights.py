@@ -19,7 +19,7 @@ async def test_rights_suffice_and_no_verb_is_left_over(management: Management) -
     await put(management, machines.control_plane(), machines.template(), machines.deployment(replicas=1))
     await initialized(management)
     await status(management, "MachineDeployment", "workers", {"replicas": 1, "readyReplicas": 1})
-    await put(management, machines.machine("worker"))
+    await put(management, machines.machine("worker"), *machines.pool("pool", None, replicas=0))
     # this very server: its kube-system is read there and here, and nothing is written
     await put_kubeconfig(management, kubeconfig(management.control_plane))
     await asyncio.sleep(1.1)

@@ -53,14 +53,15 @@ def deployment(name: str = "workers", cluster: str = "mycluster", replicas: int 
     }
 
 
-def pool(name: str, secret: str, cluster: str = "mycluster", replicas: int = 2) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A MachinePool, and its KubeadmConfig, a file of which comes from a Secret."""
+def pool(name: str, secret: str | None, cluster: str = "mycluster", replicas: int = 2) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A MachinePool, and its KubeadmConfig, a file of which comes from a Secret; without one it asks for our entries."""
     file = {"path": "/x", "contentFrom": {"secret": {"name": secret, "key": "containerdProxy"}}}
-    labels = {"cluster.x-k8s.io/cluster-name": cluster}
-    config = {"kind": "KubeadmConfig", "metadata": {"name": name, "labels": labels}, "spec": {"files": [file]}}
+    labels = {"cluster.x-k8s.io/cluster-name": cluster} | ({} if secret else INJECT)
+    content = {"files": [file]} if secret else {"preKubeadmCommands": ["echo theirs"]}
+    config = {"kind": "KubeadmConfig", "metadata": {"name": name, "labels": labels}, "spec": content}
     reference = {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": name}
     machine = {"clusterName": cluster, "bootstrap": {"configRef": reference}, "infrastructureRef": INFRASTRUCTURE}
-    spec = {"clusterName": cluster, "replicas": replicas, "template": {"spec": machine}}
+    spec = {"clusterName": cluster, "replicas": replicas, "template": {"spec": machine | {"version": "v1.36.3"}}}
     return config, {"kind": "MachinePool", "metadata": {"name": name}, "spec": spec}
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.support.management.management import CONTROL_PLANES, DEPLOYMENTS, Management
+from tests.support.management.management import CONTROL_PLANES, DEPLOYMENTS, POOLS, Management
 
 CONTROLLERS = ("egress", "clusters", "machines")
 SYSTEMD, WINDOWS = "mycluster-systemd-proxy", "mycluster-windows-proxy"
@@ -19,6 +19,8 @@ async def configuration(management: Management, kind: str, name: str) -> dict[st
     assert held is not None
     if kind == "KubeadmControlPlane":
         return dict(held["spec"]["kubeadmConfigSpec"])
+    if kind == "KubeadmConfig":
+        return dict(held["spec"])
     return dict(held["spec"]["template"].get("spec") or {})
 
 
@@ -34,7 +36,7 @@ async def until_edited(management: Management, kind: str = "KubeadmConfigTemplat
 
 
 async def status(management: Management, kind: str, name: str, value: dict[str, Any]) -> None:
-    resource = {"KubeadmControlPlane": CONTROL_PLANES, "MachineDeployment": DEPLOYMENTS}[kind]
+    resource = {"KubeadmControlPlane": CONTROL_PLANES, "MachineDeployment": DEPLOYMENTS, "MachinePool": POOLS}[kind]
     path = resource.path(management.org, name, "status")
     await management.client.request("PATCH", path, None, {"status": value}, content_type="application/merge-patch+json")
 

@@ -21,14 +21,15 @@ from transom.controllers.machines.kinds import (
     ROLLOUT_MANAGER,
     CachedControlPlane,
     CachedDeployment,
-    CachedPool,
+    CachedPoolConfig,
     CachedTemplate,
     Written,
     WrittenMeta,
 )
+from transom.controllers.machines.pools import MachinePools
 from transom.controllers.machines.rollout import Group, RolloutStep, Standing
 from transom.controllers.machines.status import ClusterMachines
-from transom.controllers.machines.template_edits import ExaminedTemplates, TemplateEditor, keeper_of
+from transom.controllers.machines.template_edits import ExaminedTemplates, Held, TemplateEditor, keeper_of
 from transom.controllers.machines.templates import MachineTemplates
 from transom.controllers.runtime.cached import CachedCluster
 from transom.controllers.runtime.condition_aggregator import ConditionAggregator
@@ -73,6 +74,7 @@ class MachinesController:
         self._clusters = self._informers.clusters
         self._config_maps = self._informers.watch(CONFIG_MAPS, labels=SELECTOR)
         self.templates = MachineTemplates(self._informers)
+        self._pools = MachinePools(self._informers, self.templates)
         self._editor = TemplateEditor(self._informers)
         self._found: dict[ObjectKey, ClusterMachines] = {}
         self._refused: dict[tuple[str, str], tuple[datetime, str]] = {}
@@ -139,15 +141,15 @@ class MachinesController:
         except InvalidIdentity:
             self._note(key, None)
             return Result()
-        examined = self._examined(cluster, egress, identity)
-        pools = bool(self.templates.pools_of(namespace, key.name, _secret_names(identity)))
-        affected = pools or any(one.affected for one in examined)
+        configs = await self._pools.configs_of(leadership.client, namespace, key.name, _secret_names(identity))
+        examined = self._examined(cluster, configs, egress, identity)
+        affected = any(one.affected for one in examined)
         secrets = await self._secrets(leadership, namespace, identity) if affected else []
         self._editor.remember(next(filter(None, (_noted(one) for one in secrets)), None))
-        examined = self._examined(cluster, egress, identity)
+        examined = self._examined(cluster, configs, egress, identity)
         retry, refused = False, []
         for one in examined if not cluster.paused else ():
-            if not one.to_edit or not self._may_edit(one):
+            if not one.to_edit or not self._may_edit(one, key.name):
                 continue
             try:
                 retry |= not await self._editor.patch(leadership.client, one)
@@ -160,24 +162,25 @@ class MachinesController:
         self._note(key, self._machines(cluster, egress, identity, examined, changed, tuple(refused)))
         return Result(failed=retry or bool(refused))
 
-    def _examined(self, cluster: CachedCluster, egress: Egress, identity: str) -> list[ExaminedTemplates]:
+    def _examined(
+        self, cluster: CachedCluster, configs: list[CachedPoolConfig], egress: Egress, identity: str
+    ) -> list[ExaminedTemplates]:
         place = cluster.metadata.namespace or "", cluster.metadata.name
-        cached: list[CachedTemplate | CachedControlPlane] = [
-            *self.templates.control_planes_of(*place),
-            *self.templates.templates_of(*place),
-        ]
+        cached: list[Held] = [*self.templates.control_planes_of(*place), *self.templates.templates_of(*place), *configs]
         return [self._editor.examine(one, egress, identity, asked=cluster.asks) for one in cached]
 
-    def _may_edit(self, examined: ExaminedTemplates) -> bool:
+    def _may_edit(self, examined: ExaminedTemplates, cluster: str) -> bool:
         """Whether an edit changes what new machines boot with, and nothing else."""
         if examined.kept is not None or self._shared(examined):
             return False
+        if isinstance(examined.cached, CachedPoolConfig):
+            return self._pools.may_edit(examined.cached, cluster)
         # an edit of a control plane that stands is a rollout: its turn comes in `_look`
         return not (isinstance(examined.cached, CachedControlPlane) and examined.cached.initialized)
 
     def _shared(self, examined: ExaminedTemplates) -> bool:
         cached = examined.cached
-        return not isinstance(cached, CachedControlPlane) and len(self.templates.clusters_of(cached)) > 1
+        return isinstance(cached, CachedTemplate) and len(self.templates.clusters_of(cached)) > 1
 
     async def _secrets(self, leadership: Leadership, namespace: str, identity: str) -> list[_WrittenObject]:
         """The Secrets that machines boot with, as far as they are there."""
@@ -265,7 +268,7 @@ class MachinesController:
     def _standing(self, found: ClusterMachines) -> Standing:
         groups = []
         namespace, name = found.cluster
-        by_name = {one.cached.metadata.name: one for one in found.examined if not isinstance(one.cached, CachedControlPlane)}
+        by_name = {one.cached.metadata.name: one for one in found.examined if isinstance(one.cached, CachedTemplate)}
         for one in found.examined:
             if isinstance(one.cached, CachedControlPlane) and one.affected:
                 groups.append(self._control_plane_group(one, found))
@@ -273,8 +276,8 @@ class MachinesController:
             template = by_name.get(deployment.template or "")
             if template is not None and template.affected:
                 groups.append(self._deployment_group(deployment, template, found))
-        for pool in self.templates.pools_of(namespace, name, _secret_names(found.identity)):
-            groups.append(self._pool_group(pool, found))
+        pools = (self._pools.group(one, found.cluster, found.changed) for one in found.examined if one.affected)
+        groups += [one for one in pools if one is not None]
         return Standing(found.cluster, tuple(groups), found.egress.rollout == "Automatic", found.paused)
 
     def _control_plane_group(self, examined: ExaminedTemplates, found: ClusterMachines) -> Group:
@@ -309,12 +312,13 @@ class MachinesController:
             or ("OnDelete" if cached.on_delete else template.kept or "its template" if missing else None),
         )
 
-    def _pool_group(self, cached: CachedPool, found: ClusterMachines) -> Group:
-        name = cached.metadata.name
-        machines = [one for one in self.templates.machines_of(*found.cluster) if one.labels.pool == name]
-        born = [one.metadata.creation_timestamp or "" for one in machines]
-        # how its machines are replaced is its infrastructure's to say
-        return _group("MachinePool", cached, born, found.changed, to_edit=False, all_old=False, kept="MachinePool")
+    def _edited_for(self, examined: ExaminedTemplates, step: RolloutStep) -> bool:
+        """Whether an edit of it is the rollout of that group."""
+        cached = examined.cached
+        if isinstance(cached, CachedPoolConfig):
+            pool = self._pools.pool_of(cached, step.cluster[1])
+            return step.group.of_pool and pool is not None and pool.metadata.name == step.group.name
+        return isinstance(cached, CachedControlPlane) and not step.group.of_pool and cached.metadata.name == step.group.name
 
     async def _roll(self, step: RolloutStep, leadership: Leadership) -> None:
         """Ask for the rollout of one group: by its template where that is to be edited, else the Cluster API way."""
@@ -322,8 +326,9 @@ class MachinesController:
         found = self._found.get(ObjectKey(*step.cluster))
         if step.group.to_edit:
             for one in found.examined if found else ():
-                if isinstance(one.cached, CachedControlPlane) and one.cached.metadata.name == step.group.name and one.to_edit:
+                if one.to_edit and self._edited_for(one, step):
                     await self._editor.patch(leadership.client, one)
+                    self.queue.add(ObjectKey(*step.cluster))
             return
         resource: Resource[Any] | None = self._informers.served(
             CONTROL_PLANES if step.group.kind == CONTROL_PLANES.kind else DEPLOYMENTS
@@ -342,7 +347,7 @@ class MachinesController:
 
 def _group(
     kind: machine_rollout.Kind,
-    cached: CachedControlPlane | CachedDeployment | CachedPool,
+    cached: CachedControlPlane | CachedDeployment,
     born: list[str],
     changed: str | None,
     *,
@@ -359,8 +364,8 @@ def _group(
         cached.spec.replicas if cached.spec.replicas is not None else 1,
         (status.ready_replicas or 0) if status else 0,
         changed,
-        None if isinstance(cached, CachedPool) else cached.rollout_after,
-        None if isinstance(cached, CachedPool) else cached.metadata.rolled,
+        cached.rollout_after,
+        cached.metadata.rolled,
         max(born, default=None),
         to_edit,
         kept,

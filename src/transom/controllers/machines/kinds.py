@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from transom.capi.injection import asks
 from transom.controllers.runtime.conditions import moment, timestamp
 from transom.kube.client import FIELD_MANAGER
 from transom.kube.objects import ObjectMeta, Projected
@@ -174,6 +175,11 @@ class CachedConfig(Projected, frozen=True):
             if file.content_from is not None and file.content_from.secret is not None:
                 yield file.content_from.secret.name
 
+    @property
+    def asks(self) -> bool:
+        """Whether it lets Transom edit it."""
+        return asks({"labels": self.metadata.labels, "annotations": self.metadata.annotations})
+
 
 class ConfigReference(Projected, frozen=True):
     """`bootstrap.configRef`."""
@@ -237,12 +243,40 @@ class CachedDeployment(Projected, frozen=True):
         return reference.name if reference and reference.kind == "KubeadmConfigTemplate" else None
 
 
+class CachedPoolConfig(Projected, frozen=True):
+    """A KubeadmConfig of a MachinePool, whole: it can be edited."""
+
+    metadata: WrittenMeta = WrittenMeta()
+    spec: Any = None
+
+    @property
+    def configuration(self) -> dict[str, Any] | None:
+        """The KubeadmConfigSpec."""
+        found: dict[str, Any] | None = self.spec
+        return found
+
+
+class NodeReference(Projected, frozen=True):
+    """One of `status.nodeRefs`: that it is there is all that is read."""
+
+
+class PoolStatus(ReplicaStatus, frozen=True):
+    """`status` of a MachinePool."""
+
+    node_refs: list[NodeReference] | None = None
+
+
 class CachedPool(Projected, frozen=True):
     """A MachinePool: its machines are made by the infrastructure's own means, from the one KubeadmConfig of the pool."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: DeploymentSpec = DeploymentSpec()
-    status: ReplicaStatus | None = None
+    status: PoolStatus | None = None
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether a machine of it has joined."""
+        return self.status is not None and bool(self.status.node_refs or self.status.ready_replicas)
 
     @property
     def config(self) -> str | None:

@@ -142,8 +142,8 @@ def next_look(standings: Iterable[Standing], now: datetime) -> float | None:
 
 
 def _steps(standing: Standing) -> tuple[RolloutStep, ...]:
-    """The control plane alone as long as it is not done; then all MachineDeployments."""
-    for kind in ("KubeadmControlPlane", "MachineDeployment"):
+    """The control plane alone as long as it is not done; then all MachineDeployments, then all MachinePools."""
+    for kind in ("KubeadmControlPlane", "MachineDeployment", "MachinePool"):
         groups = [group for group in standing.rolled if group.kind == kind]
         if any(group.pending or (group.begun and not group.healthy) for group in groups):
             return tuple(RolloutStep(standing.cluster, group) for group in groups if group.pending and not group.begun)

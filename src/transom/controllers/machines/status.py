@@ -139,9 +139,8 @@ def _outdated(
     if decision.current is not None and any(one.cluster == decision.current for one in standings):
         told.append(f"rolling {'/'.join(decision.current)}")
         reason = "RollingOut"
-    pools = [
-        f"{'/'.join(one.cluster)}/{group.name}" for one in standings for group in one.groups if group.of_pool and group.pending
-    ]
+    left = [(one, group) for one in standings for group in one.groups if group.of_pool and group.pending and group.kept]
+    pools = [f"{'/'.join(one.cluster)}/{group.name}" for one, group in left]
     if pools:
         told.append(f"{_list(pools)}: MachinePools, whose machines are not replaced from here")
     skipped = [one for one in decision.skipped if any(one == standing.cluster for standing in standings)]

@@ -11,6 +11,7 @@ from transom.capi import windows_proxy
 from transom.capi.identity import systemd_name
 from transom.capi.injection import (
     CLUSTER_CLASS,
+    CONFIG_SPEC,
     CONTROL_PLANE_SPEC,
     TEMPLATE_SPEC,
     Edit,
@@ -22,7 +23,15 @@ from transom.capi.injection import (
 )
 from transom.capi.kubeadm import Entries
 from transom.capi.machine_files import CA_STEM, linux_entries, runtime_of
-from transom.controllers.machines.kinds import CONTROL_PLANES, TEMPLATES, CachedControlPlane, CachedDeployment, CachedTemplate
+from transom.controllers.machines.kinds import (
+    CONFIGS,
+    CONTROL_PLANES,
+    TEMPLATES,
+    CachedControlPlane,
+    CachedDeployment,
+    CachedPoolConfig,
+    CachedTemplate,
+)
 from transom.controllers.runtime.informers import Informers
 from transom.kube.client import Client
 from transom.kube.errors import StatusError
@@ -32,7 +41,13 @@ from transom.proxy.settings import Egress
 _log: Final = structlog.get_logger("transom.machines")
 _UNPROCESSABLE: Final = 422
 
-Held = CachedTemplate | CachedControlPlane
+Held = CachedTemplate | CachedControlPlane | CachedPoolConfig
+_KINDS: Final[dict[type[Held], tuple[Resource[Any], tuple[str, ...]]]] = {
+    CachedTemplate: (TEMPLATES, TEMPLATE_SPEC),
+    CachedControlPlane: (CONTROL_PLANES, CONTROL_PLANE_SPEC),
+    CachedPoolConfig: (CONFIGS, CONFIG_SPEC),
+}
+"""Of each kind what it is called, and where it has its KubeadmConfigSpec."""
 
 
 class ExaminedTemplates(msgspec.Struct, frozen=True):
@@ -51,8 +66,8 @@ class ExaminedTemplates(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """KubeadmConfigTemplate or KubeadmControlPlane."""
-        return (CONTROL_PLANES if isinstance(self.cached, CachedControlPlane) else TEMPLATES).kind
+        """KubeadmConfigTemplate, KubeadmControlPlane, or KubeadmConfig of a MachinePool."""
+        return _KINDS[type(self.cached)][0].kind
 
     @property
     def name(self) -> str:
@@ -108,7 +123,7 @@ class TemplateEditor:
         else:
             # its label was taken away: so are our entries, if they are ours
             wanted = Entries() if meta.edited else None
-        at = CONTROL_PLANE_SPEC if control_plane else TEMPLATE_SPEC
+        at = _KINDS[type(cached)][1]
         found = edit(spec, wanted, secrets, at, meta.generation) if wanted is not None else Edit()
         files = (spec or {}).get("files") or ()
         refers = bool(secrets_named(spec or {}) & secrets) or any(str(one.get("path")).startswith(CA_STEM) for one in files)
@@ -118,9 +133,7 @@ class TemplateEditor:
 
     async def patch(self, client: Client, examined: ExaminedTemplates) -> bool:
         """Edit it; False where it was another by then. Raises ApiError."""
-        resource: Resource[Any] | None = self._informers.served(
-            CONTROL_PLANES if isinstance(examined.cached, CachedControlPlane) else TEMPLATES
-        )
+        resource: Resource[Any] | None = self._informers.served(_KINDS[type(examined.cached)][0])
         if resource is None or examined.wanted is None:
             return False
         meta = examined.cached.metadata

@@ -73,14 +73,18 @@ class MachineTemplates:
         return self.deployments.snapshot().by(_CLUSTER, place(namespace, cluster))
 
     def pools_of(self, namespace: str, cluster: str, secrets: Collection[str]) -> list[CachedPool]:
-        """The MachinePools of the cluster whose machines boot with one of these Secrets."""
+        """The MachinePools of the cluster whose configuration asks for our entries, or names one of these Secrets."""
         configs = self.configs.snapshot()
         found = []
-        for pool in self.pools.snapshot().by(_CLUSTER, place(namespace, cluster)):
+        for pool in self.all_pools_of(namespace, cluster):
             config = configs.named(pool.config, namespace) if pool.config else None
-            if config is not None and not set(secrets).isdisjoint(config.secrets):
+            if config is not None and (config.asks or not set(secrets).isdisjoint(config.secrets)):
                 found.append(pool)
         return found
+
+    def all_pools_of(self, namespace: str, cluster: str) -> list[CachedPool]:
+        """The MachinePools of the cluster."""
+        return self.pools.snapshot().by(_CLUSTER, place(namespace, cluster))
 
     def machines_of(self, namespace: str, cluster: str) -> list[CachedMachine]:
         """The Machines of the cluster."""
@@ -107,7 +111,12 @@ class MachineTemplates:
                     listener(ObjectKey(name.namespace or "", cluster))
 
         def config_changed(name: ObjectKey, before: CachedConfig | None, after: CachedConfig | None) -> None:
-            if before is not None and after is not None and set(before.secrets) == set(after.secrets):
+            if (
+                before is not None
+                and after is not None
+                and set(before.secrets) == set(after.secrets)
+                and not (before.asks or after.asks)
+            ):
                 return
             for config in filter(None, (before, after)):
                 if cluster := _label(config):
