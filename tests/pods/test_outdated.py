@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 from tests.pods.json_patch import applied
 from tests.pods.table import decoded, objects, pod_egress
@@ -67,6 +68,30 @@ WANTED = [
 def test_they_are_counted_by_owner() -> None:
     assert outdated(map(decoded, RUNNING), {}, PLAIN) == WANTED
     assert outdated(map(decoded, RUNNING), {"shop": {"transom.dev/inject": "disabled"}}, PLAIN) == []
+
+
+def test_kube_proxy_keeps_what_kubeadm_gave_it() -> None:
+    proxy, old = "http://proxy.corp.example:3128", "http://u:hunter2@old.example:1"
+
+    def running(value: str) -> Any:
+        spec = {"containers": [{"name": "kube-proxy", "image": "x", "env": [{"name": "http_proxy", "value": value}]}]}
+        return decoded(pod("kube-proxy-x", ("DaemonSet", "kube-proxy"), spec))
+
+    def found(value: str, variables: dict[str, str] | None) -> list[Outdated]:
+        one = running(value)
+        moved = msgspec.structs.replace(one, metadata=msgspec.structs.replace(one.metadata, namespace="kube-system"))
+        return outdated([moved], {}, PLAIN, variables)
+
+    assert found(proxy, {"HTTP_PROXY": proxy}) == []
+    assert found(proxy, None) == []
+    for value, variables in ((old, {"HTTP_PROXY": proxy}), (old, {})):
+        (told,) = found(value, variables)
+        assert (told.kind, told.name, told.pods, told.outdated) == ("DaemonSet", "kube-proxy", 1, 1)
+        assert told.restart is not None
+        assert told.restart.endswith(
+            "daemonset/kube-proxy HTTP_PROXY- http_proxy- HTTPS_PROXY- https_proxy- NO_PROXY- no_proxy-"
+        )
+        assert "hunter2" not in repr(told)
 
 
 def test_the_command(tmp_path: Path) -> None:

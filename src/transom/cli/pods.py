@@ -109,7 +109,8 @@ def outdated(
     egress = _egress(objects, examined, address)
     if egress.digest == _HIDDEN:
         fail(f"Secret {its.own}/transom-webhook cannot be read: without its key pods of these settings cannot be told apart")
-    found = outdated(running, labels, egress)
+    own = examined.settings.own
+    found = outdated(running, labels, egress, own.variables if own is not None else None)
     if output is not Format.TEXT:
         print_data(found, output)
         return

@@ -11,6 +11,13 @@ from transom.pods.pod import Pod
 
 _TEMPLATE_HASH: Final = "pod-template-hash"
 """The label by which a Deployment's ReplicaSets and their pods are told apart: the end of the ReplicaSet's name."""
+_KUBE_PROXY: Final = ("kube-system", "DaemonSet", "kube-proxy")
+"""What kubeadm gives the proxy variables of its own environment (cmd/kubeadm/app/phases/addons/proxy/proxy.go), at init."""
+_URLS: Final = ("HTTP_PROXY", "HTTPS_PROXY")
+_FREED: Final = "kubectl -n kube-system set env daemonset/kube-proxy " + " ".join(
+    f"{name}-" for upper in (*_URLS, "NO_PROXY") for name in (upper, upper.lower())
+)
+"""It talks to the API server alone, so it needs none of them; another start of its pods would change nothing."""
 _RESTARTED: Final = {"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}
 
 
@@ -37,20 +44,38 @@ def is_outdated(pod: Pod, labels: Mapping[str, str], egress: PodEgress) -> bool:
     return any(name in names for given in made.given for name in given.added)
 
 
-def outdated(pods: Iterable[Pod], namespaces: Mapping[str, Mapping[str, str]], egress: PodEgress) -> list[Outdated]:
-    """Those that have any, by namespace, kind and name. `namespaces` are labels by name."""
+def outdated(
+    pods: Iterable[Pod],
+    namespaces: Mapping[str, Mapping[str, str]],
+    egress: PodEgress,
+    variables: Mapping[str, str] | None = None,
+) -> list[Outdated]:
+    """Those that have any, by namespace, kind and name. `namespaces` are labels by name.
+
+    `variables` are what kubeadm would copy into kube-proxy now, None where that is not known.
+    """
     counts: dict[tuple[str, str, str], list[int]] = {}
     for pod in pods:
         if pod.finished:
             continue
-        count = counts.setdefault(_owner(pod), [0, 0])
+        owner = _owner(pod)
+        count = counts.setdefault(owner, [0, 0])
         count[0] += 1
-        count[1] += is_outdated(pod, namespaces.get(pod.metadata.namespace or "", {}), egress)
+        if owner == _KUBE_PROXY:
+            count[1] += variables is not None and _has_another_proxy(pod, variables)
+        else:
+            count[1] += is_outdated(pod, namespaces.get(pod.metadata.namespace or "", {}), egress)
     return sorted(
         Outdated(namespace, kind, name, total, old, _restart(namespace, kind, name))
         for (namespace, kind, name), (total, old) in counts.items()
         if old
     )
+
+
+def _has_another_proxy(pod: Pod, variables: Mapping[str, str]) -> bool:
+    """Of the list its part may differ by right: it is that of the day on which the cluster was made."""
+    given = (one for container in pod.spec.containers or () for one in container.env or ())
+    return any(one.name.upper() in _URLS and (one.value or "") != variables.get(one.name.upper(), "") for one in given)
 
 
 def _owner(pod: Pod) -> tuple[str, str, str]:
@@ -66,5 +91,7 @@ def _owner(pod: Pod) -> tuple[str, str, str]:
 
 
 def _restart(namespace: str, kind: str, name: str) -> str | None:
+    if (namespace, kind, name) == _KUBE_PROXY:
+        return _FREED
     resource = _RESTARTED.get(kind)
     return f"kubectl rollout restart {resource}/{name} -n {namespace}" if resource else None
