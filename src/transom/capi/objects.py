@@ -72,6 +72,12 @@ def wanted(cluster: Cluster, egress: Egress, *, windows: bool = False, named: Co
     return tuple(FleetObject(kind, namespace, name, labels(identity), owner, data) for kind, name, data in made)
 
 
+def systemd_data(egress: Egress) -> dict[str, Secret]:
+    """What the Secret of Linux machines holds: each key is always there, and empty for whom the settings are not."""
+    nodes, static = (egress if one in egress.consumers else Egress() for one in ("Nodes", "StaticPods"))
+    return {CONTAINERD_PROXY: drop_in(nodes), ENV: shell_lines(static), SHELL: shell_lines(nodes)}
+
+
 _Content = tuple[Literal["ConfigMap", "Secret"], str, Mapping[str, str | Secret]]
 
 
@@ -83,10 +89,8 @@ def _contents(cluster: Cluster, egress: Egress, identity: str, *, windows: bool,
 
     systemd = systemd_name(identity)
     if ((nodes or static) and proxied) or systemd in named:
-        delivered = egress if nodes else nothing
         any_secret = True
-        env = shell_lines(egress if static else nothing)
-        yield "Secret", systemd, {CONTAINERD_PROXY: drop_in(delivered), ENV: env, SHELL: shell_lines(delivered)}
+        yield "Secret", systemd, systemd_data(egress)
     windows_secret = windows_proxy.secret_name(identity)
     if (nodes and windows) or windows_secret in named:
         any_secret = True

@@ -42,6 +42,10 @@ def render(
         TemplateReport | None,
         typer.Option("--machine-templates", help="Print what to commit where templates, or a ClusterClass, are kept in Git."),
     ] = None,
+    first_machine: Annotated[
+        bool,
+        typer.Option("--first-machine", help="Write to --output-dir what a host needs before `kubeadm init`, or kind."),
+    ] = False,
 ) -> None:
     """Print every object that Transom would produce.
 
@@ -49,6 +53,9 @@ def render(
     With --output-dir they are written as files, and the hosts' registry files beside them.
     """
     objects, examined = examine_or_fail(source)
+    if first_machine:
+        _write_first_machine(examined.settings, output_dir)
+        return
     if machine_templates is not None:
         found = templates_to_commit(objects, examined.settings, machine_templates, show_secrets=show_secrets)
         _print_machine_templates(list(found), output)
@@ -68,6 +75,20 @@ def render(
             print_document(yaml_stream(references))
         if not rendered and not references:
             tell(_NOTHING + ("; --output-dir writes the registry files of hosts" if objects.windows_instances else ""))
+
+
+def _write_first_machine(settings: "Effective", output_dir: str | None) -> None:
+    from transom.capi.first_machine import files
+
+    if output_dir is None:
+        fail("--first-machine needs --output-dir: the files hold the credentials")
+    found = files(settings.own) if settings.own is not None else ()
+    for one in found:
+        path = Path(output_dir, one.path)
+        write_private(path, one.content.reveal().encode())
+        path.chmod(one.mode)
+    written = f"wrote {counted(len(found), 'file')} to {output_dir}"
+    tell(f"transom: {written if found else 'nothing for a machine: there is no base, or Nodes is no consumer of it'}")
 
 
 def _print_machine_templates(items: list[dict[str, Any]], output: Format) -> None:
