@@ -37,6 +37,7 @@ COMMANDS = (
     ("no-proxy", "merge", "-o", "json", "-f", "{}"),
     ("render", "-f", "{}"),
     ("render", "-o", "json", "-f", "{}"),
+    ("render", "--machine-templates", "entries", "-f", "{}"),
     ("diff", "-f", "{}"),
     ("apply", "-o", "json", "-f", "{}"),
     ("trust", "inspect", "{}/manifests.yaml"),
@@ -92,6 +93,9 @@ def manifests(draw: st.DrawFn) -> tuple[str, str]:
                 {"httpProxy": plain, "noProxy": f"a.com,{proxy},*.b.com"},
                 {"httpProxy": plain, "readinessEndpoints": [proxy]},
                 {"httpProxy": plain, "credentialsSecret": {"name": "creds"}},
+                {"httpProxy": plain, "credentialsSecret": {"name": "creds"}, "clusterSelector": {}},
+                {field: proxy, "clusterSelector": {}, "linux": {"environmentScope": "Both"}},
+                {"httpProxy": plain, "linux": {"services": [proxy], "environmentScope": proxy}},
                 {"httpProxy": proxy, "credentialsSecret": {"name": "creds"}},
                 {"httpProxy": plain, "trustedCA": {"name": "ca"}},
                 {"httpProxy": [proxy], "httpsProxy": {"url": proxy}},
@@ -123,7 +127,9 @@ def manifests(draw: st.DrawFn) -> tuple[str, str]:
     objects = [
         make(spec),
         secret("creds", **stored),
-        cluster("prod"),
+        cluster(
+            "prod", controlPlaneRef={"kind": draw(st.sampled_from(["TalosControlPlane", "RKE2ControlPlane"])), "name": "prod"}
+        ),
         secret("cloud-private-key", stringData={"private-key.pem": key}),
     ]
     bundle = draw(st.sampled_from([key, certificate("Root") + key, password, f"-----BEGIN CERTIFICATE-----\n{password}\n"]))

@@ -178,6 +178,7 @@ def test_a_network_that_is_everything_is_named(tmp_path: Path) -> None:
             "169.254.169.254,10.6.0.0/24,10.7.0.0/24",
         ),
         ("AWSCluster", {"network": {"vpc": {"cidrBlock": "0.0.0.0/0"}, "subnets": "x"}, "region": 7}, {}, "169.254.169.254"),
+        ("AWSCluster", {"network": {"vpc": {"cidrBlock": "10.0.0.0/8,*"}}, "region": "x,*"}, {}, "169.254.169.254"),
         ("VSphereCluster", {"network": {"vpc": {"cidrBlock": "10.1.0.0/16"}}}, {}, ""),
     ],
 )

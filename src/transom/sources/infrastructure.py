@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from transom.proxy.finding import Finding, Place
+from transom.proxy.names import NAME
 from transom.proxy.no_proxy import is_cidr
 from transom.proxy.objects import InfrastructureCluster, Meta
 from transom.sources.core_objects import at
@@ -52,12 +53,13 @@ KINDS: Final = {kind: f"{kind.lower()}s" for kind in _FIELDS}
 def cluster(
     value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]
 ) -> InfrastructureCluster:
-    """The networks, the region and the cloud; what is no text or no CIDR is left out, since that is its provider's to say."""
+    """The networks, the region and the cloud; what is no name or no CIDR is left out, since that is its provider's to say."""
     kind = str(value["kind"])
     fields = _FIELDS[kind]
     found = dict.fromkeys(text for path in fields.networks for text in _texts(value, path.split(".")) if is_cidr(text))
     region, cloud = (next(_texts(value, path.split(".")), "") if path else "" for path in (fields.region, fields.cloud))
-    return InfrastructureCluster(meta, place, kind, region, cloud, _outermost(found))
+    # it becomes part of a name in the list
+    return InfrastructureCluster(meta, place, kind, region if NAME.match(region) else "", cloud, _outermost(found))
 
 
 def _outermost(networks: Iterable[str]) -> tuple[str, ...]:
