@@ -70,7 +70,11 @@ NOT_RUN = {
     "pods.md": ["it needs pods in a cluster"],
     "questions.md": ["it needs somebody's own secrets"],
     "windows-nodes.md": ["it needs a cluster of OpenShift", "it needs a cluster with the Windows Machine Config Operator"],
-    "workload-clusters.md": ["it edits kube-proxy of a workload cluster", "it needs a Secret of a peer"],
+    "workload-clusters.md": [
+        "it makes a cluster of this host",
+        "it edits kube-proxy of a workload cluster",
+        "it needs a Secret of a peer",
+    ],
 }
 
 
