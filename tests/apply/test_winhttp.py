@@ -15,7 +15,8 @@ async def test_set_and_put_back(windows: Windows, desk: Desk) -> None:
     (host,) = (await desk.apply()).hosts
     assert (host["result"], host["error"], host["warnings"]) == ("changed", None, [])
     assert host["channels"] <= 4
-    assert any(step["target"] == "WinHTTP proxy" for step in host["changes"])
+    (step,) = (step for step in host["changes"] if step["target"] == "WinHTTP proxy")
+    assert (step["before"], "https=proxy.corp.example:3128" in step["after"]) == ("direct", True)
     value = (await windows.registry(KEY)).value(KEY, VALUE)
     assert value is not None
     assert b"proxy.corp.example:3128" in value.data

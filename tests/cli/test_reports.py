@@ -94,7 +94,11 @@ def test_a_thousand_hosts_are_readable(monkeypatch: pytest.MonkeyPatch, capsys: 
 def test_a_diff_shows_what_a_value_was_and_will_be(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     other = Step("service-environment", "kubelet: HTTP_PROXY", "replace", "the egress settings changed", PROXY, PROXY)
     new = Step("machine-environment", "machine: NO_PROXY", "add", "set by the egress settings", None, LIST)
-    out = printed(Report((host(1, changes=(*CHANGES[:2], other, new)),)), 160, monkeypatch, capsys, planned=True)
+    bypass = "http=p.x:1;https=p.x:1 bypass=*.a;10.0.*"
+    win_http = Step("windows", "WinHTTP proxy", "replace", "spec.windows.winHTTP", bypass, f"{bypass};*.b")
+    file = Step("file", r"C:\k\kubelet.exe", "replace", "the payload changed", "7 bytes, 0a1b2c3d4e5f", "8 bytes, f5e4d3c2b1a0")
+    changes = (*CHANGES[:2], other, new, win_http, file)
+    out = printed(Report((host(1, changes=changes),)), 160, monkeypatch, capsys, planned=True)
     told = [line.strip() for line in out.splitlines()]
     assert told[1:] == [
         "env  replace containerd: HTTPS_PROXY  the egress settings changed",
@@ -106,6 +110,11 @@ def test_a_diff_shows_what_a_value_was_and_will_be(monkeypatch: pytest.MonkeyPat
         f"~ {PROXY}  (another user name or password)",
         "env  add     machine: NO_PROXY        set by the egress settings",
         f"+ {LIST}",
+        "os   replace WinHTTP proxy            spec.windows.winHTTP",
+        "+ *.b",
+        r"file replace C:\k\kubelet.exe         the payload changed",
+        "- 7 bytes, 0a1b2c3d4e5f",
+        "+ 8 bytes, f5e4d3c2b1a0",
         "1 host: 1 would change",
     ]
 

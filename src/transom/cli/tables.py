@@ -1,5 +1,6 @@
 """Reports for people: hosts with the same changes as one group, those that failed last and by name."""
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -9,7 +10,9 @@ from rich.text import Text
 from transom.apply.report import HostReport, Report, Result
 from transom.cli.output import for_people, struct_for_people
 from transom.cli.terminal import Terminal
+from transom.proxy.secret import REDACTED
 from transom.windows.host.steps import Step
+from transom.windows.parts import winhttp
 
 STYLES: Final[dict[Result, str]] = {"unchanged": "green", "changed": "yellow", "skipped": "magenta", "failed": "red"}
 """In the order of a report: what a person has to look at comes last."""
@@ -122,18 +125,24 @@ def _values(step: Step) -> Iterator[Text]:
     """What a value was and will be; of NO_PROXY item by item."""
     if step.before == step.after:
         if step.before is not None:
-            yield Text(f"{_INDENT * 4}~ {step.before}  (another user name or password)", "yellow")
+            differing = "another user name or password" if REDACTED in step.before else "otherwise written"
+            yield Text(f"{_INDENT * 4}~ {step.before}  ({differing})", "yellow")
         return
     before, after = ([] if one is None else [one] for one in (step.before, step.after))
-    if step.target.upper().endswith("NO_PROXY"):
-        before, after = ([item for one in text for item in one.split(",")] for text in (before, after))
-        kept = set(before) & set(after)
-        if kept and (set(before) ^ set(after)):
-            before, after = ([item for item in items if item not in kept] for items in (before, after))
-        else:
-            before, after = ([",".join(items)] if items else [] for items in (before, after))
+    if separator := _separator(step.target):
+        was, wanted = ([item for one in text for item in re.split(separator, one)] for text in (before, after))
+        kept = set(was) & set(wanted)
+        if kept and (set(was) ^ set(wanted)):
+            before, after = ([item for item in items if item not in kept] for items in (was, wanted))
     yield from (Text(f"{_INDENT * 4}- {one}", "red") for one in before)
     yield from (Text(f"{_INDENT * 4}+ {one}", "green") for one in after)
+
+
+def _separator(target: str) -> str:
+    """What stands between the items of a value that is a list; empty where it is none."""
+    if target.upper().endswith("NO_PROXY"):
+        return ","
+    return "[; ]" if target == winhttp.TARGET else ""
 
 
 def _totals(report: Report, *, planned: bool) -> str:

@@ -1,5 +1,7 @@
 """What of a payload is put on a host: tables of cases, and the properties of the plan."""
 
+import re
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -91,6 +93,25 @@ def test_a_file_in_the_place_of_a_foreign_one_keeps_that(there: dict[str, str], 
     found = reached(desired, host(files=there))
     removed = plan(wish(payload=""), found, SALT)
     assert [(r.path, r.back) for r in removed.install.remove] == [(EXE, aside)]
+
+
+def test_what_a_file_was_and_will_be_is_told_and_its_hash_is_not() -> None:
+    """A file may hold a password, which somebody who knows the rest of it could find by its hash."""
+
+    def told(files: dict[str, str], actual: HostState) -> tuple[str | None, str | None]:
+        (step,) = (step for step in plan(wish(files=files), actual, SALT).steps if step.kind == "file")
+        return step.before, step.after
+
+    none, sent = told({EXE: A}, host())
+    assert none is None and sent is not None
+    assert re.fullmatch("7 bytes, [0-9a-f]{12}", sent) and sent.rpartition(" ")[2] not in A
+    assert told({EXE: A}, host(files={EXE: CHANGED})) == ("a file that is not Transom's", sent)
+    found = reached(wish(files={EXE: A}), host())
+    was, other = told({EXE: B}, found)
+    assert was == sent != other
+    assert told({}, found) == (sent, None)
+    changed = msgspec.structs.replace(found, files={EXE: CHANGED})
+    assert told({EXE: A}, changed) == ("changed since it was sent", sent)
 
 
 def test_what_is_no_longer_in_the_payload_goes_and_the_rest_stays() -> None:

@@ -1,6 +1,7 @@
 """WinHTTP's proxy: the value as netsh writes it, and its way through plans and the ledger."""
 
 import json
+import struct
 
 import msgspec
 import pytest
@@ -62,6 +63,30 @@ def test_set_kept_and_put_back(before: Value | None) -> None:
     undone = after(done, plan(node.desired(NOTHING), done, SALT))
     assert proxy(undone) == before
     assert undone.registry.key(LEDGER) is None
+
+
+CREDENTIALS = binary(struct.pack("<IIII", 24, 0, 3, 25) + b"http=me:hunter2@proxy.x:1" + struct.pack("<I", 0))
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        (None, None),
+        (DIRECT, "direct"),
+        (THEIRS, "a:1"),
+        (CREDENTIALS, "***@proxy.x:1"),
+        (binary(b"\x18\x00"), None),
+        (binary(THEIRS.data[:-4] + b"\xff\xff\xff\xff"), None),
+    ],
+)
+def test_what_it_was_and_will_be_is_told(before: Value | None, told: str | None) -> None:
+    wanted = "http=proxy.corp.example:3128;https=proxy.corp.example:3128 bypass=*.cluster.local;10.0.*"
+    start = host(before)
+    planned = plan(node.desired(ASKED), start, SALT)
+    assert [(step.before, step.after) for step in planned.steps if step.target == winhttp.TARGET] == [(told, wanted)]
+    done = after(start, planned)
+    undone = plan(node.desired(NOTHING), done, SALT)
+    assert [(step.before, step.after) for step in undone.steps if step.target == winhttp.TARGET] == [(wanted, told)]
 
 
 def test_what_a_person_changed_since_stays() -> None:

@@ -11,7 +11,8 @@ Kind = Literal["machine-environment", "service-environment", "certificate", "ser
 class Step(msgspec.Struct, frozen=True):
     """One change as people and JSON see it. No secret stands in it: targets name the thing, reasons say why.
 
-    `before` and `after` are the value of a variable, with userinfo as `***`; None where there is none, or where it is no text.
+    `before` and `after` are the value of a variable or WinHTTP's proxies and bypass list, with userinfo as `***`, or size and
+    keyed digest of a file; None where there is none, or where it is no text.
     """
 
     kind: Kind

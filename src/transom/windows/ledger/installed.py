@@ -37,11 +37,22 @@ class OwnFile(msgspec.Struct, frozen=True, omit_defaults=True):
                 return digest_
         return None
 
+    def describe(self, there: str | None) -> str | None:
+        """What lies there by its digest, for people; None where nothing does."""
+        if there in (self.digest, self.former):
+            return describe(there, self.size if there == self.digest else self.former_size)
+        return there and "changed since it was sent"
+
     def settled(self, there: str | None) -> "OwnFile":
         """The line once it is seen which of the two is there."""
         if there not in (self.digest, self.former) or not self.former:
             return self
         return OwnFile(there, self.size if there == self.digest else self.former_size, self.aside)
+
+
+def describe(digest: str, size: int) -> str:
+    """A file that was or will be sent, for people: a keyed digest tells two contents apart and gives neither away."""
+    return f"{size} bytes, {digest[:12]}"
 
 
 class Output(msgspec.Struct, frozen=True):

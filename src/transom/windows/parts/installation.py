@@ -14,7 +14,7 @@ import msgspec
 from transom.windows.host.queries import SERVICES
 from transom.windows.host.state import CHANGED, HostState, Preparation, Service, ServiceState
 from transom.windows.host.steps import Step
-from transom.windows.ledger.installed import Installed, Output, OwnFile, OwnService
+from transom.windows.ledger.installed import Installed, Output, OwnFile, OwnService, describe
 from transom.windows.ledger.ledger import digest
 from transom.windows.parts import service
 from transom.windows.parts.service import Configuration
@@ -214,7 +214,9 @@ class _Decider:
             former = settled if settled and settled.digest == there else None
             line = OwnFile(recorded, size, aside, former.digest if former else "", former.size if former else 0)
             self.files = _without(self.files, [path]) | {path: line}
-            self.steps.append(Step("file", path, "replace" if there else "add", _file_reason(own, there, recorded)))
+            shown = own.describe(there) if own else there and "a file that is not Transom's"
+            reason = _file_reason(own, there, recorded)
+            self.steps.append(Step("file", path, "replace" if there else "add", reason, shown, describe(recorded, size)))
             for name in self.desired.readers.get(path, ()):
                 self.restarts.setdefault(name, f"{path} changes")
         return tuple(found)
@@ -235,10 +237,10 @@ class _Decider:
             there = _get(self.actual.files, path)
             self.gone_files.append(path)
             if _within(path, cleared):
-                self.steps.append(Step("file", path, "remove", "goes with its directory"))
+                self.steps.append(Step("file", path, "remove", "goes with its directory", own.describe(there)))
             elif there is not None and there in (own.digest, own.former):
                 found.append(FileRemoval(path, own.aside))
-                self.steps.append(Step("file", path, "remove", "no longer in the payload"))
+                self.steps.append(Step("file", path, "remove", "no longer in the payload", own.describe(there)))
             elif there is not None:
                 self.warnings.append(f"{path} was changed since it was sent: it is left")
                 self.steps.append(Step("ledger", path, "remove", "changed by somebody else since it was sent: left as it is"))

@@ -12,16 +12,17 @@ import msgspec
 
 from transom.proxy import url
 from transom.proxy.clients.translation import translate
-from transom.proxy.secret import Secret
+from transom.proxy.secret import REDACTED, Secret
 from transom.proxy.settings import Egress
-from transom.windows.host.steps import Step
+from transom.windows.host.steps import Action, Step
 from transom.windows.ledger.ledger import FormerValue, WinHttp
 from transom.windows.registry.registry import DeleteValue, Edit, NamedValue, SetValue, Value, ValueType
 
 KEY: Final = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\Windows\CurrentVersion\Internet Settings\Connections"
 VALUE: Final = "WinHttpSettings"
-_TARGET: Final = "WinHTTP proxy"
+TARGET: Final = "WinHTTP proxy"
 _VERSION: Final = 24
+_DIRECT: Final = 1
 _PROXY: Final = 3
 _NUMBER: Final = struct.Struct("<I")
 
@@ -60,16 +61,45 @@ def merge(
             return WinHttp(now, was=before), (), None
         former = present.value.data.hex() if present and ours else entry.set if entry else ""
         reason = "spec.windows.winHTTP" if entry is None or ours else "drift: somebody else changed it"
-        step = Step("windows", _TARGET, "replace" if present else "add", reason)
+        action: Action = "replace" if present else "add"
+        step = Step("windows", TARGET, action, reason, _shown(present.value if present else None), _shown(wanted))
         return WinHttp(now, former, before), (SetValue(KEY, VALUE, wanted),), step
     if entry is None:
         return None, (), None
     if present is None or not ours:
-        return None, (), Step("ledger", _TARGET, "remove", "somebody else changed it since: left as it is")
+        return None, (), Step("ledger", TARGET, "remove", "somebody else changed it since: left as it is")
     reason = "spec.windows.winHTTP is not set"
+    told = _shown(present.value)
     if entry.was is None:
-        return None, (DeleteValue(KEY, present.name),), Step("windows", _TARGET, "remove", reason)
-    return None, (SetValue(KEY, entry.was.name, entry.was.value()),), Step("windows", _TARGET, "replace", reason)
+        return None, (DeleteValue(KEY, present.name),), Step("windows", TARGET, "remove", reason, told)
+    back = entry.was.value()
+    return None, (SetValue(KEY, entry.was.name, back),), Step("windows", TARGET, "replace", reason, told, _shown(back))
+
+
+def _shown(value: Value | None) -> str | None:
+    """The value for people: `direct`, or proxies and bypass list without userinfo; None where it has another shape."""
+    if value is None:
+        return None
+    try:
+        numbers = struct.unpack_from("<III", value.data)
+        proxies, at = _text(value.data, 12)
+        bypass, _ = _text(value.data, at)
+    except (struct.error, UnicodeDecodeError):
+        return None
+    if numbers[2] == _DIRECT:
+        return "direct"
+    _, userinfo, rest = proxies.rpartition("@")
+    told = f"{REDACTED}@{rest}" if userinfo else proxies
+    return f"{told} bypass={bypass}" if bypass else told
+
+
+def _text(data: bytes, at: int) -> tuple[str, int]:
+    """The text whose length stands at a place, and where what follows it begins."""
+    (length,) = _NUMBER.unpack_from(data, at)
+    end = at + _NUMBER.size + length
+    if end > len(data):
+        raise struct.error
+    return data[at + _NUMBER.size : end].decode("ascii"), end
 
 
 def _is_ours(value: Value, entry: WinHttp) -> bool:
