@@ -47,6 +47,24 @@ def test_completion(words: str, completed: str, tmp_path: Path) -> None:
     assert done.stdout.split() == [completed]
 
 
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        (["no-"], ["no-proxy"]),
+        (["no-proxy", ""], ["merge", "check", "lint"]),
+        (["validate", "--outp"], ["--output"]),
+        (["capi", "worker", "--provider", "aw"], ["aws"]),
+        (["diff", "-f", ""], []),
+    ],
+)
+def test_completion_by_kubectl(words: list[str], completed: list[str]) -> None:
+    """As kubectl calls it; `tests/stories/test_pages.py` has kubectl itself."""
+    program = Path(sys.executable).with_name("kubectl_complete-transom")
+    done = subprocess.run([program, *words], env={"PATH": os.defpath}, capture_output=True, text=True, check=True)
+    assert [line.partition("\t")[0] for line in done.stdout.splitlines() if line] == completed
+    assert done.stderr == ""
+
+
 LOADED = """
 import sys
 from transom.cli.app import app

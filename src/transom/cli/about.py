@@ -77,7 +77,7 @@ async def _of_cluster(client: "Client", namespace: str) -> dict[str, Any]:
 def completion(shell: Annotated[Shell, typer.Argument(help="The shell that is to complete.")]) -> None:
     """Print the completion of a shell, to be sourced.
 
-    bash: transom completion bash > ~/.local/share/bash-completion/completions/transom
+    bash, in ~/.bashrc: source <(transom completion bash)
     """
     from transom.cli.app import app
 

@@ -11,6 +11,7 @@ from tests.support.command import Ran, run
 from tests.support.operator.bundles import ROOT_1, ROOT_2
 from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.operator.nodes import QUICK, published
+from tests.support.pages import on_cluster, run_by
 from tests.support.waiting import until
 from tests.support.workers.payloads import write
 
@@ -90,6 +91,26 @@ async def adopt(peer: Peer, *more: str) -> Ran:
         *more,
     )
     return await asyncio.to_thread(run, "adopt", *arguments)
+
+
+async def test_the_lines_of_the_page(cluster: Cluster, tmp_path: Path) -> None:
+    """From a kubeconfig with a context of that name."""
+    peer = Peer(cluster)
+    peer.namespace = "openshift-windows-machine-config-operator"
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    await peer.install({"HTTP_PROXY": PROXY})
+    await peer.scale(0)
+    await cluster.delete(SECRETS, "cloud-private-key")
+    (block,) = run_by("tests/controllers/instances/test_adoption.py::test_the_lines_of_the_page")
+    settings = {"TRANSOM_NAMESPACE": cluster.namespace}
+    await on_cluster(tmp_path, cluster.control_plane, "kubectl config rename-context lab NAME", **settings)
+    try:
+        said = await on_cluster(tmp_path, cluster.control_plane, "\n".join(block.lines), **settings)
+    finally:
+        await on_cluster(tmp_path, cluster.control_plane, "kubectl config rename-context NAME lab", **settings)
+    assert "to take over" in said
+    assert "taken over" in said
+    assert (await cluster.client.get(SECRETS, "cloud-private-key", cluster.namespace)).metadata.name == "cloud-private-key"
 
 
 def results(ran: Ran) -> dict[str, str]:

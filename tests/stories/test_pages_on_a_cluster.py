@@ -1,0 +1,111 @@
+"""What README and the pages print for a cluster, as it is printed: a real API server, `default` in the kubeconfig."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.support import command as command_line
+from tests.support.operator.bundles import ROOT_1, ROOT_2, SHA1_2, roots
+from tests.support.operator.clusters import PROXY, Cluster
+from tests.support.pages import on_cluster, run_by, tables
+from tests.support.repository import ROOT
+
+from transom.kube.objects import Whole
+from transom.kube.resources import NAMESPACES, SECRETS, Resource
+
+pytestmark = pytest.mark.lab
+HERE = "tests/stories/test_pages_on_a_cluster.py"
+PODS = Resource("", "v1", "Pod", "pods", True, Whole)
+DAEMON_SETS = Resource("apps", "v1", "DaemonSet", "daemonsets", True, Whole)
+ELSEWHERE = {
+    "transom status --watch": "tests/cli/test_status.py: it does not end",
+    "transom verify host": "tests/hosts/passes/test_verification.py: 10.0.0.11 is a host of the reader's",
+    "transom uninstall": "tests/stories/installation/test_uninstall.py",
+    "transom apply -f DIR --objects": "tests/controllers/clusters/test_bootstrap.py: it needs Cluster API",
+    "transom capi": "the blocks of docs/windows-workers.md",
+}
+"""Commands of README's table that other tests run."""
+
+
+async def run(cluster: Cluster, home: Path, lines: str) -> str:
+    return await on_cluster(home, cluster.control_plane, lines, TRANSOM_NAMESPACE=cluster.namespace)
+
+
+def lines_of(test: str) -> list[str]:
+    found = ["\n".join(block.lines) for block in run_by(f"{HERE}::{test}")]
+    assert found
+    return found
+
+
+async def made(cluster: Cluster, namespace: str, resource: Resource[Whole], name: str, **fields: object) -> None:
+    """An object of a namespace that the page speaks of."""
+    for resource_, name_, fields_, where in ((NAMESPACES, namespace, {}, None), (resource, name, fields, namespace)):
+        value = {"apiVersion": resource_.api_version, "kind": resource_.kind, "metadata": {"name": name_}} | fields_
+        await cluster.client.server_side_apply(resource_, value, name_, where)
+
+
+async def test_a_new_ca_and_a_rollout_that_goes_on(cluster: Cluster, tmp_path: Path) -> None:
+    wait, resume = lines_of("test_a_new_ca_and_a_rollout_that_goes_on")
+    host = await cluster.simulator.add_host()
+    await cluster.bundle(ROOT_1)
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, trustedCA={"name": "corp-ca"})
+    await cluster.instance("win-1", host)
+    bundle = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "corp-ca", "namespace": cluster.namespace}}
+    (tmp_path / "corp-ca.yaml").write_text(yaml.safe_dump(bundle | {"data": {"ca-bundle.crt": ROOT_2}}))
+    async with cluster.operator():
+        await cluster.wait_ready()
+        assert SHA1_2 not in roots(host)
+        await run(cluster, tmp_path, wait)
+        assert SHA1_2 in roots(host)
+        await run(cluster, tmp_path, resume)
+        await cluster.wait_ready()
+
+
+async def test_pods_of_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    (lines,) = lines_of("test_pods_of_a_cluster")
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    await made(cluster, "shop", PODS, "web-7d4", spec={"containers": [{"name": "web", "image": "registry.corp.example/web"}]})
+    said = await run(cluster, tmp_path, lines)
+    assert "Pod/shop/web-7d4" in said
+    assert "web: gets HTTP_PROXY" in said
+
+
+async def test_the_commands_of_an_administrator(cluster: Cluster, tmp_path: Path) -> None:
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    await made(cluster, "org-acme", SECRETS, "prod-systemd-proxy", stringData={"a": "b"})
+    variables = [{"name": name, "value": PROXY} for name in ("HTTP_PROXY", "OWN", "no_proxy")]
+    container = {"name": "kube-proxy", "image": "registry.corp.example/kube-proxy", "env": variables}
+    template = {"metadata": {"labels": {"k8s-app": "kube-proxy"}}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": {"k8s-app": "kube-proxy"}}, "template": template}
+    await made(cluster, "kube-system", DAEMON_SETS, "kube-proxy", spec=spec)
+    for lines in lines_of("test_the_commands_of_an_administrator"):
+        await run(cluster, tmp_path, lines)
+    assert "ssh" in (tmp_path / "user-data.txt").read_text()
+    proxy = (await cluster.client.get(DAEMON_SETS, "kube-proxy", "kube-system")).value
+    assert [one["name"] for one in proxy["spec"]["template"]["spec"]["containers"][0]["env"]] == ["OWN"]
+    secret = (await cluster.client.get(SECRETS, "prod-systemd-proxy", "org-acme")).metadata
+    assert secret.annotations["transom.dev/adopt"] == "true"
+
+
+async def test_the_table_of_a_cluster(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command of README that only reads, in this process, for a program's start costs a second; kubectl completes them."""
+    monkeypatch.setenv("KUBECONFIG", str(cluster.control_plane.kubeconfig))
+    monkeypatch.setenv("TRANSOM_NAMESPACE", cluster.namespace)
+    monkeypatch.chdir(tmp_path)
+    _, commands = tables(ROOT / "README.md")
+    host = await cluster.simulator.add_host()
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    await cluster.instance("win-1", host)
+    await made(cluster, "shop", PODS, "web-7d4", spec={"containers": [{"name": "web", "image": "registry.corp.example/web"}]})
+    (tmp_path / "DIR").mkdir()
+    manifest = {"apiVersion": "transom.dev/v1alpha1", "kind": "EgressProxy", "metadata": {"name": "cluster"}}
+    (tmp_path / "DIR" / "egress.yaml").write_text(yaml.safe_dump(manifest | {"spec": {"httpProxy": PROXY}}))
+    printed = [command.partition("  #")[0] for command in commands if not command.startswith(tuple(ELSEWHERE))]
+    ran = {command: await asyncio.to_thread(command_line.run, *command.split()[1:]) for command in printed}
+    assert [(command, told.err) for command, told in ran.items() if told.code] == []
+    assert len(ran) >= 8
+    assert "WindowsInstance/win-1" in ran["transom status"].out
+    assert f"Kubernetes v1.36.3 at {cluster.control_plane.url}" in ran["transom version"].out
+    completed = await run(cluster, tmp_path, "kubectl __complete transom diff --context la")
+    assert completed.splitlines()[:2] == ["lab", ":0"]
