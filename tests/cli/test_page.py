@@ -12,7 +12,8 @@ from tests.support.repository import DOCS
 
 from transom.apply.report import HostReport, Report
 from transom.capi.image.inputs import Download
-from transom.cli.status import ClusterStatus, ObjectStatus
+from transom.cli.status import ClusterStatus
+from transom.cli.status_table import ObjectStatus
 from transom.controllers.clusters import adoption as fleet
 from transom.controllers.clusters.bootstrap import ObjectsReport
 from transom.controllers.clusters.objects import Kept

@@ -87,6 +87,7 @@ def _stop(directory: Path) -> None:
     if not ours:
         fail(f"{directory}: nothing of it runs here", ExitCode.NOT_DONE)
     os.kill(process, signal.SIGTERM)
+    tell(f"transom: the simulated hosts of {directory} are gone, and what they were given with them")
 
 
 async def _serve(objects: "Objects", host_key: bytes) -> None:

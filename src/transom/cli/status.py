@@ -1,6 +1,7 @@
 """`transom status`: what is where in a cluster, and what waits and why; what is not ready comes first."""
 
-from collections.abc import Iterable, Iterator
+import sys
+import time
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -9,6 +10,7 @@ import typer
 from transom.cli.cluster import ClusterOptions, ask, place
 from transom.cli.options import Output, grouped
 from transom.cli.output import Format, fail, print_data, print_lines, tell
+from transom.cli.status_table import ObjectStatus, as_counted, group, lines, width
 
 if TYPE_CHECKING:
     from transom.kube.client import Client
@@ -18,21 +20,6 @@ if TYPE_CHECKING:
 _EVERY: Final = 2.0
 """Seconds between two looks of `--watch`."""
 INTERRUPTED: Final = 130
-
-
-class ObjectStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """One EgressProxy or WindowsInstance. `ready`: `True`, `False` or `Unknown`; of a host `address`, of settings the rest."""
-
-    kind: str
-    namespace: str | None
-    name: str
-    ready: str
-    reason: str
-    message: str
-    address: str | None = None
-    settings: str | None = None
-    hosts: dict[str, int] = {}
-    earliest_expiry: str | None = None
 
 
 class ClusterStatus(msgspec.Struct, frozen=True):
@@ -72,8 +59,10 @@ def status(
         told: dict[tuple[str, str | None, str], ObjectStatus] = {}
         while True:
             now = {(one.kind, one.namespace, one.name): one for one in (await _look(client, namespace, selector)).objects}
-            print_lines(*_lines([one for key, one in now.items() if told.get(key) != one]))
-            print_lines(*(f"{kind}/{name}: gone" for kind, _, name in told.keys() - now.keys()))
+            clock = time.strftime("%H:%M:%S ")
+            print_lines(*lines(group(one for key, one in now.items() if told.get(key) != one), width(), clock))
+            print_lines(*(f"{clock} {kind}/{name}: gone" for kind, _, name in sorted(told.keys() - now.keys(), key=str)))
+            sys.stdout.flush()
             told = now
             await asyncio.sleep(_EVERY)
 
@@ -86,7 +75,7 @@ def status(
     if output is not Format.TEXT:
         print_data(found, output)
         return
-    print_lines(*_lines(found.objects))
+    print_lines(*lines(group(found.objects), width()))
     if not found.objects:
         tell(f"transom: {found.server}: no EgressProxy, and no WindowsInstance in namespace {cluster.own} (-A: in all)")
 
@@ -107,7 +96,7 @@ async def _look(client: "Client", namespace: str | None, selector: str) -> Clust
     hosts = await listed(WINDOWS_INSTANCES, namespace, selector)
     found = [*(_proxy(one.value) for one in proxies), *(_host(one.value) for one in hosts)]
     # the settings are what hosts wait for: they come first among equals
-    found.sort(key=lambda one: (one.ready == "True", one.kind, one.name))
+    found.sort(key=lambda one: (one.ready == "True", one.kind, as_counted(one.name)))
     return ClusterStatus(place(client.connection), tuple(found))
 
 
@@ -131,24 +120,3 @@ def _ready(kind: str, value: dict[str, Any]) -> ObjectStatus:
         ready = {"status": "Unknown", "reason": "NotSeen", "message": "no operator has looked at it"}
     condition, reason, message = (str(ready.get(field) or "") for field in ("status", "reason", "message"))
     return ObjectStatus(kind, meta.get("namespace"), str(meta["name"]), condition, reason, message)
-
-
-def _lines(objects: Iterable[ObjectStatus]) -> Iterator[str]:
-    rows = [(f"{one.kind}/{one.name}", one.ready, one.reason, _detail(one)) for one in objects]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row[:3], widths, strict=True)]
-        yield "  ".join([*cells, row[3]]).rstrip()
-
-
-def _detail(one: ObjectStatus) -> str:
-    """What there is to know beside the reason: of what is ready its address, or its hosts."""
-    parts = [one.message] if one.message and one.ready != "True" else []
-    if one.hosts:
-        counts = ", ".join(f"{count} {name}" for name, count in one.hosts.items() if name != "total" and count)
-        parts.append(f"{one.hosts.get('total', 0)} hosts" + (f": {counts}" if counts else ""))
-    if one.earliest_expiry:
-        parts.append(f"the first CA expires {one.earliest_expiry}")
-    if one.address:
-        parts.append(one.address)
-    return "; ".join(parts)

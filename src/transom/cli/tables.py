@@ -200,7 +200,7 @@ def print_facts(hosts: Iterable[dict[str, Any]]) -> None:
             out.print(f"{_INDENT * 2}{name}={value}", soft_wrap=True)
         for store, present in host["certificates"].items():
             ours = {sha1 for sha1, how in host["ledger"].get("certificates", {}).get(store, {}).items() if how == "added"}
-            out.print(f"{_INDENT}{store}: {len(present)} certificates, {len(ours)} of them Transom's")
+            out.print(f"{_INDENT}{store}: {_counted(len(present), 'certificate')}, {len(ours)} of them Transom's")
             for sha1 in sorted(ours):
                 out.print(f"{_INDENT * 2}{sha1}")
         if not host["ledger"]:
