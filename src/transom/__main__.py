@@ -13,8 +13,11 @@ def main() -> None:
         return
     # what imports make stays: looking through it again and again is a tenth of a short command's time
     gc.set_threshold(50_000, 20, 100)
-    from transom.cli.app import run
-
+    try:
+        from transom.cli.app import run
+    except KeyboardInterrupt:
+        sys.stderr.write("transom: stopped before anything was done\n")
+        raise SystemExit(130) from None
     run()
 
 

@@ -1,14 +1,20 @@
 """What people read after a command on many hosts: grouped, short, whole words, and those that failed by name."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import msgspec
 import pytest
 from rich.cells import cell_len
 from tests.support.command import run
 
 from transom.apply.report import HostReport, Report
+from transom.apply.target import Target
 from transom.cli.options import Options, grouped
+from transom.cli.progress import Progress
 from transom.cli.selection import InvalidSelector, selector
 from transom.cli.tables import line_of, print_report
+from transom.hosts.passes.passes import EVERYBODY, Admit, PassResult
 from transom.windows.host.steps import Step
 
 LIST = ".cluster.local,.svc,10.96.0.0/16,127.0.0.1,localhost"
@@ -139,6 +145,31 @@ def test_a_host_is_one_line_as_it_ends() -> None:
     assert (
         line_of(host(2, result="failed", error="no answer", restarted=()), planned=False) == "win-2: failed: no answer  1.2 s"
     )
+
+
+async def test_who_is_worked_on_longest_and_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("transom.cli.progress.time.monotonic", lambda: clock[0])
+    progress = Progress(300, "done")
+    seen = []
+
+    async def work(target: Target, _: Admit) -> PassResult:
+        clock[0] += 12
+        if target.instance.name == "win-1":
+            await watched(named("win-2"), EVERYBODY)
+        seen.append(progress.standing())
+        return PassResult()
+
+    watched = progress.watching(work)
+    assert progress.standing() == ""
+    progress.wait_for("the others wait for the first host")
+    await watched(named("win-1"), EVERYBODY)
+    assert seen[0] == "win-1 for 24 s; the others wait for the first host"
+    assert progress.standing() == "the others wait for the first host"
+
+
+def named(name: str) -> Target:
+    return cast(Target, SimpleNamespace(instance=SimpleNamespace(name=name)))
 
 
 def test_a_group_of_options_is_one_value() -> None:

@@ -1,15 +1,19 @@
 """A person at a terminal, and a script behind a pipe: colours, progress, Ctrl-C, a disk that is full."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from tests.cli.terminals import Terminal
 from tests.support.bundles import egress_proxy, private_key, secret, write
+
+from transom.cli import app
 
 pytestmark = pytest.mark.server
 ESCAPE = "\x1b["
@@ -63,6 +67,18 @@ def test_progress_and_colours_are_for_a_terminal(manifests: str, tmp_path: Path)
     assert "hosts compared" not in done.stderr
 
 
+def test_findings_on_a_narrow_terminal_break_between_words(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    manifest = write(tmp_path, egress_proxy({"httpProxy": "proxy.corp.example", "httpsProxy": "ftp://proxy.corp.example:21"}))
+    done = subprocess.Popen(
+        transom("validate", "-f", manifest), stdout=terminal.far, env=terminal.environment | {"COLUMNS": "60"}
+    )
+    told = terminal.read().splitlines()
+    assert done.wait() == 2
+    assert [line for line in told if len(line) > 60 and len(line.split()) > 1] == []
+    assert "must begin with http://" in " ".join(" ".join(told).split())
+
+
 def test_ctrl_c_ends_a_command_that_waits(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = f"https://127.0.0.1:{listener.getsockname()[1]}"
@@ -86,6 +102,29 @@ def test_ctrl_c_ends_a_command_that_waits(tmp_path: Path) -> None:
         waiting.close()
     assert (process.returncode, out) == (130, "")
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", ["apply", "rollback"])
+def test_ctrl_c_before_any_host_is_touched_says_so(command: str, manifests: str, tmp_path: Path) -> None:
+    more = tmp_path / "more.yaml"
+    os.mkfifo(more)
+    arguments = ["env", "--default-signal=INT", *transom(command, "-f", manifests, "-f", str(more))]
+    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, env=Terminal(tmp_path).environment)
+    # that it can be opened says that the command reads it
+    with more.open("w"):
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert (process.returncode, err) == (130, "transom: stopped by Ctrl-C before anything was done on a host\n")
+
+
+def test_ctrl_c_while_the_program_starts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def pressed(_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("typer.main.get_command", pressed)
+    with pytest.raises(SystemExit) as ended:
+        app.run()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "transom: stopped before anything was done\n")
 
 
 @pytest.mark.parametrize("arguments", [("manifests", "--part", "crds"), ("no-proxy", "lint", "a.b", "--client", "go")])

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transom.cli.findings import Source, examine_or_fail
-from transom.cli.hosts import HostOptions, end, finished, print_hosts
+from transom.cli.hosts import UNTOUCHED, HostOptions, end, finished, print_hosts
 from transom.cli.options import Output, grouped
-from transom.cli.output import ExitCode, Format, fail
+from transom.cli.output import ExitCode, Format, fail, saying_on_ctrl_c
 
 if TYPE_CHECKING:
     from transom.apply.report import HostReport, Report
@@ -88,6 +88,13 @@ def _carry_out(
 
         write_objects(source, output, dry_run=dry_run)
         return
+    with saying_on_ctrl_c(UNTOUCHED):
+        report = _report(source, hosts, dry_run=dry_run, all_at_once=all_at_once, remove=remove, take_over=take_over)
+    print_hosts(report, source, output, planned=dry_run)
+    end(report, planned=dry_run)
+
+
+def _report(source: Source, hosts: HostOptions, *, dry_run: bool, all_at_once: bool, remove: bool, take_over: bool) -> "Report":
     import msgspec
 
     from transom.apply.report import Report
@@ -103,7 +110,7 @@ def _carry_out(
     if take_over and operators.filename and operators.context and not dry_run:
         pause(targets, operators)
 
-    def work(free: "list[Target]") -> "Report":
+    def work(free: "list[Target]") -> Report:
         from transom.cli.rollout import carry_out, compare
 
         if dry_run:
@@ -111,9 +118,7 @@ def _carry_out(
         return finished(carry_out(free, hosts, manager, all_at_once=all_at_once), verbose=source.verbose)
 
     done = worked_on(targets, source, work)
-    report = Report((*done.hosts, *outside), done.stopped)
-    print_hosts(report, source, output, planned=dry_run)
-    end(report, planned=dry_run)
+    return Report((*done.hosts, *outside), done.stopped)
 
 
 def _targets(source: Source, hosts: HostOptions, *, remove: bool) -> "tuple[list[Target], list[HostReport]]":

@@ -67,7 +67,7 @@ def facts(
         made = timeouts(connect_timeout, channel_timeout, pass_timeout)
         found = asyncio.run(_look(hosts, names, made, show_secrets=show_secrets, required=require_host_keys))
     except KeyboardInterrupt:
-        raise SystemExit(130) from None
+        raise SystemExit(ExitCode.INTERRUPTED) from None
     shown = [looks for _, looks in found if not isinstance(looks, HostError)]
     if output is Format.TEXT:
         from transom.cli.tables import print_facts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from transom.cli.cluster import ClusterOptions, ask, place
-from transom.cli.output import ExitCode, fail, tell
+from transom.cli.output import ExitCode, broken, columns_of, fail, tell
 from transom.proxy.secret import REDACTED
 from transom.shown import shown
 
@@ -108,9 +108,10 @@ def print_findings(findings: "Iterable[Finding]", out: TextIO) -> None:
     if not rows:
         return
     widths = [max(len(cells[column]) for cells in (_HEADINGS, *(cells for cells, _ in rows))) for column in range(4)]
-    out.write(_line(_HEADINGS, widths))
+    columns = columns_of(out)
+    out.write(_line(_HEADINGS, widths, columns))
     for cells, finding in rows:
-        out.write(_line(cells, widths))
+        out.write(_line(cells, widths, columns))
         if finding.excerpt and finding.excerpt.text[finding.excerpt.start : finding.excerpt.end] != REDACTED:
             number, excerpt = str(finding.line), finding.excerpt
             start, end = (len(shown(excerpt.text[:place])) for place in (excerpt.start, excerpt.end))
@@ -126,5 +127,6 @@ def _row(finding: "Finding") -> tuple[str, ...]:
     return tuple(map(shown, (finding.severity, where, finding.object, finding.field, finding.message)))
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join([*(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)), cells[-1]]) + "\n"
+def _line(cells: Sequence[str], widths: Sequence[int], columns: int | None) -> str:
+    whole = "  ".join([*(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)), cells[-1]])
+    return "".join(f"{line}\n" for line in broken(whole, columns))

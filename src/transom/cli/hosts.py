@@ -10,7 +10,7 @@ from transom.cli.completion import instances
 from transom.cli.findings import Source
 from transom.cli.host_keys import RequireHostKeys
 from transom.cli.options import Options
-from transom.cli.output import ExitCode, Format, fail, print_data, tell
+from transom.cli.output import ExitCode, Format, fail, print_data, saying_on_ctrl_c, tell
 from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
 from transom.cli.verbose import log_to_stderr
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transom.apply.target import Target
     from transom.hosts.ssh.connection import Timeouts
 
-INTERRUPTED = 130
+UNTOUCHED = "stopped by Ctrl-C before anything was done on a host"
 _NAMED = 5
 """Hosts that a message names, of many."""
 
@@ -84,11 +84,10 @@ def finished(work: "Coroutine[Any, Any, Report]", *, verbose: bool) -> "Report":
     import asyncio
 
     log_to_stderr(verbose=verbose)
-    try:
+    with saying_on_ctrl_c(
+        "stopped at once; what was begun on a host goes on there by itself: `transom diff` tells what is left"
+    ):
         return asyncio.run(work)
-    except KeyboardInterrupt:
-        tell("transom: stopped at once; what was begun on a host goes on there by itself: `transom diff` tells what is left")
-        raise SystemExit(INTERRUPTED) from None
 
 
 def print_hosts(report: "Report", source: Source, output: Format, *, planned: bool) -> None:
@@ -107,7 +106,7 @@ def print_hosts(report: "Report", source: Source, output: Format, *, planned: bo
 def end(report: "Report", *, planned: bool) -> None:
     """End a command with the code that says how it came out."""
     if report.stopped:
-        raise SystemExit(INTERRUPTED)
+        raise SystemExit(ExitCode.INTERRUPTED)
     if planned:
         if report.has("failed"):
             raise SystemExit(ExitCode.NOT_READ)

@@ -7,9 +7,12 @@ terminal without its control characters.
 import enum
 import json
 import re
+import shutil
 import sys
-from collections.abc import Callable
-from typing import Any, Final, NoReturn, TypeVar
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NoReturn, TextIO, TypeVar
 
 import msgspec
 
@@ -34,6 +37,7 @@ class ExitCode(enum.IntEnum):
     NOT_DONE = 1
     INVALID = 2
     NOT_READ = 3
+    INTERRUPTED = 130
 
 
 def print_data(data: Any, output: Format) -> None:
@@ -65,10 +69,31 @@ def tell(line: str) -> None:
     sys.stderr.write(shown(line, keep="\t") + "\n")
 
 
+def broken(line: str, columns: int | None) -> list[str]:
+    """The line as lines that break between words; as it is without `columns`. A word that is wider than a line stays whole."""
+    if columns is None or len(line) < columns:
+        return [line]
+    return textwrap.wrap(line, max(columns - 1, 20), subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+
+
+def columns_of(out: TextIO) -> int | None:
+    """The width of a terminal; None of a file or a pipe, where a line is as long as it is."""
+    return shutil.get_terminal_size().columns if out.isatty() else None
+
+
 def fail(message: str, code: ExitCode = ExitCode.INVALID) -> NoReturn:
     """Write `transom: message` to stderr and end with `code`."""
     tell(f"transom: {message}")
     raise SystemExit(code)
+
+
+@contextmanager
+def saying_on_ctrl_c(sentence: str) -> Iterator[None]:
+    """A Ctrl-C in the block ends the program with a sentence."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        fail(sentence, ExitCode.INTERRUPTED)
 
 
 def for_people(data: Any) -> Any:

@@ -3,13 +3,14 @@
 import asyncio
 import sys
 import time
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, Self
 
 import structlog
-from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeElapsedColumn
+from rich.console import RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
-from rich.progress import Task as BarTask
 from rich.text import Text
 
 from transom.apply.report import HostReport
@@ -37,9 +38,9 @@ class Progress:
             BarColumn(20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            _Standing(self),
         )
-        self._bar = Bar(*columns, console=self._console, transient=True, disable=not (sys.stderr.isatty() and total > 0))
+        self._bar = _Bar(*columns, console=self._console, transient=True, disable=not (sys.stderr.isatty() and total > 0))
+        self._bar.below = self.standing
         self._task = self._bar.add_task(f"hosts {word}", total=total)
         self._warned: set[str] = set()
 
@@ -52,19 +53,23 @@ class Progress:
 
     def say(self, text: str) -> None:
         """A line about all hosts."""
-        self._console.print(shown(text), style="dim", soft_wrap=True)
+        self._print(text, "dim")
 
     def warn(self, text: str) -> None:
         """A line for everybody, once."""
         if text not in self._warned:
             self._warned.add(text)
-            self._console.print(f"transom: {shown(text)}", soft_wrap=True)
+            self._print(f"transom: {text}")
 
     def done(self, report: HostReport) -> None:
         """One host more."""
         line = line_of(report, planned=self._word == "compared")
-        self._console.print(shown(line), style=STYLES[report.result] if report.error else "", soft_wrap=True)
+        self._print(line, STYLES[report.result] if report.error else "")
         self._bar.advance(self._task)
+
+    def _print(self, line: str, style: str = "") -> None:
+        # on a terminal lines break between words; in a file a line is a line
+        self._console.print(shown(line), style=style, soft_wrap=not self._console.is_terminal)
 
     def wait_for(self, text: str) -> None:
         """What hosts that are not worked on wait for; nothing."""
@@ -105,10 +110,12 @@ def _steps(found: PassResult) -> list[str]:
     return [f"{step.action} {step.target}" for step in (*found.first, *(found.plan.steps if found.plan else ()))]
 
 
-class _Standing(ProgressColumn):
-    def __init__(self, progress: Progress) -> None:
-        super().__init__()
-        self._progress = progress
+class _Bar(Bar):
+    """With a line of its own below it: a narrow terminal has no room beside it."""
 
-    def render(self, task: BarTask) -> Text:
-        return Text(shown(self._progress.standing()), "dim", no_wrap=True, overflow="ellipsis")
+    below: Callable[[], str] = staticmethod(lambda: "")
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        if standing := self.below():
+            yield Text(f"  {shown(standing)}", "dim", no_wrap=True, overflow="ellipsis")

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from transom.cli.apply import DryRun
 from transom.cli.findings import Source, examine_or_fail
-from transom.cli.hosts import HostOptions, end, finished, print_hosts
+from transom.cli.hosts import UNTOUCHED, HostOptions, end, finished, print_hosts
 from transom.cli.options import Output, grouped
-from transom.cli.output import Format, tell
+from transom.cli.output import Format, saying_on_ctrl_c, tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,17 +24,20 @@ def rollback(source: Source, hosts: HostOptions, output: Output = Format.TEXT, d
     user on this machine has seen it healthy with, and that are not those of the manifests: none, where it had none. Mend the
     manifests before the next `apply`. Where an operator works, edit the EgressProxy instead.
     """
-    from transom.apply.target import targets_of
-    from transom.cli.foreign_nodes import worked_on
-    from transom.cli.manager import manager_of
-
     if not dry_run:
         source.insist("rollback")
     _ = hosts.timeouts
-    objects, examined = examine_or_fail(source)
-    targets = hosts.chosen(targets_of(objects, examined.settings, ssh_config=True))
-    manager = manager_of(source)
-    report = worked_on(targets, source, lambda free: _roll_back(free, hosts, manager, dry_run=dry_run, verbose=source.verbose))
+    with saying_on_ctrl_c(UNTOUCHED):
+        from transom.apply.target import targets_of
+        from transom.cli.foreign_nodes import worked_on
+        from transom.cli.manager import manager_of
+
+        objects, examined = examine_or_fail(source)
+        targets = hosts.chosen(targets_of(objects, examined.settings, ssh_config=True))
+        manager = manager_of(source)
+        report = worked_on(
+            targets, source, lambda free: _roll_back(free, hosts, manager, dry_run=dry_run, verbose=source.verbose)
+        )
     print_hosts(report, source, output, planned=dry_run)
     end(report, planned=dry_run)
 

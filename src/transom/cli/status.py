@@ -9,8 +9,8 @@ import typer
 
 from transom.cli.cluster import ClusterOptions, ask, place
 from transom.cli.options import Output, grouped
-from transom.cli.output import Format, fail, print_data, print_lines, tell
-from transom.cli.status_table import ObjectStatus, as_counted, group, lines, width
+from transom.cli.output import ExitCode, Format, columns_of, fail, print_data, print_lines, tell
+from transom.cli.status_table import ObjectStatus, as_counted, group, lines
 
 if TYPE_CHECKING:
     from transom.kube.client import Client
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _EVERY: Final = 2.0
 """Seconds between two looks of `--watch`."""
-INTERRUPTED: Final = 130
 
 
 class ClusterStatus(msgspec.Struct, frozen=True):
@@ -60,7 +59,7 @@ def status(
         while True:
             now = {(one.kind, one.namespace, one.name): one for one in (await _look(client, namespace, selector)).objects}
             clock = time.strftime("%H:%M:%S ")
-            print_lines(*lines(group(one for key, one in now.items() if told.get(key) != one), width(), clock))
+            print_lines(*lines(group(one for key, one in now.items() if told.get(key) != one), columns_of(sys.stdout), clock))
             print_lines(*(f"{clock} {kind}/{name}: gone" for kind, _, name in sorted(told.keys() - now.keys(), key=str)))
             sys.stdout.flush()
             told = now
@@ -70,12 +69,12 @@ def status(
         try:
             ask(cluster, follow)
         except KeyboardInterrupt:
-            raise SystemExit(INTERRUPTED) from None
+            raise SystemExit(ExitCode.INTERRUPTED) from None
     found = ask(cluster, look)
     if output is not Format.TEXT:
         print_data(found, output)
         return
-    print_lines(*lines(group(found.objects), width()))
+    print_lines(*lines(group(found.objects), columns_of(sys.stdout)))
     if not found.objects:
         tell(f"transom: {found.server}: no EgressProxy, and no WindowsInstance in namespace {cluster.own} (-A: in all)")
 

@@ -2,20 +2,18 @@
 
 import itertools
 import re
-import shutil
-import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
+
+from transom.cli.output import broken
 
 _ALIKE: Final = 4
 """Objects from which on those of which the same is to be said are one line."""
 _NAME_LINES: Final = 2
 """Lines of a group on a terminal, where nothing is wrong with its objects."""
 _WAITING: Final = "Pending"
-_INDENT: Final = "    "
 
 
 class ObjectStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -31,11 +29,6 @@ class ObjectStatus(msgspec.Struct, frozen=True, rename="camel"):
     settings: str | None = None
     hosts: dict[str, int] = {}
     earliest_expiry: str | None = None
-
-
-def width() -> int | None:
-    """Columns of the terminal; None into a file or a pipe, where a line is as long as it is."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def as_counted(name: str) -> list[tuple[int, str]]:
@@ -59,11 +52,11 @@ def lines(groups: Sequence[Sequence[ObjectStatus]], columns: int | None = None, 
     for group, row in zip(groups, rows, strict=True):
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         line = "  ".join([*cells, _detail(group)]).rstrip()
-        broken = [line] if columns is None else _broken(line, columns - len(clock))
+        shown = broken(line, None if columns is None else columns - len(clock))
         # of hosts that are well or wait it is enough to know how many they are
         if group[0].ready == "True" or group[0].reason == _WAITING:
-            broken = _shortened(broken)
-        yield from (f"{' ' * len(clock) if number else clock}{one}" for number, one in enumerate(broken))
+            shown = _shortened(shown)
+        yield from (f"{' ' * len(clock) if number else clock}{one}" for number, one in enumerate(shown))
 
 
 def _who(group: Sequence[ObjectStatus]) -> str:
@@ -71,15 +64,11 @@ def _who(group: Sequence[ObjectStatus]) -> str:
     return f"{first.kind}/{first.name}" if len(group) == 1 else f"{len(group):,} {first.kind}s"
 
 
-def _broken(line: str, columns: int) -> list[str]:
-    return textwrap.wrap(line, max(columns - 1, 20), subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
-
-
-def _shortened(broken: list[str]) -> list[str]:
-    if len(broken) <= _NAME_LINES + 1:
-        return broken
-    left = sum(line.count(",") + (not line.endswith(",")) for line in broken[_NAME_LINES:])
-    return [*broken[:_NAME_LINES], f"{_INDENT}and {left:,} more"]
+def _shortened(shown: list[str]) -> list[str]:
+    if len(shown) <= _NAME_LINES + 1:
+        return shown
+    left = sum(line.count(",") + (not line.endswith(",")) for line in shown[_NAME_LINES:])
+    return [*shown[:_NAME_LINES], f"    and {left:,} more"]
 
 
 def _detail(group: Sequence[ObjectStatus]) -> str:

@@ -57,7 +57,7 @@ def print_report(report: Report, *, planned: bool) -> None:
             out.print(_wrapped(f"warning: {warning}", out.width), style="yellow", soft_wrap=True)
         if first.error:
             out.print(_wrapped(first.error, out.width), style=STYLES[first.result], soft_wrap=True)
-    out.print(_totals(report, planned=planned), style="bold", soft_wrap=True)
+    out.print(_totals(report, planned=planned), style="bold", soft_wrap=not out.is_terminal)
 
 
 def line_of(host: HostReport, *, planned: bool) -> str:

@@ -6,7 +6,7 @@ import typer
 
 from transom.cli.cluster import ClusterOptions, ask, place
 from transom.cli.options import grouped
-from transom.cli.output import fail, tell
+from transom.cli.output import fail, saying_on_ctrl_c, tell
 
 if TYPE_CHECKING:
     from transom.kube.client import Client
@@ -37,8 +37,5 @@ def uninstall(
         work = Uninstallation(client, cluster.own, timeout)
         await (work.leave() if leave_hosts else work.give_back())
 
-    try:
+    with saying_on_ctrl_c("stopped; what was begun goes on in the cluster. Run it again to go on"):
         ask(cluster, run)
-    except KeyboardInterrupt:
-        tell("transom: stopped; what was begun goes on in the cluster. Run it again to go on")
-        raise SystemExit(130) from None

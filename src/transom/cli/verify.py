@@ -55,7 +55,7 @@ def host(
     except HostError as error:
         fail(f"{address}: {error}", ExitCode.NOT_READ)
     except KeyboardInterrupt:
-        raise SystemExit(130) from None
+        raise SystemExit(ExitCode.INTERRUPTED) from None
     if report is not None:
         try:
             report.write_text(junit(address, found), "utf-8")
