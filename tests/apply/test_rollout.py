@@ -167,7 +167,7 @@ async def test_a_proxy_that_breaks_tls_reaches_the_canary_and_says_so(hosts: lis
     assert "TLS fails" in errors[0]
     assert "hunter2" not in errors[0]
     assert set(errors[1:]) == {
-        "not changed: the rollout stopped at its first host, which does not get out with these settings (win-1)"
+        "not changed: the rollout stopped at its first host, which has no egress with these settings (win-1)"
     }
     for host in hosts[1:]:
         assert not len(await host.registry(LEDGER))

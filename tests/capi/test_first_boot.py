@@ -108,7 +108,7 @@ async def test_the_commands_leave_the_state_of_a_host_configured_over_ssh(machin
     first = await seen(host)
     assert first.value(HELD, "Blob") == BLOB
     log = (machine.drive / "k" / "proxy.log").read_text().splitlines()
-    # after the join once more: kubelet's service was made anew, and lost its environment
+    # after the join once more: kubelet's service was made again, and lost its environment
     assert log == ["imported", "restarted containerd", "restarted kubelet", "imported", "restarted kubelet"]
     assert not (machine.drive / "k" / "proxy.reg").exists()
     for name in NAMES:

@@ -1,4 +1,4 @@
-"""A host proves with a fetch of its own that it gets out: through squid, with TLS decrypted, and with a password."""
+"""A host proves with a fetch of its own that it has egress: through squid, with TLS decrypted, and with a password."""
 
 import urllib.parse
 

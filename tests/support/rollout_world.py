@@ -38,7 +38,7 @@ from transom.windows.planning.plan import Plan
 Trouble = Literal["", "unreachable", "restarts", "dead"]
 """What goes wrong on a host: it is not reached, a service does not start, its kubelet does not come back."""
 BAD = "bad"
-"""Part of a proxy through which nothing gets out."""
+"""Part of a proxy through which nothing gets."""
 BREAKS = "breaks"
 """Part of settings with which services do not start."""
 START = datetime(2026, 11, 22, 10, tzinfo=UTC)

@@ -1,6 +1,6 @@
 """One change to many hosts, carried out: the canary first, then a tenth, then all.
 
-Two failures stop it, or a canary that does not get out.
+Two failures stop it, or a canary without egress.
 
 `result_of` says what a pass means for the rollout; `apply` and the operator share it, and `transom.apply.turns`.
 """
@@ -51,7 +51,7 @@ def changes_settings(plan: Plan) -> bool:
 def result_of(egress: Egress, found: PassResult, *, begun: bool = False) -> HostResult:
     """What a pass says of the change that it made, or, with `begun`, that an earlier pass has begun.
 
-    A host that was not changed, and has what it should have, is `right`: where it does not get out, that is its own trouble.
+    A host that was not changed, and has what it should have, is `right`: where it has no egress, that is its own trouble.
     """
     begun = begun or found.begun
     if isinstance(found.error, Held | Overtaken | Superseded) or (found.waiting and found.error is None):
@@ -65,7 +65,7 @@ def result_of(egress: Egress, found: PassResult, *, begun: bool = False) -> Host
 
 
 def has_change(egress: Egress, found: PassResult) -> bool:
-    """Whether a host is as the settings ask for after a pass, and nothing says that it does not get out with them."""
+    """Whether a host is as the settings ask for after a pass, and nothing says that it has no egress with them."""
     return found.error is None and not found.waiting and fetch.judge(egress, found.fetched).works != "False"
 
 

@@ -196,13 +196,13 @@ def _check(egress: Egress, actual: HostState) -> None:
 
 
 def report_of(target: Target, found: PassResult, *, dry_run: bool = False) -> HostReport:
-    """What people see of a pass. A host that does not get out with its new settings has failed, whatever else it says."""
+    """What people see of a pass. A host without egress with its new settings has failed, whatever else it says."""
     error = found.error
     result: Result = "skipped" if isinstance(error, ManagedByOther) else found.result
     told = str(error) if error else None
     fetched = fetch.judge(target.egress, found.fetched)
     if error is None and found.begun and fetched.works == "False":
-        result, told = "failed", f"the change was carried out, and the host does not get out: {fetched.message}"
+        result, told = "failed", f"the change was carried out, and the host has no egress: {fetched.message}"
     if target.instance.spec.paused:
         result, told = "skipped", "spec.paused is set: not connected to"
     return HostReport(

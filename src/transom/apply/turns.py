@@ -115,7 +115,7 @@ class Turns:
             self._next()
 
     def done(self, host: str) -> None:
-        """The host was worked on, and be it that it is gone: the turn that it had goes to the next one."""
+        """The host was worked on, even if it is gone: the turn that it had goes to the next one."""
         if host in self._asked:
             self._asked.discard(host)
             if not self.halted:
@@ -145,7 +145,7 @@ class Turns:
             ask()
 
 
-REFUTED: Final = "not changed: the rollout stopped at its first host, which does not get out with these settings"
+REFUTED: Final = "not changed: the rollout stopped at its first host, which has no egress with these settings"
 
 
 def stopped(rollout: Rollout) -> str:

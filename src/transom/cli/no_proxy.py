@@ -82,7 +82,7 @@ def lint(
     client: Clients = None,
     output: Output = Format.TEXT,
 ) -> None:
-    """Name the items that will bite.
+    """Name the items that some clients misread.
 
     Items that some clients ignore, over-match or choke on, each with the form to use instead. Judges for the clients of a
     Windows or a Linux node, or for those given with --client. Ends with 1 when it finds something.

@@ -22,7 +22,7 @@ def uninstall(
         float, typer.Option("--timeout", metavar="S", min=1, help="Seconds that hosts are waited for.")
     ] = 3600.0,
 ) -> None:
-    """Take Transom off a cluster.
+    """Uninstall Transom from a cluster.
 
     The operator gives every host back first, and what the settings made in the cluster goes; then the rest of Transom goes.
     Where no operator works nothing is done. With --leave-hosts no host is touched. Machines and their MachineSets stay.

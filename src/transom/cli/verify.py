@@ -13,12 +13,12 @@ from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, Connec
 if TYPE_CHECKING:
     from transom.hosts.passes.verification import Checked
 
-verify = typer.Typer(help="Hold a machine against what Transom takes for granted.", no_args_is_help=True)
+verify = typer.Typer(help="Check that a machine is as Transom expects Windows to be.", no_args_is_help=True)
 
 
 @verify.callback()
 def main() -> None:
-    """Hold a machine against what Transom takes for granted."""
+    """Check that a machine is as Transom expects Windows to be."""
 
 
 @verify.command("host")
@@ -38,7 +38,7 @@ def host(
 ) -> None:
     """Check a Windows machine; nothing is changed.
 
-    What it does is held against what Transom takes for granted. It only reads, also on a node in use, and leaves nothing. Exit
+    What it does is compared with what Transom relies on. It only reads, also on a node in use, and leaves nothing. Exit
     code 1 where a check fails, 3 where the host cannot be read.
     """
     import asyncio

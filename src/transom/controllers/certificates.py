@@ -135,7 +135,7 @@ class CertificatesController:
         certified = "" if member.shared else member.node_name
         identity, _ = await self.members.identities.settle(cached, leadership, certified=certified)
         if identity.refusal or identity.name != member.node_name or identity.uid != member.node_uid:
-            return Judgement("Leave", member, identity.message or "which Node the instance is was decided anew meanwhile")
+            return Judgement("Leave", member, identity.message or "which Node the instance is was decided again meanwhile")
         return judgement
 
     async def _approve(self, cached: CachedRequest, judgement: Judgement, leadership: Leadership) -> None:

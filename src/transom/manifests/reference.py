@@ -7,7 +7,7 @@ from transom.manifests.definitions import GROUP, VERSION, definitions
 
 _HEAD: Final = """# Field reference
 
-Made from the definitions that `transom manifests` prints; `scripts/reference` writes it anew. What the fields mean together is
+Made from the definitions that `transom manifests` prints; `scripts/reference` rewrites it. What the fields mean together is
 in [settings.md](settings.md) and [operator.md](operator.md). `kubectl explain egressproxy.spec` says the same in a terminal.
 """
 _LIMITS: Final = {

@@ -44,7 +44,7 @@ _RULES: Final = {
 }
 
 _STATUS: Final[dict[str, Any]] = {
-    "nodeName": text("The Node that the host is, or will be. Decided once: clear it to have it decided anew."),
+    "nodeName": text("The Node that the host is, or will be. Decided once: clear it to have it decided again."),
     "nodeUID": text("The UID of that Node, once it is there."),
     "nodeProof": text(
         "By what it was decided: Machine (its nodeRef), Certificate (one that was approved for this instance's own token), "

@@ -9,7 +9,7 @@ from transom.pods.pod import MIRROR, Pod
 INJECT_PROXY: Final = "transom.dev/inject-proxy"
 """Annotation of a pod: `false` or `override`."""
 INJECT_CA: Final = "transom.dev/inject-ca"
-"""Label of a pod or a namespace: `true`; a pod's own `false` goes before its namespace's."""
+"""Label of a pod or a namespace: `true`; a pod's own `false` takes precedence over its namespace's."""
 KYVERNO: Final = "policies.kyverno.io/inject-proxy-env"
 """Annotation by which a pod keeps out of the proxy policies of Kyverno: `exclude`."""
 NODE_USE_ENV_PROXY: Final = "transom.dev/inject-node-use-env-proxy"

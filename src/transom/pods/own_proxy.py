@@ -18,7 +18,7 @@ class OwnProxies:
         self._env_from: list[str] = []
 
     def given(self, container: Container) -> None:
-        """Note a container that gets the variables: `env` goes before `envFrom` (Kubernetes API, `Container.envFrom`)."""
+        """Note a container that gets the variables: `env` takes precedence over `envFrom` (Kubernetes API, Container)."""
         if self._may_bring(container):
             self._env_from.append(container.name)
 
@@ -43,7 +43,7 @@ class OwnProxies:
         for names, text in (
             (self._without_no_proxy, "a proxy of its own without NO_PROXY: requests within the cluster go to that proxy too"),
             (self._without_proxy, "NO_PROXY of its own without a proxy: it gets none of ours"),
-            (self._env_from, "envFrom may bring a proxy: ours goes before it"),
+            (self._env_from, "envFrom may bring a proxy: ours takes precedence over it"),
         ):
             if names:
                 rest = len(names) - _SHOWN

@@ -301,7 +301,7 @@ async def test_a_proxy_that_breaks_tls_reaches_one_node(cluster: Cluster, kubele
         said = await halted(cluster, "True")
         changed = [number for number, host in enumerate(hosts) if f"HTTP_PROXY={OTHER}" in environment(host, "kubelet")]
         assert len(changed) == 1
-        assert f"the first host does not get out with these settings (win-{changed[0]})" in said
+        assert f"the first host has no egress with these settings (win-{changed[0]})" in said
         for number in set(range(3)) - set(changed):
             await cluster.until(f"win-{number}", Configured="False/RolloutHalted")
     assert kubelets.order == []

@@ -34,7 +34,7 @@ async def hosts_of(cluster: Cluster, count: int) -> list[Host]:
 
 
 def fetches(host: Host) -> Callable[[Invocation], int]:
-    """curl.exe of a host that gets out unless it has the bad proxy."""
+    """curl.exe of a host that has egress unless it has the bad proxy."""
     return lambda _: 60 if has(host, BAD) else 0
 
 
@@ -62,7 +62,7 @@ async def test_an_edit_in_the_middle_of_a_rollout_reaches_one_host(cluster: Clus
         await cluster.proxy(httpProxy=good, httpsProxy=good, **REPORT)
         await until(lambda: sum(has(host, good) for host in hosts) >= 6)
         await cluster.proxy(httpProxy=BAD, httpsProxy=BAD, **REPORT)
-        assert "the first host does not get out" in await halted(cluster, "True")
+        assert "the first host has no egress" in await halted(cluster, "True")
         # whoever was under way has come to its end by now, and was asked for once more
         for number, host in enumerate(hosts):
             if not has(host, BAD):

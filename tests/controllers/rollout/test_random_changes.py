@@ -35,7 +35,7 @@ class Changes(DrawnWorld):
     @rule(kind=st.sampled_from(KINDS), what=WHAT)
     def edit(self, kind: Kind, what: str) -> None:
         self.edits += 1
-        # nothing gets out, or not, by a version or a key
+        # nothing has egress, or not, by a version or a key
         name = f"{what if kind == 'settings' or what != BAD else 'good'}-{self.edits}"
         self.runner.run(self.world.edit(kind, name))
 

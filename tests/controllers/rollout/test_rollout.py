@@ -1,4 +1,4 @@
-"""A change from the operator to many hosts: a canary, and no further where it does not get out, or two hosts fail."""
+"""A change from the operator to many hosts: a canary, and no further where it has no egress, or two hosts fail."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ async def test_a_proxy_that_breaks_tls_reaches_one_host_and_an_edit_goes_on(clus
     async with cluster.operator():
         await halted(cluster, "True")
     connections = [host.traffic.connections for host in hosts]
-    # another process knows it by the host that did not get out
+    # another process knows it by the host without egress
     async with cluster.operator(pace=Pace(check_interval=1.0)):
         said = await halted(cluster, "True")
         changed = [number for number, host in enumerate(hosts) if host.starts("kubelet")[1:]]
@@ -100,7 +100,7 @@ async def test_where_restarts_wait_a_wrong_proxy_reaches_one_host(cluster: Clust
     policy = {"readinessEndpoints": [ENDPOINT], "readinessPolicy": "Report", "windows": {"restart": restart}}
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, **policy)
     async with cluster.operator():
-        assert "the first host does not get out" in await halted(cluster, "True")
+        assert "the first host has no egress" in await halted(cluster, "True")
         assert sum(f"HTTP_PROXY={PROXY}" in environment(host, "containerd") for host in hosts) == 1
         uid = (await cluster.client.get(EGRESS_PROXIES, "cluster")).metadata.uid
         assert await cluster.told("cluster", "RolloutHalted", "default", uid)

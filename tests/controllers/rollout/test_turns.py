@@ -130,7 +130,7 @@ async def test_a_canary_that_does_not_get_out_stops_it_at_once() -> None:
     assert not rollout.may_read("win-1", operator.ask(checked[1]), differs=True)
     assert operator.halted == "True/EgressFails"
     assert "win-0" in operator.reports.of("cluster")["RolloutHalted"].message
-    why = "not changed: the rollout stopped at its first host, which does not get out with these settings (win-0)"
+    why = "not changed: the rollout stopped at its first host, which has no egress with these settings (win-0)"
     assert rollout.refusal("win-1") == why
     # the next leader knows it by the status of that host
     after = Desk(operator.statuses)
@@ -201,7 +201,7 @@ async def test_two_failures_are_told_and_an_edit_begins_anew() -> None:
         operator.end(rollout, target(number), FAILED)
     said = operator.reports.of("cluster")["RolloutHalted"]
     assert (said.status, said.reason) == ("True", "TwoFailures")
-    assert "2 hosts failed with these settings (win-0, win-1); 0 are well" in said.message
+    assert "2 hosts failed with these settings (win-0, win-1); 0 are healthy" in said.message
     assert operator.asked.count("win-7") == 2
     assert await operator.begin(target(7)) is None
     assert rollout is not None

@@ -57,7 +57,7 @@ This page is generated from the profiles that `transom no-proxy check` evaluates
 `uv run python tests/proxy/clients/page.py` writes it; a test fails when it is out of date.
 
 `transom no-proxy check URL --no-proxy LIST` says who bypasses the proxy, and which item decides. `transom no-proxy lint LIST`
-names the items that bite.
+names the items that some clients misread.
 
 What holds for all of them:
 

@@ -229,7 +229,7 @@ def new_key() -> Secret:
 
 
 def gets_out(host: Host) -> Callable[[Invocation], int]:
-    """curl.exe of a host that gets out unless it has a wrong proxy."""
+    """curl.exe of a host that has egress unless it has a wrong proxy."""
     return lambda _: 60 if any(f"=http://{BAD}" in item for item in environment(host, "containerd")) else 0
 
 

@@ -1,7 +1,7 @@
 """The finalizer of a WindowsInstance: put on before anything is written to the host, off when the host was given back.
 
 Where Transom's namespace or the definition of the kind is deleted, nobody has said that hosts should go: they are left as they
-are, and every finalizer is taken off, for else the deletion would wait for ever once the operator is gone.
+are, and every finalizer is taken off, otherwise the deletion would wait for ever once the operator is gone.
 """
 
 import contextlib
@@ -75,7 +75,7 @@ class Finalizers:
         self._taken.add(cached.metadata.uid)
 
     def was_taken(self, cached: CachedInstance) -> bool:
-        """Whether this process took it off, be it that the store does not say so yet."""
+        """Whether this process took it off, even if the store does not say so yet."""
         return cached.metadata.uid in self._taken
 
     @staticmethod

@@ -162,7 +162,7 @@ class Drain:
         """The Node. Raises NotFound, also where there is another one of its name by now."""
         node = await self.leadership.client.get(NODES, self.node)
         if node.metadata.uid != self.uid:
-            raise NotFound(404, "NotFound", f"Node {self.node} was made anew")
+            raise NotFound(404, "NotFound", f"Node {self.node} was made again")
         return node
 
     async def _ended(self, pod: NodePod) -> Remaining | None:

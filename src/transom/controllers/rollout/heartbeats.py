@@ -1,4 +1,4 @@
-"""Whether the kubelets of Nodes are heard of again: what a Node says now is compared with what the same Node said before.
+"""Whether the kubelets of Nodes report again: what a Node says now is compared with what the same Node said before.
 
 A heartbeat has the time of the host's clock, so that it is never compared with another machine's. kubelet reports when it
 starts, and then every 5 minutes unless something changes (Kubernetes documentation, KubeletConfiguration,

@@ -137,7 +137,7 @@ class Interruptions:
         if key.name in settings.rollout.failed:
             # what goes wrong by the settings must not count against a version
             return Pending(
-                Condition("False", reason, f"{why}; it waits until the host is well with its settings"), self._pace.unready
+                Condition("False", reason, f"{why}; it waits until the host is healthy with its settings"), self._pace.unready
             )
         if (full := self._slots.refusal(cached)) is not None:
             return Pending(Condition("False", reason, f"{why}; it {full}"), self._pace.unready)

@@ -39,7 +39,7 @@ class RolloutSubject(msgspec.Struct, frozen=True):
     failed_with: Callable[[], str]
     way_out: str
     refutable: bool = False
-    """Whether a host that does not get out speaks against the change, and not against that host."""
+    """Whether a host without egress speaks against the change, and not against that host."""
     prepared: bool = False
     """Whether a host that has begun is first brought to where it can be changed: drained."""
 
@@ -181,7 +181,7 @@ class Rollouts:
             self._report()
 
     def done(self, key: ObjectKey) -> None:
-        """The key was worked on, and be it that its host is gone: the turn that it had goes to the next one."""
+        """The key was worked on, even if its host is gone: the turn that it had goes to the next one."""
         for cached in self._open.values():
             cached.done(key.name)
 
@@ -226,9 +226,9 @@ class Rollouts:
         where = _of(group)
         hosts = ", ".join(rollout.stopped_by)
         if rollout.refuted:
-            said = f"the first host{where} does not get out with {what} ({hosts})"
+            said = f"the first host{where} has no egress with {what} ({hosts})"
         else:
-            said = f"{len(rollout.stopped_by)} hosts{where} failed with {what} ({hosts}); {len(rollout.passed)} are well"
+            said = f"{len(rollout.stopped_by)} hosts{where} failed with {what} ({hosts}); {len(rollout.passed)} are healthy"
         return f"{said}. No further host is changed: {self.subject.way_out}, or annotate EgressProxy/{BASE} with {RESUME}"
 
 

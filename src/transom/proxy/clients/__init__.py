@@ -1,7 +1,7 @@
 """How programs read NO_PROXY: one profile a client, one engine that evaluates them all.
 
 `decide(CLIENTS["go"], url, no_proxy)` says what a client does with a URL, and which item decides.
-`lint(no_proxy)` names the items that bite on nodes, each with a safer form; `translate` writes a list in another language.
+`lint(no_proxy)` names the items that clients on nodes misread, each with a safer form; `translate` writes other languages.
 """
 
 from transom.proxy.clients.catalog import CLIENTS, NODE_CLIENTS

@@ -1,4 +1,4 @@
-"""The items of a NO_PROXY list that bite: what some clients ignore, over-match or choke on, and a safer form.
+"""The items of a NO_PROXY list that some clients ignore, over-match or choke on, and a safer form.
 
 The verdict on an item and the choice of the form both come from evaluating the profiles on the URLs of the item's meaning.
 A form is proposed only if, over all profiles of NO_PROXY,
@@ -57,7 +57,7 @@ class LintResult(msgspec.Struct, frozen=True):
 
 
 def lint(items: Sequence[str] | str, clients: Sequence[str] = NODE_CLIENTS) -> list[LintFinding]:
-    """Find what bites in a list: `items` is the value of NO_PROXY, or what stands between its commas.
+    """Find such items in a list: `items` is the value of NO_PROXY, or what stands between its commas.
 
     Raises `KeyError` for a client that has no profile. Clients that do not read NO_PROXY have no opinion.
     """

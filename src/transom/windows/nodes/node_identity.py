@@ -17,7 +17,7 @@ Refusal = Literal["", "NodeNameTaken", "NodeNameChanged", "NodeNameInvalid", "No
 LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """One DNS label (RFC 1123): what a computer's name is (Microsoft, "Naming conventions in Active Directory": no dots)."""
 _WINDOWS: Final = "windows"
-_CLEAR: Final = "clear status.nodeName of the WindowsInstance to have it decided anew"
+_CLEAR: Final = "clear status.nodeName of the WindowsInstance to have it decided again"
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -157,7 +157,7 @@ def _joined(one: Candidate, record: Record, around: ClusterView) -> Identity:
         return _taken(record.name, stronger)
     if node is None:
         return Identity(record.name, "", record.proof)
-    # a Node of that name, and not the one that was recorded: it was made anew, or the first one by this certificate
+    # a Node of that name, and not the one that was recorded: it was made again, or the first one by this certificate
     if (owner := around.owners.get(node.uid)) is not None:
         return _taken(record.name, f"Node {record.name} is that of WindowsInstance {owner}")
     if record.proof == "Spec" or (record.proof == "Machine" and one.machine == record.name):
@@ -165,7 +165,7 @@ def _joined(one: Candidate, record: Record, around: ClusterView) -> Identity:
     if node.system != _WINDOWS:
         return _taken(record.name, _not_windows(node))
     if record.uid and not (node.addresses & one.addresses):
-        return _taken(record.name, f"Node {record.name} was made anew, and has none of this host's addresses")
+        return _taken(record.name, f"Node {record.name} was made again, and has none of this host's addresses")
     if record.proof != "Certificate" and (why := _contested(node, one, around)) is not None:
         return why
     return Identity(record.name, node.uid, record.proof)

@@ -76,7 +76,7 @@ def merge_service(
     """The items of `wishes` put into a service's `Environment`, and items of ours that are not wished for taken out.
 
     `value` is a REG_MULTI_SZ (`type_fault`). Other items stay, in their order. An item that already says what is wanted, and
-    is not ours, stays somebody else's. Of a service that was made anew nothing is put back that the former one had.
+    is not ours, stays somebody else's. Of a service that was made again nothing is put back that the former one had.
     """
     items = list(value.texts()) if value else []
     if entry is None or _made_anew(value, entry, ledger):
@@ -121,7 +121,7 @@ def merge_service(
 
 
 def _made_anew(value: Value | None, entry: ServiceEnvironment, ledger: Ledger) -> bool:
-    """Whether an entry speaks of a service that was deleted: one of its name was made anew, or somebody wrote the value anew.
+    """Whether an entry speaks of a service that was deleted: one of its name was made again, or somebody wrote the value anew.
 
     The ledger knows services by their names. Of a service that is still the same, items of ours are left; or there was but
     one, which somebody changed, and all that others had there before is there.
