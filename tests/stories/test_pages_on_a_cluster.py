@@ -1,6 +1,7 @@
 """What README and the pages print for a cluster, as it is printed: a real API server, `default` in the kubeconfig."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from tests.support import command as command_line
 from tests.support.operator.bundles import ROOT_1, ROOT_2, SHA1_2, roots
 from tests.support.operator.clusters import PROXY, Cluster
 from tests.support.pages import on_cluster, run_by, tables
-from tests.support.repository import ROOT
+from tests.support.repository import DOCS, ROOT
 
 from transom.kube.objects import Whole
 from transom.kube.resources import NAMESPACES, SECRETS, Resource
@@ -109,3 +110,31 @@ async def test_the_table_of_a_cluster(cluster: Cluster, tmp_path: Path, monkeypa
     assert f"Kubernetes v1.36.3 at {cluster.control_plane.url}" in ran["transom version"].out
     completed = await run(cluster, tmp_path, "kubectl __complete transom diff --context la")
     assert completed.splitlines()[:2] == ["lab", ":0"]
+
+
+async def test_what_a_reader_may_is_enough(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The roles that docs/questions.md prints, and no other right."""
+    page = (DOCS / "questions.md").read_text("utf-8").partition("## Permissions")[2]
+    (text,) = re.findall(r"```yaml\n(.*?)```", page.partition("\n## ")[0], re.DOTALL)
+    roles = list(yaml.safe_load_all(text.replace("transom-system", cluster.namespace)))
+    account = {"kind": "ServiceAccount", "name": "reader", "namespace": cluster.namespace}
+    objects = [
+        *roles,
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader", "namespace": cluster.namespace}},
+    ]
+    for role in roles:
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": role["metadata"]["name"]}
+        bound = {"apiVersion": role["apiVersion"], "kind": f"{role['kind']}Binding", "metadata": role["metadata"]}
+        objects.append(bound | {"roleRef": reference, "subjects": [account]})
+    plane = cluster.control_plane
+    await asyncio.to_thread(plane.apply, objects)
+    token = await asyncio.to_thread(plane.service_account_token, cluster.namespace, "reader")
+    monkeypatch.setenv("KUBECONFIG", str(plane.user_kubeconfig("reader", token)))
+    monkeypatch.setenv("TRANSOM_NAMESPACE", cluster.namespace)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    host = await cluster.simulator.add_host()
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    await cluster.instance("win-1", host)
+    for command, code in (("validate", 0), ("status", 0), ("diff", 1), ("apply --context lab", 0)):
+        told = await asyncio.to_thread(command_line.run, *command.split())
+        assert (command, told.code) == (command, code), told.err
