@@ -14,7 +14,7 @@ def test_a_mistake_is_named_with_its_remedy(row: Row, tmp_path: Path, monkeypatc
     directory = tmp_path / "given"
     directory.mkdir()
     for name, text in row.files.items():
-        (directory / name).write_text(text)
+        (directory / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     ran = run(*(part.replace("{d}", str(directory)) for part in row.command))
     said = " ".join((ran.out + ran.err).split())
     assert ran.code == row.code, said

@@ -4,7 +4,8 @@ Each row is a command, the files that it is given, its exit code, and texts that
 The place comes first, the remedy last. `{d}` is the directory of the files.
 """
 
-from collections.abc import Iterator
+import base64
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import yaml
@@ -21,7 +22,7 @@ class Row(NamedTuple):
 
     name: str
     command: tuple[str, ...]
-    files: dict[str, str]
+    files: dict[str, str | bytes]
     code: int
     told: tuple[str, ...]
 
@@ -48,14 +49,16 @@ def of(*objects: dict[str, Any]) -> dict[str, str]:
     return {"a.yaml": yaml.safe_dump_all(objects)}
 
 
-def invalid(name: str, files: dict[str, str], *told: str) -> Row:
+def invalid(name: str, files: Mapping[str, str], *told: str) -> Row:
     """Settings in which `validate` has to find an error."""
-    return Row(name, ("validate", "-f", "{d}"), files, 2, told)
+    return Row(name, ("validate", "-f", "{d}"), dict(files), 2, told)
 
 
-def refused(name: str, *command: str, told: tuple[str, ...], code: int = 2, files: dict[str, str] | None = None) -> Row:
+def refused(
+    name: str, *command: str, told: tuple[str, ...], code: int = 2, files: Mapping[str, str | bytes] | None = None
+) -> Row:
     """A command line that is wrong in itself."""
-    return Row(name, command, files or {}, code, told)
+    return Row(name, command, dict(files or {}), code, told)
 
 
 def _of_settings() -> Iterator[Row]:
@@ -353,7 +356,44 @@ def _of_commands() -> Iterator[Row]:
         told=("{d}/nodir", "there is no such file or directory"),
     )
     yield refused("capi: provider", "capi", "worker", "--cluster", "c", "--provider", "awss", told=("awss", "aws, azure"))
+    yield from _of_clusters()
+    yield from _of_words()
     yield refused("payload: nowhere", "payload", "check", "{d}", told=("{d}/payload.yaml", "No such file"))
+
+
+def _of_clusters() -> Iterator[Row]:
+    config = {"apiVersion": "v1", "kind": "Config", "current-context": "x", "clusters": [], "users": []}
+    files = {"config": yaml.safe_dump(config | {"contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}]})}
+    where = ("--kubeconfig", "{d}/config")
+    yield refused(
+        "context", "diff", *where, "--context", "nope", told=("no context 'nope'; there are x", "-f PATH"), files=files
+    )
+    yield refused(
+        "kubeconfig: no cluster", "diff", *where, told=("{d}/config", "clusters has no entry of the name"), files=files
+    )
+    yield refused("pods: none named", "pods", "explain", told=("POD, with -n NAMESPACE, or -f PATH",))
+    yield refused("pods: both", "pods", "explain", "a", "-f", "{d}", told=("POD, with -n NAMESPACE, or -f PATH",))
+    yield refused("pods: no name", "pods", "explain", "A_b", *where, told=("'A_b' is no name of a pod",), files=files)
+    yield refused("pods: all and one", "pods", "outdated", "-A", "-n", "shop", told=("-A and -n exclude each other",))
+    yield refused("status: watched JSON", "status", "--watch", "-o", "json", told=("--watch is for text", "kubectl get"))
+
+
+def _of_words() -> Iterator[Row]:
+    der = base64.b64decode("".join(CA.strip().splitlines()[1:-1]))
+    yield refused("trust: DER", "trust", "inspect", "{d}/c", told=("{d}/c", "openssl x509 -inform der"), files={"c": der})
+    yield refused("shell", "completion", "tcsh", told=("'tcsh'", "bash", "zsh", "fish"))
+    yield refused("help", "help", "nope", told=("'nope'", "transom -h"))
+    yield refused("simulate", "simulate", "{d}", told=("{d}", "`transom init DIR --simulated` makes one"))
+    yield refused("verify: port", "verify", "host", "10.0.0.1:22", told=("10.0.0.1:22", "--port 22"))
+    yield refused(
+        "init: no scheme", "init", "{d}/new", "--proxy", "proxy.x:1", told=("spec.httpProxy", "must begin with http://")
+    )
+    files = {"there": ""}
+    yield refused("init: there", "init", "{d}", "--simulated", told=("{d}", "name a new directory"), files=files)
+    yield refused("run: address", "run", "--bind-address", "x", told=("--bind-address", "0.0.0.0:8080"))
+    yield refused("webhook: policy", "webhook", "--failure-policy", "x", told=("--failure-policy", "Ignore nor Fail"))
+    yield refused("manifests: part", "manifests", "--part", "x", told=("--part", "crds", "rbac"))
+    yield refused("capi image: provider", "capi", "image", "--provider", "awss", told=("awss", "aws, azure"))
 
 
 ROWS = tuple(row for rows in (_of_settings, _of_hosts, _of_texts, _of_commands) for row in rows())

@@ -50,7 +50,7 @@ def examine(objects: Objects, now: datetime, server: str | None = None) -> Exami
         *instance.examine(objects.windows_instances, objects),
     ]
     if settings.own is not None and settings.own.missing and (keeping := _without_base(objects)):
-        message = f"{BASE_MISSING}: {counted_hosts(keeping)} get no settings, and keep what they have"
+        message = f"{BASE_MISSING}, so nothing is changed on {counted_hosts(keeping)}"
         findings.append(keeping[0].place.warning(("metadata", "name"), message))
     for host in objects.windows_instances:
         egress = settings.of(host)
