@@ -11,7 +11,9 @@ from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
 from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
 
 if TYPE_CHECKING:
-    from transom.hosts.passes.verification import Checked
+    from transom.hosts.passes.rehearsal import Checked, Rehearsal
+    from transom.hosts.ssh.connection import Access
+    from transom.proxy.settings import Egress
 
 verify = typer.Typer(help="Check that a machine is as Transom expects Windows to be.", no_args_is_help=True)
 
@@ -33,13 +35,33 @@ def host(
     channel_timeout: ChannelTimeout = CHANNEL,
     pass_timeout: PassTimeout = WHOLE,
     require_host_keys: RequireHostKeys = False,
+    change: Annotated[
+        bool,
+        typer.Option(
+            "--change",
+            help="Also make things named TransomVerify and remove them again, and on a machine that nobody uses yet let a "
+            "worker of one service live its whole life.",
+        ),
+    ] = False,
+    filename: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filename",
+            "-f",
+            metavar="PATH",
+            help="Manifests with the settings of that service; ADDRESS is then the name of a WindowsInstance in them.",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--check", metavar="ID", help="A check to make; else all. `life` is the worker's.")
+    ] = None,
     report: Annotated[Path | None, typer.Option("--junit", help="A file that gets the checks as JUnit's XML as well.")] = None,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.TEXT,
 ) -> None:
-    """Check a Windows machine; nothing is changed.
+    """Check a Windows machine against what Transom takes for granted.
 
-    What it does is compared with what Transom relies on. It only reads, also on a node in use, and leaves nothing. Exit
-    code 1 where a check fails, 3 where the host cannot be read.
+    Without --change it only reads, also on a node in use. Nothing is left, Ctrl-C included. Exit code 1 where a check fails, 3
+    where the host cannot be read.
     """
     import asyncio
 
@@ -47,11 +69,15 @@ def host(
     from transom.hosts.errors import HostError
     from transom.hosts.passes.verification import verify
 
-    (access,) = addressed([address], username, port, key)
+    if filename and (username or port or key):
+        fail("-f says how the instance is reached: leave --username, --port and --key out")
+    access, rehearsal = _named(filename, address) if filename else (addressed([address], username, port, key)[0], None)
     made = settings(timeouts(connect_timeout, channel_timeout, pass_timeout))
+    known, told = host_keys(required=require_host_keys), (_tell if output is Format.TEXT else lambda _: None)
+    tried = (rehearsal or throwaway()) if change else None
     try:
-        told = _tell if output is Format.TEXT else lambda _: None
-        found = asyncio.run(verify(access, host_keys(required=require_host_keys), made, told))
+        verified = asyncio.run(verify(access, known, made, told, rehearsal=tried, only=_known(only or [], change=change)))
+        found = verified.checks
     except HostError as error:
         fail(f"{address}: {error}", ExitCode.NOT_READ)
     except KeyboardInterrupt:
@@ -62,9 +88,58 @@ def host(
         except OSError as error:
             fail(f"--junit {report}: cannot be written: {error.strerror}", ExitCode.NOT_DONE)
     if output is not Format.TEXT:
-        print_data({"address": address, "checks": found}, output)
+        print_data({"address": address, "build": verified.build, "checks": found}, output)
     if any(one.verdict == "fail" for one in found):
         raise SystemExit(ExitCode.NOT_DONE)
+
+
+def _known(only: list[str], *, change: bool) -> list[str]:
+    """The checks that are asked for; ends the command where there is none of a name."""
+    from transom.hosts.passes.verification import LIFE
+    from transom.hosts.steps.checks import CHECKS
+    from transom.hosts.steps.trials import trials
+
+    names = [check.id for check in CHECKS]
+    changing = [*(check.id for check in trials("", b"")), LIFE]
+    for name in only:
+        if name not in names + changing:
+            fail(f"--check {name}: there is no such check; there are {', '.join(names + changing)}")
+        if name in changing and not change:
+            fail(f"--check {name} makes things on the machine: give --change as well")
+    return only
+
+
+def _named(paths: list[str], name: str) -> "tuple[Access, Rehearsal]":
+    """How the WindowsInstance of that name is reached, and its settings; ends the command where there is none."""
+    from transom.apply.target import targets_of
+    from transom.cli.findings import Source, examine_or_fail
+    from transom.cli.hosts import named
+
+    objects, examined = examine_or_fail(Source(filename=paths))
+    targets = {target.instance.name: target for target in targets_of(objects, examined.settings, ssh_config=True)}
+    if name not in targets:
+        fail(f"there is no WindowsInstance {name} in {' '.join(paths)}; there {named(list(targets))}")
+    return targets[name].access, _rehearsal(targets[name].egress)
+
+
+def throwaway() -> "Rehearsal":
+    """A proxy that does not exist (RFC 6761 keeps its domain for that): the service never uses it."""
+    from transom.proxy.secret import Secret
+    from transom.proxy.settings import Egress
+
+    url = Secret("http://proxy.transom-verify.invalid:3128")
+    return _rehearsal(Egress(url, url, "localhost"))
+
+
+def _rehearsal(egress: "Egress") -> "Rehearsal":
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    from transom.cli.example_ca import authority
+    from transom.hosts.passes.rehearsal import Rehearsal
+
+    made = x509.load_pem_x509_certificate(authority("transom verify host: nobody has its key").encode())
+    return Rehearsal(made.public_bytes(Encoding.DER), egress)
 
 
 def _tell(one: "Checked") -> None:

@@ -260,7 +260,7 @@ def _list(shell: "Shell", rest: str) -> int:
 
 
 def _version(shell: "Shell", rest: str) -> int:
-    shell.write("\r\nMicrosoft Windows [Version 10.0.20348.2485]\r\n")
+    shell.write(f"\r\nMicrosoft Windows [Version 10.0.{shell.host.edition.build}]\r\n")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from fnmatch import translate
 from functools import lru_cache
 from re import IGNORECASE, Pattern
@@ -90,6 +91,9 @@ def require_shared(file: SimulatedFile, opened: int, share: int) -> None:
         raise FileError(32)
 
 
+_ACTOR: ContextVar[str | None] = ContextVar("actor", default=None)
+
+
 class FileSystem:
     """Paths are `C:\\…` or `C:/…`, in full; `\\…` is on C: too. Everything is in memory.
 
@@ -105,26 +109,35 @@ class FileSystem:
         """Bytes that are left; None: as many as one wants."""
         self.enforced = True
         """Whether access lists are heeded."""
-        self.actor = ADMINISTRATORS
-        """Whose SID acts, and owns what is made."""
+        self.user = ADMINISTRATORS
+        """Whose SID acts, and owns what is made, as long as nobody else does (`acting`)."""
         self.scanner: Callable[[SimulatedFile], object] = lambda _: None
         """Who is told of each file that was written, as soon as it is closed."""
 
     @contextmanager
     def acting(self, sid: str) -> Iterator[None]:
-        """Lets somebody else act for a while, who is no administrator."""
-        before, self.actor = self.actor, sid
+        """Lets somebody else act for a while, who is no administrator; what others do meanwhile, they do as themselves."""
+        before = _ACTOR.set(sid)
         try:
             yield
         finally:
-            self.actor = before
+            _ACTOR.reset(before)
+
+    @property
+    def actor(self) -> str:
+        """Who acts now."""
+        return _ACTOR.get() or self.user
+
+    @property
+    def sids(self) -> frozenset[str]:
+        """All that who acts is, as long as he is no administrator."""
+        return frozenset((self.actor, access.USERS, access.AUTHENTICATED, access.EVERYONE))
 
     def may(self, entry: Entry, rights: int) -> bool:
         """Whether who acts has these rights."""
         if self.actor == ADMINISTRATORS or not self.enforced:
             return True
-        sids = frozenset((self.actor, access.USERS, access.AUTHENTICATED, access.EVERYONE))
-        return access.allows(entry.acl, entry.owner, sids, rights)
+        return access.allows(entry.acl, entry.owner, self.sids, rights)
 
     def claim(self, size: int) -> None:
         """Takes space on the disk. Raises FileError(112)."""

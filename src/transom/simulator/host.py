@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from transom.simulator import access
+from transom.simulator.editions import SERVER_2022, Edition
 from transom.simulator.events import SystemLog
 from transom.simulator.expansion import BatchVariables
 from transom.simulator.faults import Faults
@@ -52,11 +53,8 @@ _EVERY_HOST: tuple[Key, ...] = tuple(
             SetValue(ENVIRONMENT, "PROCESSOR_ARCHITECTURE", sz("AMD64")),
             SetValue(ENVIRONMENT, "TEMP", expand_sz(r"%SystemRoot%\TEMP")),
             SetValue(ENVIRONMENT, "windir", expand_sz("%SystemRoot%")),
-            SetValue(_VERSION, "ProductName", sz("Windows Server 2022 Datacenter")),
             SetValue(_VERSION, "CurrentMajorVersionNumber", dword(10)),
             SetValue(_VERSION, "CurrentMinorVersionNumber", dword(0)),
-            SetValue(_VERSION, "CurrentBuildNumber", sz("20348")),
-            SetValue(_VERSION, "UBR", dword(2485)),
             CreateKey(rf"{STORES}\ROOT\Certificates"),
             CreateKey(rf"{STORES}\CA\Certificates"),
             CreateKey(rf"{STORES}\Disallowed\Certificates"),
@@ -113,7 +111,15 @@ class Host:
     `unknown` what somebody wanted to run and is not simulated (a script that makes this list longer is wrong).
     """
 
-    def __init__(self, name: str, *, shell: str = "cmd", username: str = "Administrator", time_scale: float = 0.01) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        shell: str = "cmd",
+        username: str = "Administrator",
+        time_scale: float = 0.01,
+        edition: Edition = SERVER_2022,
+    ) -> None:
         self.name, self.shell, self.username, self.time_scale = name, shell, username, time_scale
         self.address, self.port = "127.0.0.1", 0
         self.own_address: str | None = None
@@ -121,6 +127,15 @@ class Host:
         self.keys = KeyAccess()
         """Who may read which registry key."""
         self.registry = Registry(_EVERY_HOST)
+        self.edition = edition
+        build, _, revision = edition.build.partition(".")
+        self.edit(
+            [
+                SetValue(_VERSION, "ProductName", sz(edition.product)),
+                SetValue(_VERSION, "CurrentBuildNumber", sz(build)),
+                SetValue(_VERSION, "UBR", dword(int(revision))),
+            ]
+        )
         self.edit([SetValue(rf"{SYSTEM}\Control\ComputerName\ActiveComputerName", "ComputerName", sz(name))])
         self.files = FileSystem()
         self.system_log = SystemLog()
@@ -148,6 +163,10 @@ class Host:
         """Whether PowerShell runs in Constrained Language Mode."""
         self.features, self.features_at_boot = {"containers"}, set[str]()
         """Features of Windows that are enabled, and those that the next boot enables."""
+        self.users: dict[str, str] = {}
+        """SIDs of ordinary local users, by name; None can be made where `makes_users` is not."""
+        self.makes_users = True
+        """Whether local users can be made and run tasks: a domain controller has none, a policy may forbid the other."""
         self.firewall: dict[str, str] = {}
         """Ports that are let in, by the name of their rule."""
         self.exclusions: set[str] | None = set()
@@ -168,6 +187,7 @@ class Host:
         for path, (owner, acl) in (_DIRECTORIES | home).items():
             self.files.make_directories(path)
             self.files.set_access(self.files.directory(path), owner=owner, acl=acl, protected=True)
+        self.files.write(rf"{SYSTEM32}\Locator.exe", _PROGRAM_MARK + b"service")
         for program in PROGRAMS:
             self.files.write(rf"{SYSTEM32}\{program}", _PROGRAM_MARK + program.encode())
 
@@ -209,7 +229,7 @@ class Host:
 
     @administrator.setter
     def administrator(self, administrator: bool) -> None:
-        self.files.actor = access.ADMINISTRATORS if administrator else ORDINARY
+        self.files.user = access.ADMINISTRATORS if administrator else ORDINARY
 
     def scan(self, seconds: float) -> None:
         """Lets a virus scanner open each file that was written, as soon as it is closed, and read it for so long.

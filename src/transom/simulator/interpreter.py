@@ -114,7 +114,7 @@ class Shell:
 
     def error(self, text: str) -> None:
         """Writes a line to standard error."""
-        self.streams.err.write(text.encode("cp437", "replace") + b"\r\n")
+        self.streams.err.write(self.host.edition.said(text + "\r\n"))
 
     # --- batch files
 

@@ -49,12 +49,12 @@ class Invocation:
         self.arguments = split_arguments(rest)
 
     def out(self, text: str) -> None:
-        """Writes lines to standard output, in the OEM code page."""
-        self.streams.out.write(text.replace("\n", "\r\n").encode("cp437", "replace"))
+        """Writes lines to standard output, in the host's language and code page."""
+        self.streams.out.write(self.host.edition.said(text.replace("\n", "\r\n")))
 
     def error(self, text: str) -> None:
         """Writes lines to standard error."""
-        self.streams.err.write(text.replace("\n", "\r\n").encode("cp437", "replace"))
+        self.streams.err.write(self.host.edition.said(text.replace("\n", "\r\n")))
 
     def absolute(self, path: str) -> str:
         """A path in full."""

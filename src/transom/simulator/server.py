@@ -8,6 +8,7 @@ from typing import Literal, NoReturn, Self, TypeVar
 
 import asyncssh
 
+from transom.simulator.editions import SERVER_2022, Edition
 from transom.simulator.expansion import BatchVariables
 from transom.simulator.faults import Fault
 from transom.simulator.filesystem import SimulatedFile
@@ -277,13 +278,16 @@ class Simulator:
         time_scale: float = 0.01,
         address: str = "127.0.0.1",
         port: int = 0,
+        edition: Edition = SERVER_2022,
     ) -> Host:
         """Makes a host and boots it: `services` with what each depends on, `edits` of its registry before that boot.
 
         `time_scale` is how many real seconds one second of the host takes. `address` is a loopback address, `port` 0 any free.
         Raises OSError for a port that is taken.
         """
-        host = Host(name or f"WIN-{len(self.hosts) + 1:04}", shell=shell, username=username, time_scale=time_scale)
+        host = Host(
+            name or f"WIN-{len(self.hosts) + 1:04}", shell=shell, username=username, time_scale=time_scale, edition=edition
+        )
         host.address = address
         for service, depends in services.items():
             host.add_service(service, depends)

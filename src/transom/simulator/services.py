@@ -24,6 +24,8 @@ _DISABLED, _AUTOMATIC, _DEMAND = 4, 2, 3
 _CONNECT_SECONDS = 30.0
 _ENDS = re.compile(rb"MZends (\d+) after (\d+)")
 """How a file says that a program of it ends by itself: with this exit code, after as many seconds."""
+_TOOL = re.compile(rb"MZ[\w.\\]+\.exe")
+"""What a program of the console is, that is no service."""
 _COMMAND = re.compile(r'\s*(?:"([^"]*)"|(\S+?(?:\.exe)(?=\s|$)|\S+))(.*)', re.IGNORECASE | re.DOTALL)
 
 
@@ -209,6 +211,8 @@ class ServiceManager:
         service.ends = (self._host.now() + int(ends[2]), int(ends[1])) if ends else None
         if program.casefold().endswith("\\cmd.exe"):
             await self._run_command(service, program, arguments)
+        elif _TOOL.fullmatch(found.data):
+            raise self._unanswered(service)
         service.settle(self._host.now())
 
     async def _run_command(self, service: SimulatedService, program: str, arguments: str) -> None:
@@ -217,13 +221,22 @@ class ServiceManager:
         shell = Shell(self._host, variables, r"C:\Windows\System32", Streams(NUL, NUL), self._host.background)
         service.enter(ServiceState.START_PENDING, float("inf"))
         work = self._host.background.start(shell.run(f'"{program}"{arguments}'))
-        done, _ = await asyncio.wait([work], timeout=_CONNECT_SECONDS * self._host.time_scale)
+        try:
+            done, _ = await asyncio.wait([work], timeout=_CONNECT_SECONDS * self._host.time_scale)
+        except asyncio.CancelledError:
+            # who asked for it is gone, which the manager does not care about
+            self._unanswered(service)
+            raise
         if not done:
             work.cancel()
+        raise self._unanswered(service)
+
+    def _unanswered(self, service: SimulatedService) -> ServiceError:
+        """A program that does not speak to the manager is given up."""
         service.state = ServiceState.STOPPED
         self._host.system_log.write(7009, service.name)
         self._host.system_log.write(7000, service.name, 1053)
-        raise ServiceError(1053)
+        return ServiceError(1053)
 
     def stop(self, name: str) -> None:
         """Asks a service to stop; it may be pending afterwards.

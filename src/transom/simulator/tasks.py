@@ -4,6 +4,7 @@ A task is described as XML (Microsoft Learn, "Task Scheduler Schema"); of it the
 triggers are read. Deleting a task does not end what it runs (Microsoft Learn, "schtasks delete").
 """
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -25,6 +26,7 @@ class Task(msgspec.Struct, frozen=True):
     name: str
     program: str
     arguments: str
+    user: str = _SYSTEM
 
 
 class TaskError(Exception):
@@ -50,7 +52,7 @@ class TaskScheduler:
         return self._tasks.get(name.casefold())
 
     def create(self, name: str, document: bytes) -> None:
-        """Enters a task, in the place of one of that name. Raises TaskError for what is no task, or one not simulated."""
+        """Enters a task of SYSTEM's, in the place of one of that name. Raises TaskError for what is none, or not simulated."""
         try:
             root = ElementTree.fromstring(document.decode("utf-16"))  # noqa: S314  # what a test of this process sent
         except (UnicodeError, ElementTree.ParseError):
@@ -60,7 +62,11 @@ class TaskScheduler:
         whom = root.findtext(f"{_SPACE}Principals/{_SPACE}Principal/{_SPACE}UserId")
         if root.tag != f"{_SPACE}Task" or program is None or whom != _SYSTEM or triggers is None or len(triggers):
             raise TaskError("The task XML contains a value which is incorrectly formatted or out of range.")
-        self._tasks[name.casefold()] = Task(name, program, arguments or "")
+        self.enter(Task(name, program, arguments or ""))
+
+    def enter(self, task: Task) -> None:
+        """Enters a task as it is."""
+        self._tasks[task.name.casefold()] = task
 
     def delete(self, name: str) -> None:
         """Removes a task; what it runs goes on."""
@@ -74,6 +80,7 @@ class TaskScheduler:
                 return
             await self._host.sleep(self.delays)
             shell = Shell(self._host, self._host.variables(), r"C:\Windows\System32", Streams(NUL, NUL), self._host.background)
-            await shell.run(f'"{task.program}" {task.arguments}')
+            with self._host.files.acting(task.user) if task.user != _SYSTEM else nullcontext():
+                await shell.run(f'"{task.program}" {task.arguments}')
 
         self._host.background.start(work())

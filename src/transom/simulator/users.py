@@ -70,7 +70,7 @@ class OrdinaryUser:
 
     def key(self, path: str) -> Key | None:
         """A registry key with its values, or None."""
-        sids = frozenset((self.sid, access.USERS, access.AUTHENTICATED, access.EVERYONE))
-        if self._files.enforced and not self._host.keys.allows(path, sids):
-            raise FileError(5)
+        with self._files.acting(self.sid):
+            if self._files.enforced and not self._host.keys.allows(path, self._files.sids):
+                raise FileError(5)
         return self._host.registry.key(path)

@@ -2,8 +2,14 @@
 setlocal EnableExtensions DisableDelayedExpansion
 rem One question of `transom verify host`; what it prints is judged by who asked.
 set "HERE=@BASE@\@PASS@"
+set "OWN=C:\TransomVerify"
 set "SC=%SystemRoot%\System32\sc.exe"
 set "REG=%SystemRoot%\System32\reg.exe"
+set "CMD=%SystemRoot%\System32\cmd.exe"
+set "PING=%SystemRoot%\System32\ping.exe"
+set "NETSH=%SystemRoot%\System32\netsh.exe"
+set "ICACLS=%SystemRoot%\System32\icacls.exe"
+set "SCHTASKS=%SystemRoot%\System32\schtasks.exe"
 set "POWERSHELL=%SystemRoot%\System32\WindowsPowerShell\v1.0\powershell.exe"
 cd /d "%HERE%"
 @LINES@

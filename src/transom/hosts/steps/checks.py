@@ -1,35 +1,51 @@
 """What `transom verify host` asks of a machine: claims about Windows that the tests of Transom cannot see, as data.
 
 Each is a few lines of a cmd script that change nothing outside a directory of their own, and a judgement of what they print.
+Those that make things and remove them again are `trials`.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 import msgspec
 
-from transom.hosts.scripts.template import BASE, template
+from transom.hosts.scripts.template import template
+from transom.hosts.ssh.transport import Transport
 from transom.windows.host.queries import BOOT, BOOT_MARK, LEDGER
 
 Verdict = Literal["pass", "fail", "not applicable"]
 Judge = Callable[[Sequence[str]], tuple[Verdict, str]]
+Ask = Callable[[Transport, str], Awaitable[Sequence[str]]]
+"""Asks for something below a directory, given by its SFTP path. Raises HostError."""
 _HASH = re.compile(r"[0-9A-Fa-f]{64}")
 _OLDEST = 17763
 """The build of Windows Server 2019, the oldest that Kubernetes supports (kubernetes.io, "Windows containers in Kubernetes")."""
 
 
-class Check(msgspec.Struct, frozen=True):
-    """One claim with the place that it was taken from. `lines` are cmd; `judge` gets what they print, line by line."""
+class Claim(msgspec.Struct, frozen=True):
+    """What is taken for granted of a machine, the place that it was taken from, and what fails where it is wrong."""
 
     id: str
     claim: str
     source: str
+    otherwise: str
+
+
+class Check(Claim, frozen=True):
+    """One question of a machine. `lines` are cmd; `judge` gets what they print, line by line."""
+
     lines: str
     judge: Judge
+    where: Literal["everywhere", "with --change", "unused"] = "everywhere"
+    """On which machines: on each; on those that may be changed; of these, on those that nobody uses yet."""
+    files: tuple[tuple[str, bytes], ...] = ()
+    """What lies beside the script: names and contents."""
+    ask: Ask | None = None
+    """What is asked over SFTP once the script has ended; its lines come after the script's."""
 
 
-def _says(wanted: str) -> Judge:
+def says(wanted: str) -> Judge:
     """Whether a line begins so."""
 
     def judge(lines: Sequence[str]) -> tuple[Verdict, str]:
@@ -89,18 +105,19 @@ _OWNER = template("owner.cmd").strip().replace("%~1", r"C:\Program Files")
 _ANY = "EventLog RpcSs kubelet containerd recorder-a"
 
 CHECKS: tuple[Check, ...] = (
-    Check("build", "Windows Server 2019 or later", "kubernetes.io, Windows containers in Kubernetes", "ver", _build),
     Check(
-        "system-root",
-        r"Windows lies in C:\Windows",
-        "hosts/scripts/template.py, BASE",
-        "echo root=%SystemRoot%",
-        _says(r"root=C:\Windows"),
+        "build",
+        "Windows Server 2019 or later",
+        "kubernetes.io, Windows containers in Kubernetes",
+        "kubelet and containerd do not support the machine",
+        "ver",
+        _build,
     ),
     Check(
         "ssh-connection",
         "a session has SSH_CONNECTION: two addresses with their ports",
         "PowerShell/openssh-portable, w32-doexec.c, setup_session_env",
+        "NODE_IP is unknown: `NodeAddressUnknown`",
         'echo "%SSH_CONNECTION%"',
         _connection,
     ),
@@ -108,21 +125,24 @@ CHECKS: tuple[Check, ...] = (
         "boot-count",
         "BootId counts boots",
         "forensic literature; no page of Microsoft",
+        "the boot is told by a mark below HARDWARE instead",
         f'"%REG%" query "{BOOT}" /v BootId /reg:64 >boot.txt 2>nul\n'
         'for /f "usebackq tokens=1-3" %%a in (boot.txt) do echo %%a %%b %%c',
-        _says("BootId REG_DWORD 0x"),
+        says("BootId REG_DWORD 0x"),
     ),
     Check(
         "boot-mark",
         "the key that a mark would lie in is there",
         "Microsoft Learn, Registry Hives",
+        "without BootId a lock from before a boot is not void",
         f'"%REG%" query "{BOOT_MARK}" /reg:64 >nul 2>nul\n{_EXIT}',
-        _says("answered"),
+        says("answered"),
     ),
     Check(
         "certutil",
         "certutil -hashfile prints the hash alone on a line",
         "Microsoft Learn, certutil",
+        "files are hashed by Get-FileHash, which takes longer",
         r'"%SystemRoot%\System32\certutil.exe" -hashfile "%REG%" SHA256',
         _hashes,
     ),
@@ -130,6 +150,7 @@ CHECKS: tuple[Check, ...] = (
         "get-file-hash",
         "where it may not run, Get-FileHash prints the hash",
         "Microsoft Learn, Get-FileHash",
+        "where certutil is blocked no file of a payload can be checked: `FileRefused`",
         '"%POWERSHELL%" -NoProfile -NonInteractive -Command "(Get-FileHash -LiteralPath \'%REG%\' -Algorithm SHA256).Hash"',
         _hashes,
     ),
@@ -137,13 +158,15 @@ CHECKS: tuple[Check, ...] = (
         "owner",
         r"C:\Program Files is TrustedInstaller's or an administrator's, and PowerShell says so",
         "Microsoft Learn, Get-Acl; [MS-DTYP] 2.5.1",
+        r"a payload below C:\Program Files is refused: `foreign`",
         f"{_OWNER}\n{_EXIT}",
-        _says("answered"),
+        says("answered"),
     ),
     Check(
         "service-state",
         "sc query has the state's number on its third line with a colon, the exit code on its fourth",
         "seen in English and German output",
+        "the state of no service is known: `Unreadable`",
         f"for %%s in ({_ANY}) do call :state %%s\nexit /b 0\n"
         ':state\n"%SC%" query "%~1" >state.txt 2>nul\nif not errorlevel 1 type state.txt',
         lambda lines: _state(lines[:8]),
@@ -152,13 +175,15 @@ CHECKS: tuple[Check, ...] = (
         "service-missing",
         "sc query of a service that is not there is an error",
         "Microsoft Learn, System Error Codes, 1060",
+        "services that are not there are taken for stopped ones",
         f'"%SC%" query "TransomNone" >nul 2>nul\n{_EXIT}',
-        _says("refused"),
+        says("refused"),
     ),
     Check(
         "task-scheduler",
         "the Task Scheduler runs, which the restarts are handed to",
         "Microsoft Learn, schtasks run",
+        "restarts are handed to a service, which leaves errors 7009 and 7000 in the System log",
         '"%SC%" query "Schedule" >state.txt 2>nul\nif not errorlevel 1 type state.txt',
         _scheduler,
     ),
@@ -166,6 +191,7 @@ CHECKS: tuple[Check, ...] = (
         "long-lines",
         "for /f reads lines longer than 8,191 characters",
         "Microsoft Learn, for (names no limit); Wine 8 does not",
+        "the walk through the certificate stores misses some, and each store is asked for",
         'for /f "usebackq tokens=1" %%a in (long.txt) do echo word-%%a',
         _long_lines,
     ),
@@ -173,24 +199,27 @@ CHECKS: tuple[Check, ...] = (
         "join",
         "copy /b joins files byte for byte, an empty one too, and %~z is a file's size",
         "Microsoft Learn, copy, for",
+        "what was gathered cannot be read: `Unreadable`",
         ">one.txt echo 12\ntype nul >none.txt\n>two.txt echo 34\ncopy /y /b one.txt+none.txt+two.txt joined >nul\n"
         "for %%f in (joined) do echo size-%%~zf",
-        _says("size-8"),
+        says("size-8"),
     ),
     Check(
         "ledger-closed",
         "the ledger is for SYSTEM and Administrators alone",
         "Microsoft Learn, Set-Acl, Automatic Propagation of Inheritable ACEs",
+        "ordinary users read what variables were before, passwords included",
         f'"%REG%" query "{LEDGER}" /reg:64 >nul 2>nul\nif errorlevel 1 goto absent\n{_KEY_ACCESS}\n'
         "if errorlevel 1 echo open\nif not errorlevel 1 echo closed\nexit /b 0\n:absent\necho absent",
         _closed,
     ),
     Check(
         "base-closed",
-        "ordinary users can make nothing in the Windows directory: the base directory is an administrator's",
+        "ordinary users can make nothing in the Windows directory, where the base directory lies",
         "DISA, Windows Server 2022 STIG, WN22-00-000160",
-        template("whose.cmd").strip().replace("@DIRECTORY@", BASE) + f"\n{_EXIT}",
-        _says("answered"),
+        "`DirectoryNotOurs`, or an ordinary user puts scripts where SYSTEM runs them",
+        f"{template('trials/windows-closed.cmd').strip()}\n{_EXIT}",
+        says("answered"),
     ),
 )
 LONG_LINE = b"one " + b"x" * 20_000 + b"\r\ntwo x\r\n"

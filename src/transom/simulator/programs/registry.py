@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from transom.simulator.access import ADMINISTRATORS
 from transom.simulator.filesystem import READ, FileError
 from transom.simulator.processes import Invocation
 from transom.windows.registry import reg as reg_format
@@ -65,7 +66,9 @@ def _has(options: list[str], name: str) -> bool:
 def _found(call: Invocation, text: str) -> Key | None:
     """The key that is named; None, and a word about it, where it is missing or denied."""
     path = _path(text)
-    if call.host.faults.denies(path):
+    files = call.host.files
+    ordinary = files.actor != ADMINISTRATORS and files.enforced
+    if call.host.faults.denies(path) or (ordinary and not call.host.keys.allows(path, files.sids)):
         call.error(_DENIED)
         return None
     key = call.host.registry.key(path)

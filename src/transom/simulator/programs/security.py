@@ -18,6 +18,7 @@ _SDDL = re.compile(
     r"if \(\(Get-Item -LiteralPath '([^']+)' -Force\)\.Attributes -match 'ReparsePoint' -or "
     r"\(Get-Acl -LiteralPath '\1'\)\.Sddl -notmatch \('([^']+)' \+ \$me \+ '([^']+)'\)\) \{ exit 1 \}"
 )
+_FILE_SDDL = re.compile(r"if \(\(Get-Acl -LiteralPath '([A-Z]:\\[^']+)'\)\.Sddl -notmatch '([^']+)'\) \{ exit 1 \}")
 _KEY_SDDL = re.compile(r"if \(\(Get-Acl -LiteralPath 'HKLM:(\\[^']+)'\)\.Sddl -notmatch '([^']+)'\) \{ exit 1 \}")
 _PROTECT = re.compile(
     r"\$ErrorActionPreference = 'Stop'; \$acl = New-Object -TypeName Security\.AccessControl\.RegistrySecurity; "
@@ -25,7 +26,8 @@ _PROTECT = re.compile(
 )
 _INI = re.compile(r"\\Registry\\Machine(\\[^\[\]]+?) \[([0-9 ]+)\]")
 _REGINI = {"1": Ace(ADMINISTRATORS, ALL, access.CONTAINER_INHERIT), "17": Ace(access.SYSTEM, ALL, access.CONTAINER_INHERIT)}
-_USER = "S-1-5-21-1004336348-1177238915-682003330-500"
+_LOCAL, _OF_DOMAIN = "S-1-5-21-1004336348-1177238915-682003330-500", "S-1-5-21-2127521184-1604012920-1887927527-1105"
+"""The user who logs in: the built-in administrator, or one of a domain."""
 
 
 async def icacls(call: Invocation) -> int:
@@ -124,7 +126,16 @@ def get_acl(call: Invocation, text: str) -> int | None:
         if entry is None or isinstance(entry, Junction):
             return 1
         present = access.sddl(entry.owner, entry.acl, protected=entry.protected)
-        return int(re.search(asked[2] + re.escape(_USER) + asked[3], present, re.IGNORECASE) is None)
+        return int(
+            re.search(
+                asked[2] + re.escape(_OF_DOMAIN if call.host.edition.domain else _LOCAL) + asked[3], present, re.IGNORECASE
+            )
+            is None
+        )
+    if asked := _FILE_SDDL.fullmatch(text):
+        entry = call.host.files.entry(asked[1])
+        present = access.sddl(entry.owner, entry.acl, protected=entry.protected) if entry else ""
+        return int(re.search(asked[2], present, re.IGNORECASE) is None)
     if asked := _KEY_SDDL.fullmatch(text):
         path = f"HKEY_LOCAL_MACHINE{asked[1]}"
         return int(re.search(asked[2], call.host.keys.sddl(path), re.IGNORECASE) is None)

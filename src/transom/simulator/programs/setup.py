@@ -6,6 +6,7 @@ import re
 
 from transom.simulator.filesystem import SimulatedFile
 from transom.simulator.processes import Invocation
+from transom.windows.parts import certificates
 
 _RULE = re.compile(r'name="([^"]+)"')
 _RESTART_REQUIRED = 3010
@@ -41,14 +42,27 @@ async def netsh(call: Invocation) -> int:
 
 
 async def certutil(call: Invocation) -> int:
-    """`certutil -hashfile FILE SHA256`."""
+    """`certutil -hashfile FILE SHA256`, `certutil -store Root SHA1`."""
     words = call.arguments
+    if [word.casefold() for word in words[:2]] == ["-store", "root"] and len(words) == 3:
+        return _stored(call, words[2])
     node = call.host.files.find(call.absolute(words[1])) if len(words) == 3 and words[0].casefold() == "-hashfile" else None
     if not isinstance(node, SimulatedFile) or words[2].upper() != "SHA256":
         call.out("CertUtil: -hashfile command FAILED: 0x80070002 (WIN32: 2 ERROR_FILE_NOT_FOUND)\n")
         return 2
     digest = hashlib.sha256(node.data).hexdigest()
     call.out(f"SHA256 hash of {words[1]}:\n{digest}\nCertUtil: -hashfile command completed successfully.\n")
+    return 0
+
+
+def _stored(call: Invocation, sha1: str) -> int:
+    """A certificate of LocalMachine's ROOT, as crypt32 reads it: its blob has the hash, and what has it."""
+    der = certificates.certificate(call.host.registry.value(rf"{certificates.store(certificates.ROOT)}\{sha1}", "Blob"))
+    if der is None or hashlib.sha1(der, usedforsecurity=False).hexdigest() != sha1.casefold():
+        call.out("CertUtil: -store command FAILED: 0x80090011 (-2146893807 NTE_NOT_FOUND)\nCertUtil: Object was not found.\n")
+        return 0x80090011 - 2**32
+    call.out('Root "Trusted Root Certification Authorities"\n================ Certificate 0 ================\n')
+    call.out(f"Cert Hash(sha1): {sha1.casefold()}\nCertUtil: -store command completed successfully.\n")
     return 0
 
 

@@ -5,6 +5,7 @@ import re
 
 from transom.simulator.interpreter import Shell
 from transom.simulator.processes import Invocation
+from transom.simulator.programs.accounts import local_users
 from transom.simulator.programs.security import get_acl
 
 _RENAME = re.compile(r"Rename-Computer -NewName '([^']+)' -Force")
@@ -56,7 +57,7 @@ async def hostname(call: Invocation) -> int:
 
 async def whoami(call: Invocation) -> int:
     """Host and user."""
-    call.out(f"{call.host.name.casefold()}\\{call.host.username.casefold()}\n")
+    call.out(f"{(call.host.edition.domain or call.host.name).casefold()}\\{call.host.username.casefold()}\n")
     return 0
 
 
@@ -98,8 +99,9 @@ async def powershell(call: Invocation) -> int:
     if hashed := _HASH.fullmatch(text):
         call.out(f"{hashlib.sha256(call.host.files.read(hashed[1])).hexdigest().upper()}\n")
         return 0
-    if (answer := get_acl(call, text)) is not None:
-        return answer
+    for answering in (get_acl, local_users):
+        if (answer := answering(call, text)) is not None:
+            return answer
     call.host.unknown.append("powershell.exe")
     call.error("powershell.exe: this command is not simulated.\n")
     return 1

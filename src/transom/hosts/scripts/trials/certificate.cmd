@@ -1,0 +1,4 @@
+"%REG%" import "%HERE%\certificate.reg" /reg:64 >nul 2>nul
+if errorlevel 1 echo refused
+"%SystemRoot%\System32\certutil.exe" -store Root @THUMBPRINT@
+"%REG%" delete "@STORE@\@THUMBPRINT@" /f /reg:64 >nul 2>nul
