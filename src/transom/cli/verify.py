@@ -11,7 +11,10 @@ from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
 from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from transom.hosts.passes.rehearsal import Checked, Rehearsal
+    from transom.hosts.passes.verification import Verified
     from transom.hosts.ssh.connection import Access
     from transom.proxy.settings import Egress
 
@@ -56,6 +59,12 @@ def host(
         list[str] | None, typer.Option("--check", metavar="ID", help="A check to make; else all. `life` is the worker's.")
     ] = None,
     report: Annotated[Path | None, typer.Option("--junit", help="A file that gets the checks as JUnit's XML as well.")] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            "--record", help="A file (docs/verified.yaml) that gets what was seen, with the date and the machine's build."
+        ),
+    ] = None,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.TEXT,
 ) -> None:
     """Check a Windows machine against what Transom takes for granted.
@@ -83,14 +92,33 @@ def host(
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.INTERRUPTED) from None
     if report is not None:
-        try:
-            report.write_text(junit(address, found), "utf-8")
-        except OSError as error:
-            fail(f"--junit {report}: cannot be written: {error.strerror}", ExitCode.NOT_DONE)
+        _write("--junit", report, lambda _: junit(address, found).encode())
+    if record is not None:
+        _write("--record", record, lambda before: _recorded(before, verified))
     if output is not Format.TEXT:
         print_data({"address": address, "build": verified.build, "checks": found}, output)
     if any(one.verdict == "fail" for one in found):
         raise SystemExit(ExitCode.NOT_DONE)
+
+
+def _write(option: str, path: Path, content: "Callable[[bytes], bytes]") -> None:
+    """Write a file, made of what it held; ends the command where that cannot be done."""
+    import msgspec
+
+    try:
+        path.write_bytes(content(path.read_bytes() if path.exists() else b""))
+    except OSError as error:
+        fail(f"{option} {path}: cannot be written: {error.strerror}", ExitCode.NOT_DONE)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        fail(f"{option} {path}: holds something else than what was seen: {error}", ExitCode.NOT_DONE)
+
+
+def _recorded(before: bytes, verified: "Verified") -> bytes:
+    import datetime
+
+    from transom.cli.verified import recorded
+
+    return recorded(before, verified, datetime.datetime.now(datetime.UTC).date().isoformat())
 
 
 def _known(only: list[str], *, change: bool) -> list[str]:
