@@ -21,6 +21,7 @@ PARTS: tuple[Callable[[], object], ...] = (
     kubernetes.binaries,
     kubernetes.kubeadm,
     lambda: build.program(build.CRI_PULL),
+    lambda: build.program(build.ACTIONLINT),
     lambda: build.program(build.RUNTIME),
     lambda: build.program(build.kubeadm_program()),
     payload.directory,

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import yaml
 from tests.windows.userdata import KEY, PROXIED, powershell
 
 import transom
@@ -11,6 +12,7 @@ from transom.proxy.settings import Egress
 from transom.windows.firstboot.userdata import user_data
 
 PACKAGE = Path(transom.__file__).parent
+WORKFLOW = Path(".github/workflows/windows.yaml")
 _COMMAND = re.compile(r'-Command "(.*?)"(?: >|$)', re.MULTILINE)
 
 
@@ -25,6 +27,9 @@ def _texts() -> Iterator[tuple[str, str]]:
     for file in sorted(PACKAGE.rglob("*.cmd")):
         for number, found in enumerate(_COMMAND.finditer(file.read_text("utf-8"))):
             yield f"{file.relative_to(PACKAGE)} {number}", found[1]
+    for step in yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["verify"]["steps"]:
+        if step.get("shell") == "powershell":
+            yield f"{WORKFLOW.name} {step['name']}", step["run"]
     for platform in ("AWS", "Azure", "GCP"):
         for egress in (Egress(), PROXIED):
             text = user_data(KEY, egress, platform=platform).text
