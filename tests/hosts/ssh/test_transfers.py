@@ -1,0 +1,60 @@
+"""How much of a file one request carries: what servers of Windows take, and say that they take."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from asyncssh.packet import SSHPacket
+from asyncssh.sftp import SFTPLimits, SFTPServerHandler
+from tests.hosts.egress import settings
+from tests.hosts.simulated import SimulatedHost
+
+from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.hosts.ssh.transport import ssh
+from transom.simulator import Simulator
+from transom.simulator.sftp import Sftp
+
+CONTENT = bytes(range(251)) * 4000
+LIMITS = b"limits@openssh.com"
+TOLD = 255 * 1024
+"""Since OpenSSH 8.5: SFTP_MAX_MSG_LENGTH less 1024 (sftp-server.c, process_extended_limits)."""
+SAFE = 32 * 1024
+"""What every server takes (draft-ietf-secsh-filexfer-02, 3); those of Server 2019 and 2022, 7.7 and 8.1, say nothing."""
+
+
+@pytest.mark.parametrize(("told", "largest"), [(True, TOLD), (False, SAFE)])
+async def test_no_request_carries_more_than_the_server_takes(
+    simulator: Simulator, monkeypatch: pytest.MonkeyPatch, told: bool, largest: int
+) -> None:
+    async def limits(handler: SFTPServerHandler, packet: SSHPacket) -> SFTPLimits:
+        packet.check_end()
+        return SFTPLimits(256 * 1024, largest, largest, 0)
+
+    monkeypatch.setitem(SFTPServerHandler._packet_handlers, LIMITS, limits)
+    if not told:
+        extensions = [one for one in SFTPServerHandler._extensions if one[0] != LIMITS]
+        monkeypatch.setattr(SFTPServerHandler, "_extensions", extensions)
+    sizes: list[int] = []
+    write, read = Sftp.write, Sftp.read
+
+    async def written(self: Sftp, file: object, offset: int, data: bytes) -> int:
+        sizes.append(len(data))
+        return await write(self, file, offset, data)
+
+    async def got(self: Sftp, file: object, offset: int, size: int) -> bytes:
+        sizes.append(size)
+        return await read(self, file, offset, size)
+
+    monkeypatch.setattr(Sftp, "write", written)
+    monkeypatch.setattr(Sftp, "read", got)
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(CONTENT), 2**18):
+            yield CONTENT[start : start + 2**18]
+
+    host = SimulatedHost(simulator, await simulator.add_host())
+    async with ssh(host.access, NoHostKeys(), settings().timeouts) as transport:
+        await transport.send("C:/sent.bin", chunks(), 0, 1_600_000_000)
+        await transport.create("C:/created.bin", CONTENT)
+        assert await transport.read("C:/sent.bin", len(CONTENT) + 1) == CONTENT
+        assert await transport.read("C:/created.bin", len(CONTENT) + 1) == CONTENT
+    assert sizes and max(sizes) <= largest
