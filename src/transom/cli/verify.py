@@ -80,7 +80,7 @@ def host(
 
     if filename and (username or port or key):
         fail("-f says how the instance is reached: leave --username, --port and --key out")
-    access, rehearsal = _named(filename, address) if filename else (addressed([address], username, port, key)[0], None)
+    access, rehearsal = named(filename, address) if filename else (addressed([address], username, port, key)[0], None)
     made = settings(timeouts(connect_timeout, channel_timeout, pass_timeout))
     known, told = host_keys(required=require_host_keys), (_tell if output is Format.TEXT else lambda _: None)
     tried = (rehearsal or throwaway()) if change else None
@@ -137,16 +137,16 @@ def _known(only: list[str], *, change: bool) -> list[str]:
     return only
 
 
-def _named(paths: list[str], name: str) -> "tuple[Access, Rehearsal]":
+def named(paths: list[str], name: str) -> "tuple[Access, Rehearsal]":
     """How the WindowsInstance of that name is reached, and its settings; ends the command where there is none."""
     from transom.apply.target import targets_of
     from transom.cli.findings import Source, examine_or_fail
-    from transom.cli.hosts import named
+    from transom.cli.hosts import named as listed
 
     objects, examined = examine_or_fail(Source(filename=paths))
     targets = {target.instance.name: target for target in targets_of(objects, examined.settings, ssh_config=True)}
     if name not in targets:
-        fail(f"there is no WindowsInstance {name} in {' '.join(paths)}; there {named(list(targets))}")
+        fail(f"there is no WindowsInstance {name} in {' '.join(paths)}; there {listed(list(targets))}")
     return targets[name].access, _rehearsal(targets[name].egress)
 
 

@@ -21,7 +21,7 @@ from tests.support.forked import run
 from tests.support.workers.hosts import everything, everything_of
 
 from transom.cli.verified import BEGIN, CLAIMS, END, Seen, page_with_checks, read, recorded
-from transom.cli.verify import junit, throwaway
+from transom.cli.verify import junit, named, throwaway
 from transom.hosts.passes import verification
 from transom.hosts.passes.rehearsal import STEPS, Checked, rehearse
 from transom.hosts.passes.verification import LIFE, Verified, verify
@@ -254,6 +254,37 @@ async def test_the_command_says_what_it_saw(host: SimulatedHost, tmp_path: Path)
     ran = await asyncio.to_thread(run, *where, "--check", "held-file", environment=environment)
     assert ran.returncode == 2 and "give --change" in ran.stderr
     assert not host.has_base()
+
+
+MANIFESTS = """
+apiVersion: transom.dev/v1alpha1
+kind: EgressProxy
+metadata: {name: cluster}
+spec: {httpsProxy: "http://proxy.corp.example:3128"}
+---
+apiVersion: transom.dev/v1alpha1
+kind: WindowsInstance
+metadata: {name: win-1, namespace: transom-system}
+spec: {address: ADDRESS, port: PORT, username: Administrator}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: cloud-private-key, namespace: transom-system}
+stringData: {private-key.pem: KEY}
+"""
+
+
+async def test_the_settings_are_those_of_the_manifests(host: SimulatedHost, tmp_path: Path) -> None:
+    before = left(host.simulated)
+    values = {"ADDRESS": host.access.address, "PORT": str(host.access.port), "KEY": json.dumps(host.access.keys[0].reveal())}
+    text = MANIFESTS
+    for name, value in values.items():
+        text = text.replace(name, value)
+    (tmp_path / "all.yaml").write_text(text)
+    access, rehearsal = named([str(tmp_path)], "win-1")
+    assert rehearsal.egress.https_proxy is not None and "corp.example" in rehearsal.egress.https_proxy.reveal()
+    found = await verify(access, NoHostKeys(), settings(), rehearsal=rehearsal, only=(LIFE,))
+    assert differing(found.checks) == {} and left(host.simulated) == before
 
 
 def test_junit() -> None:
