@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lab import images
 from lab.authority import Authority
+from lab.mirror import Mirror
 from lab.network import Network
 from lab.process import Process
 
@@ -39,7 +40,14 @@ class Request:
 class Egress:
     """A proxy on a network, and the registry behind it. A context manager stops both and removes their files."""
 
-    def __init__(self, network: Network, user: str = "", password: str = "", tunnels: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        network: Network,
+        user: str = "",
+        password: str = "",
+        tunnels: Mapping[str, str] | None = None,
+        mirror: Mirror | None = None,
+    ) -> None:
         """Start both, with the images of `lab.images` in the registry.
 
         Args:
@@ -47,9 +55,10 @@ class Egress:
             user: with a user, the proxy asks for basic authentication.
             password: any text without a line break.
             tunnels: names that squid alone resolves, each to its address; what goes there is not decrypted.
+            mirror: servers whose names squid alone resolves, which are started with a certificate that squid trusts.
         """
         self._network = network
-        self._tunnels = dict(tunnels or {})
+        self._tunnels, self._mirror = dict(tunnels or {}), mirror
         self._user, self._password = user, password
         self.directory = Path(tempfile.mkdtemp(prefix="transom-egress-"))
         self.directory.chmod(0o755)
@@ -63,6 +72,8 @@ class Egress:
         self._registry: Process | None = None
         try:
             self._registry = self._start_registry()
+            if mirror is not None:
+                mirror.start(*self._origin.issue("mirror", "mirror", addresses=tuple(mirror.names)))
             self._start_squid()
             host, port = self._registry_address
             images.push(f"https://{host}:{port}", self._origin.certificate_file)
@@ -145,7 +156,7 @@ class Egress:
     def _start_squid(self) -> None:
         database = self.directory / f"certificates-{self._interception_number}"
         _run([HELPERS / "security_file_certgen", "-c", "-s", database, "-M", "4MB"])
-        known = {REGISTRY: self._registry_address[0], **self._tunnels}
+        known = {REGISTRY: self._registry_address[0], **self._tunnels, **(self._mirror.names if self._mirror else {})}
         (self.directory / "hosts").write_text("".join(f"{address} {name}\n" for name, address in known.items()))
         if self._user:
             _run(["htpasswd", "-ic", self.directory / "passwords", self._user], self._password)

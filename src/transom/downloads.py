@@ -1,8 +1,11 @@
 """Files fetched over https, gone on with where a transfer was cut, and kept only when they have their hash."""
 
 import asyncio
+import contextlib
 import hashlib
+import re
 import ssl
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +19,9 @@ from transom.proxy.settings import Egress
 from transom.proxy.trust import pem
 
 _CHUNK: Final = 1 << 18
+_CHECKSUMS: Final = 1 << 20
+"""Bytes of a checksum file that are read; it has a line for each file of a release."""
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
 """Seconds: a large file may take long, as long as something comes."""
 
@@ -53,26 +59,60 @@ class Way(msgspec.Struct, frozen=True):
         return context
 
 
-async def download(way: Way, session: aiohttp.ClientSession, url: str, sha256: str, target: Path) -> None:
-    """Fetch `url` to `target`, which appears when it is whole and right.
+async def download(
+    way: Way, session: aiohttp.ClientSession, url: str, sha256: str, target: Path, said_by: str = "payload.yaml"
+) -> None:
+    """Fetch `url` to `target`, which appears when it is whole and right; `said_by` is where its hash stands.
 
     What an earlier try left is gone on with, where the server can (RFC 9110, section 14). Raises DownloadError, OSError.
     """
     part = target.with_name(f"{target.name}.part")
     hashed, there = await asyncio.to_thread(_begun, part)
     if hashed.hexdigest() != sha256:
-        try:
+        with _explained(url):
             hashed = await _receive(way, session, url, part, hashed, there)
-        except aiohttp.ClientHttpProxyError as error:
-            raise DownloadError(f"{url}: the proxy answered {error.status}") from None
-        except aiohttp.ClientConnectorCertificateError:
-            raise DownloadError(f"{url}: its certificate is not trusted; is the proxy's CA among those that are?") from None
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise DownloadError(f"{url}: {type(error).__name__}; is the proxy right?") from None
     if hashed.hexdigest() != sha256:
         await asyncio.to_thread(part.unlink)
-        raise HashError(f"{url}: its SHA-256 is {hashed.hexdigest()}, and not the one in payload.yaml")
+        raise HashError(f"{url}: its SHA-256 is {hashed.hexdigest()}, and not the one in {said_by}")
     await asyncio.to_thread(part.rename, target)
+
+
+async def published(way: Way, session: aiohttp.ClientSession, url: str, checksums: str) -> str:
+    """The SHA-256 of `url` that the publisher's own checksum file says. Raises DownloadError.
+
+    Such a file is a hash alone (as dl.k8s.io has beside each program), or lines as `sha256sum` writes them.
+    """
+    with _explained(checksums):
+        async with session.get(checksums, ssl=way.context(), proxy=way.proxy(checksums)) as answer:
+            if answer.status != 200:
+                raise DownloadError(f"{checksums}: the server answered {answer.status}")
+            data = await answer.content.read(_CHECKSUMS)
+    name = url.rpartition("/")[2]
+    lines = [line.split() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
+    alone = len(lines) == 1 and len(lines[0]) == 1
+    found = {words[0].lower() for words in lines if alone or (len(words) == 2 and _names(words[1], name))}
+    if len(found) != 1 or not _SHA256.fullmatch(next(iter(found))):
+        raise DownloadError(f"{checksums}: it has no SHA-256 of {name}")
+    return found.pop()
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a line of `sha256sum` is of a file; an asterisk says that it was read in binary."""
+    return text.removeprefix("*").rpartition("/")[2] == name
+
+
+@contextlib.contextmanager
+def _explained(url: str) -> Iterator[None]:
+    """What goes wrong on the way, with the hop that fails."""
+    try:
+        yield
+    except aiohttp.ClientHttpProxyError as error:
+        wants = ": it wants credentials, or other ones" if error.status == 407 else ""
+        raise DownloadError(f"{url}: the proxy answered {error.status}{wants}") from None
+    except aiohttp.ClientConnectorCertificateError:
+        raise DownloadError(f"{url}: its certificate is not trusted; is the proxy's CA among those that are?") from None
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise DownloadError(f"{url}: {type(error).__name__}; is the proxy right?") from None
 
 
 def _begun(part: Path) -> "tuple[hashlib._Hash, int]":

@@ -9,6 +9,8 @@ import typer
 from transom.cli.output import ExitCode, Format, fail, print_data, print_document, print_lines, tell
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from transom.sources.payload import PayloadError
     from transom.windows.payload.payload import Payload
 
@@ -34,21 +36,53 @@ def default(
     directory: Annotated[
         Path | None, typer.Option("--output-dir", metavar="DIR", help="Write it and its scripts there.")
     ] = None,
+    kind: Annotated[str, typer.Option("--kind", help="openshift or kubeadm.")] = "openshift",
+    cni: Annotated[str, typer.Option("--cni", help="calico, flannel or none; of kubeadm.")] = "calico",
+    kubernetes: Annotated[
+        str, typer.Option("--kubernetes-version", metavar="VERSION", help="The kubelet's, such as v1.36.3; of kubeadm.")
+    ] = "",
+    csi_proxy: Annotated[
+        bool, typer.Option("--csi-proxy", help="Also csi-proxy.exe, which you build yourself; of kubeadm.")
+    ] = False,
 ) -> None:
     """Print the payload.yaml that is shipped.
 
-    It is for OpenShift with OVN-Kubernetes.
+    It is for OpenShift with OVN-Kubernetes, or for a cluster that kubeadm made.
     """
-    import importlib.resources
+    from transom.payloads import shipped
 
-    shipped = importlib.resources.files("transom.payloads") / "openshift"
+    if kind == "openshift":
+        if kubernetes or csi_proxy:
+            fail("--kubernetes-version and --csi-proxy are of --kind kubeadm", ExitCode.INVALID)
+        files = shipped.openshift()
+    elif kind == "kubeadm":
+        files = _kubeadm(cni, kubernetes, csi_proxy)
+    else:
+        fail(f"--kind: there is no {kind!r}; there are openshift and kubeadm", ExitCode.INVALID)
     if directory is None:
-        print_document((shipped / "payload.yaml").read_text("utf-8"))
+        print_document(files["payload.yaml"].decode())
         return
     directory.mkdir(parents=True, exist_ok=True)
-    for file in shipped.iterdir():
-        (directory / file.name).write_bytes(file.read_bytes())
+    for name, content in files.items():
+        (directory / name).write_bytes(content)
     tell(f"transom: wrote payload.yaml and its scripts to {directory}; `transom payload build {directory}` completes it")
+    if "cluster.yaml" in files:
+        tell(f"transom: kubectl apply -f {directory / 'cluster.yaml'}, once: kube-proxy's rights")
+
+
+def _kubeadm(cni: str, kubernetes: str, csi_proxy: bool) -> "Mapping[str, bytes]":
+    from typing import cast
+
+    from transom.payloads import shipped
+
+    if cni not in shipped.CNIS:
+        fail(f"--cni: there is no {cni!r}; there are {', '.join(shipped.CNIS)}", ExitCode.INVALID)
+    if not kubernetes:
+        fail("--kubernetes-version: name the version that the nodes are to have, such as v1.36.3", ExitCode.INVALID)
+    try:
+        return shipped.kubeadm(cast("shipped.Cni", cni), kubernetes, csi_proxy=csi_proxy)
+    except shipped.UnknownVersion as error:
+        fail(f"--kubernetes-version: {error}", ExitCode.INVALID)
 
 
 @payload.command()
@@ -75,8 +109,10 @@ def build(
     import asyncio
 
     from transom.downloads import DownloadError
+    from transom.hosts.steps.payload_directory import LOCK, locked
     from transom.image_files import ImageError, take
     from transom.sources.payload import FILE, PayloadError, read_payload
+    from transom.sources.payload_build import build as fetched
 
     try:
         data = (directory / FILE).read_bytes()
@@ -89,7 +125,9 @@ def build(
         if image is not None:
             absent = {file.source for file in found.files if file.source and not (directory / file.source).exists()}
             take(image, "payload", absent, directory)
-        asyncio.run(_fetch(found, directory))
+        lock = asyncio.run(fetched(found, directory, locked(directory), tell))
+        if lock.files:
+            (directory / LOCK).write_bytes(lock.text())
         _check(directory, output)
     except PayloadError as error:
         _show(error)
@@ -120,17 +158,6 @@ def _copy(found: "Payload", source: Path, directory: Path) -> None:
         if (source / name).is_file():
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / name, directory / name)
-
-
-async def _fetch(found: "Payload", directory: Path) -> None:
-    from transom.downloads import Way, download
-    from transom.hosts.steps.payload_directory import downloaded, to_fetch
-
-    way = Way()
-    async with way.session() as session:
-        for url, sha256 in to_fetch(found, directory).items():
-            tell(f"{url}")
-            await download(way, session, url, sha256, downloaded(directory, sha256))
 
 
 def _check(directory: Path, output: Format) -> None:

@@ -1,5 +1,6 @@
 """A Node takes no pods before everything of its payload has run once: simulated hosts, a real API server."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,13 @@ async def node_until(cluster: Cluster, host: Host, fits: Callable[[dict[str, Any
         return bool(fits((await cluster.client.get(WHOLE_NODES, node_of(host))).value))
 
     await until(fitting)
+
+
+async def node_until_there(cluster: Cluster, host: Host) -> None:
+    async def there() -> bool:
+        return any(node.metadata.name == node_of(host) for node in (await cluster.client.list_objects(NODES)).items)
+
+    await until(there)
 
 
 async def said(cluster: Cluster) -> str:
@@ -65,6 +73,23 @@ async def test_a_failing_script_keeps_the_node_cordoned_and_is_quoted(cluster: C
         annotations = (await cluster.client.get(WHOLE_NODES, node_of(host))).value["metadata"]["annotations"]
         assert annotations[FIRST] == "Done"
     assert not {"Cordoned", "Uncordoned"} & set(await reasons(cluster, "win-1"))
+
+
+async def test_a_node_that_registers_while_its_host_is_worked_on_is_cordoned(cluster: Cluster, payload: Path) -> None:
+    host = await bare(cluster, "win")
+    registering: list[asyncio.Task[None]] = []
+
+    def registers(call: Invocation) -> int:
+        if not registering:
+            registering.append(asyncio.ensure_future(registered(cluster, host, **SUBNET)))
+        return fails(call)
+
+    host.powershell = registers
+    async with cluster.operator(payload=payload, pace=QUICK):
+        await cluster.instance("win-1", host, lifecycle="Node")
+        await node_until_there(cluster, host)
+        await node_until(cluster, host, lambda node: node["spec"].get("unschedulable"))
+        await registering[0]
 
 
 async def test_a_person_has_the_last_word(cluster: Cluster, payload: Path) -> None:

@@ -1,6 +1,6 @@
 """Machines with SSH and nothing else, the payload that makes them workers, and their way out."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from lab.control_plane import ControlPlane
 from lab.egress import Egress
 from lab.machine import Machine
 from lab.network import Network
+from tests.support.operator.installation import Installation
 
 from lab import payload
 from transom.hosts.steps.payload_directory import PayloadDirectory
@@ -58,6 +59,17 @@ def bare_machine(network: Network) -> Iterator[Callable[[str], Machine]]:
             return machine
 
         yield make
+
+
+@pytest.fixture
+async def installed(control_plane: ControlPlane) -> AsyncIterator[Installation]:
+    made = Installation(control_plane)
+    await made.install()
+    yield made
+    await made.remove()
+    await made.kubectl("delete", "nodes", "--all")
+    if "machines.machine.openshift.io" in await made.kubectl("get", "crds", "-o", "name"):
+        await made.kubectl("delete", "machines.machine.openshift.io", "--all", "-A", "--ignore-not-found")
 
 
 def provided(control_plane: ControlPlane, kubeconfig: str) -> dict[str, Secret | None]:

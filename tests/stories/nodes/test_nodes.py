@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +37,6 @@ PROXY_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 MakeMachine = Callable[[str], Machine]
 Starts = tuple[int, int]
 """Of a machine's kubelet, and of its recorder."""
-
-
-@pytest.fixture
-async def installed(control_plane: ControlPlane) -> AsyncIterator[Installation]:
-    made = Installation(control_plane)
-    await made.install()
-    yield made
-    await made.remove()
-    await made.kubectl("delete", "nodes", "--all")
-    await made.kubectl("delete", "machines.machine.openshift.io", "--all", "-A", "--ignore-not-found")
 
 
 async def publish(installed: Installation, server: str, **more: str) -> None:

@@ -4,13 +4,17 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
+import pytest
 import yaml
 from tests.support.workers.hosts import VIP, Simulated
-from tests.support.workers.shipped import FACTS, PROVIDED, shipped
+from tests.support.workers.publishers import completed
+from tests.support.workers.shipped import FACTS, KUBEADM, PROVIDED, shipped
 
 from transom.hosts.owner import Owner
 from transom.hosts.passes.configure import Configured, Worker, configure
 from transom.hosts.passes.passes import PassSettings
+from transom.hosts.passes.removal import remove
 from transom.hosts.scripts.script import Patience
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.steps.payload_directory import PayloadDirectory
@@ -76,3 +80,46 @@ async def test_the_order_of_the_hybrid_overlay(tmp_path: Path) -> None:
         proxied = {name for name in order if "HTTPS_PROXY" in host.environments(name)[0]}
         assert proxied == {"containerd", "kubelet"}
         assert host.host.unknown == []
+
+
+@pytest.mark.parametrize("cni", ["calico", "flannel", "none"])
+async def test_a_worker_of_kubeadm(tmp_path: Path, cni: str) -> None:
+    """kube-proxy comes when the network is there; nothing is left when the host is given back."""
+    shipped(
+        "default", "--kind", "kubeadm", "--cni", cni, "--kubernetes-version", "v1.36.3", "--output-dir", str(tmp_path / "p")
+    )
+    payload = completed(tmp_path / "p")
+    network = {"none": {"HNS_NETWORK": "mine", "SOURCE_VIP": VIP}}.get(cni, {})
+    async with Simulator() as simulator:
+        host = Simulated(simulator, await simulator.add_host("WIN-B", services={}))
+        before = host.everything()
+        there: list[bool] = []
+        host.host.powershell = lambda call: call.out(f"{VIP}\r\n") or 0 if there else 0
+        settings = PassSettings(Owner("transom", "test"), patience=Patience(stop=10, start=10, steady=2))
+
+        async def configured(facts: Facts) -> Configured:
+            found = await configure(host.access, NoHostKeys(), settings, Worker(payload, facts))
+            assert found.error is None, found.error
+            return found
+
+        facts = Facts(node_ip="10.0.0.7", variables=KUBEADM, provided=PROVIDED)
+        first = await configured(facts)
+        assert [one.service for one in first.waits] == ["kube-proxy"]
+        running = [host.host.services.get(name).state.name for name in ("containerd", "kubelet", "windows_exporter")]
+        assert running == ["RUNNING"] * 3
+        there.append(True)
+        last = await configured(msgspec.structs.replace(facts, variables={**KUBEADM, **network}))
+        assert last.waits == ()
+        config = yaml.safe_load(host.content(r"C:\k\kube-proxy.conf") or b"")
+        names = {"calico": "Calico", "flannel": "flannel.4096", "none": "mine"}
+        assert config["winkernel"] == {"enableDSR": True, "networkName": names[cni], "sourceVip": VIP}
+        assert host.host.services.get("kube-proxy").state.name == "RUNNING"
+        kubelet = yaml.safe_load(host.content(r"C:\var\lib\kubelet\config.yaml") or b"")
+        assert kubelet["clusterDNS"] == ["10.96.0.10"] and kubelet["serverTLSBootstrap"] is True
+        # what a node and its network leave behind
+        for path in (r"C:\var\lib\cni\networks\x\10.1.2.3", r"C:\etc\cni\net.d\10-x.conflist", r"C:\opt\cni\bin\x.exe"):
+            host.put(path, b"x")
+        assert (await remove(host.access, NoHostKeys(), settings)).error is None
+        assert host.host.unknown == []
+        after = host.everything()
+        assert (sorted(after[0] ^ before[0]), sorted(after[1] ^ before[1])) == ([], [])

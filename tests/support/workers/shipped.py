@@ -16,6 +16,16 @@ FACTS = {
     "PAUSE_IMAGE": "mcr.microsoft.com/oss/kubernetes/pause:3.9",
     "VXLAN_PORT": "9898",
 }
+KUBEADM = {
+    "API_SERVER": "https://10.0.0.1:6443",
+    "CLUSTER_DNS": "10.96.0.10",
+    "CLUSTER_DOMAIN": "cluster.local",
+    "SERVICE_CIDR": "10.96.0.0/12",
+    "CLUSTER_CIDR": "10.244.0.0/16",
+    "NODE_LABELS": "node.openshift.io/os_id=Windows",
+    "CLOUD_PROVIDER_ARGUMENT": "",
+    "PAUSE_IMAGE": "mcr.microsoft.com/oss/kubernetes/pause:3.10",
+}
 PROVIDED: dict[str, Secret | None] = {
     "kubelet-ca": Secret("clients"),
     "api-server-ca": Secret("server"),

@@ -194,7 +194,8 @@ class NodesController(HostsController):
             return await super()._pass(replace(case, later=_ADOPTED), target, leadership)
         if self._source is None or node is None:
             self._interruptions.forget(key)
-            return await super()._pass(case, target, leadership)
+            nodes = frozenset(node.metadata.uid or "" for node in self._informers.nodes.snapshot())
+            return await super()._pass(replace(case, earlier=nodes if node is None else None), target, leadership)
         if (incomplete := await self._source.open()) is not None or self._directory is None:
             return await super()._pass(replace(case, later=incomplete), target, leadership)
         if first_configuration.is_first(node, installed=bool(case.cached.live.get("payloadVersion"))):
@@ -390,8 +391,7 @@ class NodesController(HostsController):
         elif said := "; ".join(self._remarks(case, found, payload, leadership)):
             conditions["Configured"] = Condition("True", "UpToDate", f"the host is as the settings ask for; {said}")
         if node is not None:
-            if case.node is None and first_configuration.is_first(node, installed=True):
-                # it registered while its host was worked on
+            if _is_new(node, case) and first_configuration.is_first(node, installed=True):
                 await self._hold_back(case.cached.key, node, leadership)
             await mark(case.cached, node, payload.version, fields.get("stateHash"), leadership)
             if not lacks and (first_configuration.is_pending(node) or case.cached.key in self._held):
@@ -438,6 +438,11 @@ class NodesController(HostsController):
             message = f"the kubelet was started; Node {name} has not registered yet"
             conditions["NodeReady"] = Condition("False", "Registering", message)
         return Result(again=self._pace.unready)
+
+
+def _is_new(node: HostNode, case: InstanceView) -> bool:
+    """Whether a Node registered while its host was worked on."""
+    return case.earlier is not None and node.metadata.uid not in case.earlier
 
 
 def _is_ready(node: HostNode | None) -> bool:

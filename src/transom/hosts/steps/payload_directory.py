@@ -8,9 +8,11 @@ from pathlib import Path
 
 from transom.proxy.finding import Finding, Place
 from transom.sources.payload import FILE, PayloadError, read_payload
+from transom.windows.payload.lock import Lock, read_lock, resolve, unresolved
 from transom.windows.payload.payload import Payload
 from transom.windows.payload.worker import Artifact
 
+LOCK = "payload.lock"
 CHUNK = 256 * 1024
 """Bytes of a file that one transfer holds in memory."""
 
@@ -41,7 +43,7 @@ class PayloadDirectory:
         files: dict[str, Path] = {}
         place = Place(str(file), "Payload")
         for index, entry in enumerate(payload.files):
-            name = entry.source or entry.url
+            name = entry.artifact
             if not name or name in artifacts:
                 continue
             source = _fetched(path, cache, entry.sha256) if entry.url else path / name
@@ -90,12 +92,26 @@ class PayloadDirectory:
 
 
 def described(path: Path) -> Payload:
-    """What `payload.yaml` of a directory says. Raises PayloadError."""
+    """What `payload.yaml` of a directory says, with the hashes of its `payload.lock`. Raises PayloadError."""
     file = path / FILE
     try:
-        return read_payload(file.read_bytes(), str(file))
+        found = resolve(read_payload(file.read_bytes(), str(file)), locked(path))
     except OSError as error:
         raise PayloadError((_missing(file, error),)) from None
+    if findings := tuple(unresolved(found, Place(str(file), "Payload"))):
+        raise PayloadError(findings)
+    return found
+
+
+def locked(path: Path) -> Lock:
+    """The `payload.lock` of a directory; an empty one where there is none. Raises PayloadError."""
+    file = path / LOCK
+    try:
+        return read_lock(file.read_bytes())
+    except FileNotFoundError:
+        return Lock()
+    except (OSError, ValueError) as error:
+        raise PayloadError((Finding("error", str(file), "", "", f"cannot be read: {error}"),)) from None
 
 
 def downloaded(path: Path, sha256: str) -> Path:
@@ -104,8 +120,11 @@ def downloaded(path: Path, sha256: str) -> Path:
 
 
 def to_fetch(payload: Payload, path: Path, cache: Path | None = None) -> dict[str, str]:
-    """The URLs whose files are neither in the payload's directory nor in `cache`, with their SHA-256."""
-    wanted = {file.url: file.sha256 for file in payload.files if file.url}
+    """The URLs whose files are neither in the payload's directory nor in `cache`, with their SHA-256.
+
+    What is within an archive is taken out by `payload build` alone.
+    """
+    wanted = {file.url: file.sha256 for file in payload.files if file.url and not file.member}
     return {url: sha256 for url, sha256 in wanted.items() if not _fetched(path, cache, sha256).exists()}
 
 

@@ -65,6 +65,8 @@ _COMMAND = re.compile(r"[\x20-\x7e]{1,8000}")
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 _PASSES = ("c:\\windows\\transom\\", "c:\\programdata\\transom\\")
 _SOURCE = re.compile(r"[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*")
+ARCHIVES = (".tar.gz", ".tgz", ".zip")
+"""How the names of archives end that `member` may be of."""
 
 RestartPolicy = Literal["Always", "Never"]
 Start = Literal["Automatic", "Manual"]
@@ -107,6 +109,11 @@ class PayloadFile(PayloadEntry, frozen=True):
     source: str = ""
     url: str = ""
     sha256: str = ""
+    """Of the file that the URL gives."""
+    checksums: str = ""
+    """The URL of the publisher's own checksum file; what it says stands in `payload.lock` once `payload build` has read it."""
+    member: str = ""
+    """The file within the archive that the URL gives: `.tar.gz`, `.tgz` or `.zip`."""
     content: str | None = None
     provided: str = ""
     services: tuple[str, ...] = ()
@@ -114,6 +121,11 @@ class PayloadFile(PayloadEntry, frozen=True):
     restarts: bool = True
     """Whether they are restarted when it changes; false where they see that by themselves."""
     when: When = When()
+
+    @property
+    def artifact(self) -> str:
+        """The name of the file among the payload's artifacts; empty where it is made for each host."""
+        return self.source or (f"{self.url}#{self.member}" if self.member else self.url)
 
 
 class Restart(PayloadEntry, frozen=True):
@@ -256,12 +268,7 @@ def _files(payload: Payload, place: Place) -> Iterator[Finding]:
             yield place.error((*at, "provided"), f"{file.provided!r} is not provided: {', '.join(PROVIDED)} are")
         if file.source and (not _SOURCE.fullmatch(file.source) or ".." in file.source.split("/")):
             yield place.error((*at, "source"), "must be a path below the payload's directory, with / between its parts")
-        if file.url and not file.url.startswith("https://"):
-            yield place.error((*at, "url"), "must be an https URL")
-        elif file.url and "@" in file.url.split("/")[2]:
-            yield place.error((*at, "url"), "must have no credentials: it stands in logs and conditions")
-        if file.url and not file.sha256:
-            yield place.error((*at, "sha256"), "must be there where `url` is")
+        yield from _published(file, at, place)
         if file.sha256 and not _SHA256.fullmatch(file.sha256):
             yield place.error((*at, "sha256"), "must be 64 hex digits in lower case")
         for name in sorted(names(file.content or "") - known):
@@ -269,6 +276,25 @@ def _files(payload: Payload, place: Place) -> Iterator[Finding]:
         for number, service in enumerate(file.services):
             if payload.service(service) is None:
                 yield place.error((*at, "services", number), f"there is no service {service!r} in this payload")
+
+
+def _published(file: PayloadFile, at: Path, place: Place) -> Iterator[Finding]:
+    """What is wrong with a file of somebody's server."""
+    for field, url in (("url", file.url), ("checksums", file.checksums)):
+        if url and not url.startswith("https://"):
+            yield place.error((*at, field), "must be an https URL")
+        elif url and "@" in url.split("/")[2]:
+            yield place.error((*at, field), "must have no credentials: it stands in logs and conditions")
+        elif "#" in url:
+            yield place.error((*at, field), "must have no fragment")
+    if file.url and not file.sha256 and not file.checksums:
+        yield place.error((*at, "sha256"), "must be there where `url` is, or `checksums`, the publisher's own checksum file")
+    if (file.checksums or file.member) and not file.url:
+        yield place.error(at, "has `checksums` or `member`, which are of a `url`")
+    if file.member and not file.url.endswith(ARCHIVES):
+        yield place.error((*at, "member"), f"must be of an archive whose name ends with {' or '.join(ARCHIVES)}")
+    if file.member and (not _SOURCE.fullmatch(file.member) or ".." in file.member.split("/")):
+        yield place.error((*at, "member"), "must be a path within the archive, with / between its parts")
 
 
 def _services(payload: Payload, place: Place) -> Iterator[Finding]:

@@ -95,7 +95,7 @@ def others(payload: Payload, egress: Egress) -> tuple[str, ...]:
 
 
 def desired(payload: Payload, artifacts: Mapping[str, Artifact], facts: Facts, egress: Egress, actual: HostState) -> Desired:
-    """What the host of a worker should be, as far as it is known; `artifacts` are the payload's files by their source or URL.
+    """What the host of a worker should be, as far as known; `artifacts` are the payload's files by `PayloadFile.artifact`.
 
     What waits and is on the host already stays as it is there. Raises ledger.LedgerError.
     """
@@ -184,7 +184,7 @@ class _Worker:
             except Unknown as unknown:
                 self._leave(file, unknown.name)
         else:
-            artifact = self.artifacts[file.source or file.url]
+            artifact = self.artifacts[file.artifact]
             self._put(file.path, restarted, artifact.sha256, artifact.size)
 
     def _provided(self, file: PayloadFile, restarted: tuple[str, ...]) -> None:
