@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncssh
+import msgspec
 import pytest
 import yaml
 from tests.support.operator.clusters import PROXY, Cluster, environment
@@ -25,6 +26,7 @@ from transom.operations.metrics import OperatorMetrics
 from transom.simulator import Fault, Host
 from transom.windows.host.queries import SERVICES
 from transom.windows.host.state import ServiceState
+from transom.windows.registry.registry import SetValue, sz
 
 pytestmark = pytest.mark.lab
 
@@ -74,6 +76,43 @@ async def test_from_ssh_to_a_node(cluster: Cluster, payload: Path) -> None:
     assert {"Sending", "Changing", "Applied"} <= set(told)
     assert token.partition(".")[2] not in str(await cluster.events("win-1")) + str(status)
     assert host.unknown == []
+
+
+async def test_what_somebody_changes_on_a_node_is_put_right_and_told(cluster: Cluster, payload: Path) -> None:
+    """A service's command, a service that was stopped, a file: at the next check of a node, by one connection."""
+    host = await bare(cluster, "win")
+    assert Pace().node_check * 1.1 < 600
+    async with cluster.operator(payload=payload, pace=msgspec.structs.replace(QUICK, node_check=1.0)):
+        await cluster.instance("win-1", host, lifecycle="Node")
+        await cluster.until("win-1", NodeReady="False/Registering")
+        await registered(cluster, host, **SUBNET)
+        await cluster.until("win-1", NodeReady="True/KubeletReady", Configured="True/UpToDate")
+        assert "PutRight" not in await reasons(cluster, "win-1")
+        before = host.traffic.connections, host.traffic.channels
+        await until(lambda: host.traffic.connections >= before[0] + 3)
+        checks = host.traffic.connections - before[0]
+        assert host.traffic.channels - before[1] <= 3 * checks
+        key = rf"{SERVICES}\kube-proxy"
+        right = host.registry.value(key, "ImagePath")
+        host.registry = host.registry.apply([SetValue(key, "ImagePath", sz(r"C:\theirs.exe"))])
+        host.files.write(r"C:\k\cni\conf\10-net.conf", b"theirs")
+        await until(lambda: host.registry.value(key, "ImagePath") == right)
+        await until(lambda: b"10.132.0.0/24" in host.files.read(r"C:\k\cni\conf\10-net.conf"))
+        await until(lambda: host.services.get("kube-proxy").state is ServiceState.RUNNING)
+        host.services.stop("kube-proxy")
+
+        async def told() -> bool:
+            said = " ".join(message for _, reason, message in await cluster.events("win-1") if reason == "PutRight")
+            return all(
+                one in said
+                for one in (
+                    "kube-proxy: its configuration differs: ImagePath",
+                    r"C:\k\cni\conf\10-net.conf: drift: somebody else changed it",
+                    "kube-proxy: it does not run",
+                )
+            )
+
+        await until(told)
 
 
 async def test_without_a_proxy_there_is_no_trace_of_one(cluster: Cluster, payload: Path) -> None:

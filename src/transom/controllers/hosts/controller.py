@@ -457,12 +457,17 @@ class HostsController:
 
     def _next_check(self) -> Result:
         # many hosts that were begun at once do not stay together
-        return Result(again=self._pace.check_interval * (_EARLIEST + 0.2 * self._draw()))
+        return Result(again=self._interval * (_EARLIEST + 0.2 * self._draw()))
+
+    @property
+    def _interval(self) -> float:
+        """Seconds between two checks of a host, on average."""
+        return self._pace.check_interval
 
     def _is_fresh(self, cached: CachedInstance) -> bool:
         """Whether the host was looked at since the last periodic check was due."""
         checked = moment(cached.live.get("lastChecked"))
-        return checked is not None and (self._now() - checked).total_seconds() < _EARLIEST * self._pace.check_interval
+        return checked is not None and (self._now() - checked).total_seconds() < _EARLIEST * self._interval
 
     async def _conclude(
         self,

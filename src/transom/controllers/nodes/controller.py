@@ -24,7 +24,7 @@ from transom.controllers.join.cluster_facts import ClusterFacts
 from transom.controllers.join.members import Members
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.nodes.facts import NodeFacts
-from transom.controllers.nodes.outstanding import outstanding, remarks
+from transom.controllers.nodes.outstanding import outstanding, put_right, remarks
 from transom.controllers.nodes.payload_source import PayloadSource
 from transom.controllers.nodes.progress import REASONS, NodeProgress
 from transom.controllers.rollout.interruptions import Interruptions, Purpose
@@ -404,6 +404,19 @@ class NodesController(HostsController):
         said = f"payload {payload.version} is installed; Node {found.node_name} takes pods again when its kubelet was heard of"
         conditions["Configured"] = Condition("False", "WaitingForNode", said)
         return Result(again=self._pace.unready / 4)
+
+    @property
+    def _interval(self) -> float:
+        every = self._pace.check_interval
+        return min(every, self._pace.node_check) if self._source is not None else every
+
+    def _tell(
+        self, case: InstanceView, target: Target, found: PassResult, conditions: Conditions, leadership: Leadership
+    ) -> None:
+        super()._tell(case, target, found, conditions, leadership)
+        known = case.cached.live.get("payloadVersion") == (self._directory.payload.version if self._directory else None)
+        if known and found.error is None and found.plan and (said := put_right(found.plan)):
+            leadership.recorder.warning(regarding_of(case.cached), "PutRight", said)
 
     def _remarks(self, case: InstanceView, found: Configured, payload: Payload, leadership: Leadership) -> list[str]:
         """What is worth a word though the host is as it should be."""

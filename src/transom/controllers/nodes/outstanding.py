@@ -1,13 +1,18 @@
 """What of a node is not there yet, in words for its condition `Configured`."""
 
 from collections.abc import Iterator, Set
+from typing import Final
 
 from transom.controllers.instance.first_configuration import is_pending
 from transom.controllers.runtime.cached import UNINITIALIZED, HostNode
 from transom.hosts.passes.configure import Configured
 from transom.windows.nodes import skew
+from transom.windows.parts.installation import DRIFT
 from transom.windows.payload.payload import Payload
 from transom.windows.payload.worker import Waiting
+from transom.windows.planning.plan import Plan
+
+_SHOWN: Final = 5
 
 
 def outstanding(found: Configured, node: HostNode | None) -> str:
@@ -28,6 +33,13 @@ def remarks(found: Configured, payload: Payload, linux: Set[str]) -> Iterator[st
     yield from (_said(one) for one in found.waits if not one.required)
     if (odd := skew.warning(payload.kubernetes, set(linux))) is not None:
         yield odd
+
+
+def put_right(plan: Plan) -> str:
+    """What was not as the payload has it, though nobody had asked for another one; empty where all of it was."""
+    found = [f"{step.target}: {step.reason}" for step in plan.steps if step.reason.startswith(DRIFT.get(step.kind, ()))]
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return "; ".join(found[:_SHOWN]) + more
 
 
 def _said(one: Waiting) -> str:

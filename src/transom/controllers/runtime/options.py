@@ -15,6 +15,8 @@ from transom.windows.firstboot.userdata import OPENSSH_MSI
 class Pace(msgspec.Struct, frozen=True):
     """How hosts are worked on: seconds between two checks of one, and how long things on it may take.
 
+    Hosts that are nodes are checked after `node_check` seconds at the latest, give or take a tenth, for services and files that
+    somebody has changed.
     A node that is not Ready is looked at again after `unready` seconds; after `ready` of them it is said to be in trouble. A
     node that cannot be drained in `drain` seconds takes pods again; until then it is looked at each `drain_step` seconds. A
     Machine whose host takes none of the keys for `refused` seconds may be replaced. A host that cannot be reached for `gone`
@@ -22,6 +24,7 @@ class Pace(msgspec.Struct, frozen=True):
     """
 
     check_interval: float = 1800.0
+    node_check: float = 540.0
     unready: float = 60.0
     ready: float = 600.0
     drain: float = 600.0

@@ -7,7 +7,7 @@ leaves the ledger after it was seen to be gone.
 
 import hashlib
 from collections.abc import Iterable, Mapping, Set
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -19,6 +19,13 @@ from transom.windows.ledger.ledger import digest
 from transom.windows.parts import service
 from transom.windows.parts.service import Configuration
 from transom.windows.registry.registry import DeleteKey, Edit, Registry
+
+_GONE: Final = "it is gone"
+_DOES_NOT_RUN: Final = "it does not run"
+_DIFFERS: Final = "its configuration differs"
+_DRIFT: Final = "drift: somebody else changed it"
+DRIFT: Final[Mapping[str, tuple[str, ...]]] = {"service": (_GONE, _DOES_NOT_RUN, _DIFFERS), "file": (_GONE, _DRIFT)}
+"""How the reasons of steps begin, by their kind, where nobody had asked for a change."""
 
 
 class FilePlace(msgspec.Struct, frozen=True):
@@ -261,7 +268,7 @@ class _Decider:
             if there is None or present is None:
                 create.append(service.of_key(name, key))
                 self.services = _without(self.services, [name]) | {name: self._own(name)}
-                self.steps.append(Step("service", name, "add", "part of the payload" if own is None else "it is gone"))
+                self.steps.append(Step("service", name, "add", "part of the payload" if own is None else _GONE))
             elif own is None:
                 self.services[name] = OwnService(adopted=True)
                 self.steps.append(Step("ledger", name, "add", "was there before: adopted, and only its environment is ours"))
@@ -270,12 +277,12 @@ class _Decider:
                 continue
             elif differing := service.differences(service.of_key(name, key), present):
                 configure.append(service.with_items_of(service.of_key(name, key), present))
-                self.steps.append(Step("service", name, "replace", f"its configuration differs: {', '.join(differing)}"))
+                self.steps.append(Step("service", name, "replace", f"{_DIFFERS}: {', '.join(differing)}"))
                 self.restarts[name] = "its configuration changes"
             if name.casefold() in running and (there is None or there.state in _DOWN):
                 self.start.append(name)
                 if there is not None:
-                    self.steps.append(Step("service", name, "restart", "it does not run"))
+                    self.steps.append(Step("service", name, "restart", _DOES_NOT_RUN))
         return tuple(create), tuple(configure)
 
     def _own(self, name: str) -> OwnService:
@@ -376,9 +383,9 @@ def _file_reason(own: OwnFile | None, there: str | None, present: str) -> str:
     if own is None:
         return "in the place of a file that was there before; it is kept beside" if there else "part of the payload"
     if there is None:
-        return "it is gone"
+        return _GONE
     drift = there != own.former and (own.digest == present or there == CHANGED)
-    return "drift: somebody else changed it" if drift else "the payload changed"
+    return _DRIFT if drift else "the payload changed"
 
 
 def _get(files: Mapping[str, str], path: str) -> str | None:
