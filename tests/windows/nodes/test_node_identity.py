@@ -97,7 +97,7 @@ def test_what_is_an_instances(candidate: Candidate, around: ClusterView, wanted:
         # its Node was deleted, and somebody else makes one of its name
         (one(NODE, record=JOINED), view(msgspec.structs.replace(ANEW, system="linux")), "NodeNameTaken", "linux"),
         (one(NODE, record=JOINED), view(msgspec.structs.replace(LINUX, name="win-1")), "NodeNameTaken", "linux"),
-        (one(NODE, record=JOINED), view(msgspec.structs.replace(OTHERS, name="win-1")), "NodeNameTaken", "made anew"),
+        (one(NODE, record=JOINED), view(msgspec.structs.replace(OTHERS, name="win-1")), "NodeNameTaken", "made again"),
         (one(NODE, record=JOINED), view(ANEW, owners={"u-2": "t/b"}), "NodeNameTaken", "t/b"),
         (one(EGRESS, record=Record("win-1", "u-1", "Address")), view(ANEW, owners={"u-2": "t/b"}), "NodeNameTaken", "t/b"),
         # people and Machines err, too
