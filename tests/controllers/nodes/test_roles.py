@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -33,17 +34,29 @@ KINDS = [
     definition("machine.openshift.io", "v1beta1", "Machine", "machines", "Namespaced"),
     definition("machine.openshift.io", "v1beta1", "MachineSet", "machinesets", "Namespaced"),
     definition("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", "Namespaced"),
+    *(
+        definition("infrastructure.cluster.x-k8s.io", "v1beta1", kind, f"{kind.lower()}s", "Namespaced")
+        for kind in ("AWSCluster", "AzureCluster", "GCPCluster", "OpenStackCluster")
+    ),
 ]
 
 
+@pytest.fixture
+async def defined(cluster: Cluster) -> AsyncIterator[None]:
+    plane = cluster.control_plane
+    place = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-config"}}
+    await asyncio.to_thread(plane.define, [place, *KINDS])
+    yield
+    await asyncio.to_thread(plane.forget, KINDS)
+
+
+@pytest.mark.usefixtures("defined")
 async def test_a_nodes_life_uses_each_verb(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It joins, with a mirror of OpenShift's; it is drained, which a budget holds up; it goes with its Machine."""
     monkeypatch.setattr(
         "transom.controllers.operator.EventRecorder", functools.partial(EventRecorder, habits=Habits(spacing=0.1))
     )
-    plane, namespace = cluster.control_plane, cluster.namespace
-    place = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-config"}}
-    await asyncio.to_thread(plane.define, [place, *KINDS])
+    namespace = cluster.namespace
     await published(cluster)
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, networks=NETWORKS)
     mirrors = [{"source": "quay.io", "mirrors": ["mirror.corp.example/quay"]}]
@@ -85,4 +98,3 @@ async def test_a_nodes_life_uses_each_verb(cluster: Cluster, tmp_path: Path, mon
                 break
             await asyncio.sleep(0.5)
     assert left_over() == {}
-    await asyncio.to_thread(plane.forget, KINDS)
