@@ -1,6 +1,7 @@
 """Who works on a host, and what keeps two commands of one person apart."""
 
 import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,13 @@ def test_a_person_is_the_same_as_long_as_the_state_directory_is(tmp_path: Path) 
     assert first == second
     assert first.process == f"pid {os.getpid()}"
     assert first.tag != person(tmp_path / "b").tag
+
+
+def test_a_container_may_run_as_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", dict[int, object]().__getitem__)
+    assert person(tmp_path).identity.startswith(f"{os.getuid()}@")
 
 
 def test_one_process_holds_a_host_until_it_ends(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def person(state: Path) -> Owner:
     except FileExistsError:
         pass
     number = _OTHER.sub("-", kept.read_text("ascii").strip()) or "0"
-    user = _OTHER.sub("-", getpass.getuser())
+    user = _OTHER.sub("-", _user())
     machine = _OTHER.sub("-", socket.gethostname())
     return Owner(f"{user}@{machine}-{number}", f"pid {os.getpid()}", manager=manager.FILES)
 
@@ -87,6 +87,14 @@ def claim(state: Path, address: str, port: int) -> Iterator[None]:
             file.seek(0)
             raise Held(file.read().strip() or "another command of yours on this machine", None) from None
         file.truncate(0)
-        file.write(f"{getpass.getuser()}@{socket.gethostname()} pid {os.getpid()}\n")
+        file.write(f"{_user()}@{socket.gethostname()} pid {os.getpid()}\n")
         file.flush()
         yield
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except KeyError:
+        # in a container that runs as a number
+        return str(os.getuid())

@@ -15,6 +15,7 @@ GRACE: Final = 60
 CACHE: Final = "/var/cache/transom"
 """Where files of the payload lie that were fetched; nothing else of the file system can be written."""
 ENVIRONMENT: Final = {
+    "LOGNAME": "transom",
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_THRESHOLD_": "1048576",
     "MALLOC_TRIM_THRESHOLD_": "1048576",
@@ -23,6 +24,9 @@ ENVIRONMENT: Final = {
 
 Below a megabyte memory is kept: asyncio takes 256 kB for each read from a socket, which else is mapped and unmapped every time,
 for a sixth of all CPU. mallopt(3).
+
+`LOGNAME`: asyncssh asks for the local user at each connection, and connects to nobody where there is none: a pod may run as a
+number that its image has no name for. Without the variable it reads /etc/passwd every time.
 """
 
 
