@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.pods.strategies import pods
 from tests.pods.table import CASES, KUBERNETES_IP, OWN, SETTINGS, Case, decoded, egress, own_namespace, wanted
-from tests.support.command import run
+from tests.support.command import Ran
 from tests.support.waiting import until
 from tests.webhook.clusters import PODS, PROBED, Admission, plain_pod
 
@@ -148,6 +150,12 @@ async def test_pods_of_a_deployment(admission: Admission) -> None:
         await asyncio.to_thread(kubectl, "delete", "deployment", "-n", PROBED, "web", "--cascade=foreground")
 
 
+def beside(*arguments: str) -> Ran:
+    """`transom ARGUMENTS` in a process of its own: in this one the admission server logs."""
+    done = subprocess.run([sys.executable, "-m", "transom", *arguments], capture_output=True, text=True, check=False)
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
 async def test_a_pod_that_runs_is_explained(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(admission.control_plane.kubeconfig))
     await admission.settings("plain")
@@ -159,14 +167,14 @@ async def test_a_pod_that_runs_is_explained(admission: Admission, monkeypatch: p
             ("before", "given to app", True),
             ("after", "nothing to do: the containers have it", False),
         ):
-            done = await asyncio.to_thread(run, "pods", "explain", name, "-n", PROBED, "-o", "json")
+            done = await asyncio.to_thread(beside, "pods", "explain", name, "-n", PROBED, "-o", "json")
             assert done.code == 0, done.err
             (told,) = done.json
             assert (told["object"], told["outdated"]) == (f"Pod/{PROBED}/{name}", outdated)
             assert told["proxy"] == {"given": True, "reason": reason}
-        done = await asyncio.to_thread(run, "pods", "explain", "before", "-n", PROBED)
+        done = await asyncio.to_thread(beside, "pods", "explain", "before", "-n", PROBED)
         assert "  it is older than the settings: it gets them when it is replaced\n" in done.out
-        done = await asyncio.to_thread(run, "pods", "explain", "nobody", "-n", PROBED)
+        done = await asyncio.to_thread(beside, "pods", "explain", "nobody", "-n", PROBED)
         assert (done.code, done.out) == (1, "")
         assert 'pods "nobody" not found' in done.err
 
