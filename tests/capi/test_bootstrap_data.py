@@ -56,7 +56,7 @@ USERS = st.lists(
     max_size=2,
     unique_by=lambda user: user[0],
 )
-MODES = [("hostprocess", "calico"), ("hostprocess", "flannel"), ("services", "calico"), ("wins", "none")]
+MODES = [("hostprocess", "calico"), ("hostprocess", "flannel"), ("services", "calico"), ("hostprocess", "none")]
 _NUMBERS = itertools.count(1)
 
 
@@ -188,12 +188,13 @@ def test_the_server_takes_the_objects_of_both_versions(
         api_version=version,
         daemons=daemons,
         cni=cni,
+        network_name="l2bridge" if cni == "none" else "",
         node_labels={"example.com/pool": "windows"},
         users=(InputUser("operator", ("Administrators",), ("ssh-ed25519 AAAA a@b",)),),
     )
     worker = make(inputs)
     put(management, worker)
-    assert [item["kind"] for item in worker.daemons].count("DaemonSet") == {"hostprocess": 2, "services": 0, "wins": 1}[daemons]
+    assert [item["kind"] for item in worker.daemons].count("DaemonSet") == {"hostprocess": 1, "services": 0}[daemons]
     for item in worker.daemons:
         group, _, kind_version = item["apiVersion"].rpartition("/")
         start = f"/apis/{group}/{kind_version}" if group else f"/api/{kind_version}"

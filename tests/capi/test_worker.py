@@ -81,7 +81,7 @@ FILE = InputFile("C:/k/a", "x")
         ("aws", {"files": (InputFile("k/a", "x"),)}, "files[0].path", "a path on drive C"),
         ("aws", {"files": (InputFile("C:/k/a: b", "x"),)}, "files[0].path", "a path on drive C"),
         ("aws", {"files": (InputFile("c:\\K\\proxy.reg", "x"),)}, "files[0].path", "Transom's own"),
-        ("aws", {"files": (InputFile("C:/k/services.ps1", "x"),)}, "files[0].path", "Transom's own"),
+        ("aws", {"files": (InputFile("C:/k/kube-proxy-start.ps1", "x"),)}, "files[0].path", "Transom's own"),
         ("aws", {"files": (FILE, InputFile("c:\\K\\A", "y"))}, "files[1].path", "stands twice: files[0]"),
         ("aws", {"files": (FILE, InputFile("C:/k/b", "x", permissions="644"))}, "files[1].permissions", "four octal digits"),
         ("aws", {"files": (InputFile("C:/k/a", content_base64="%"),)}, "files[0].contentBase64", "no base64"),

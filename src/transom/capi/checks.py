@@ -1,11 +1,12 @@
 """What is wrong with the inputs of a Windows worker, each with the reason and what to do instead."""
 
 import hashlib
+import ipaddress
 import re
 from collections.abc import Iterator, Sequence
 
-from transom.capi import windows_proxy
-from transom.capi.inputs import InputFile, InputUser, WorkerInputs
+from transom.capi import daemons, windows_proxy
+from transom.capi.inputs import SERVICE_CIDR, InputFile, InputUser, WorkerInputs
 from transom.capi.providers.provider import Provider
 from transom.capi.windows_release import RELEASES
 from transom.proxy import labels
@@ -34,6 +35,8 @@ _VALUE = re.compile(r"[A-Za-z0-9_./:,=-]*\Z")
 _STORE_NEED = "an image of `transom capi image`, whose cloudbase-init fetches it"
 _ENDS_SCRIPT = re.compile(r'(?i)"?[^"\s]+\.(cmd|bat)"?(\s|\Z)')
 _LEAVES_SCRIPT = re.compile(r"(?i)@?(exit|goto)\b")
+_NETWORK = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+_ENDPOINT = re.compile(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}\Z")
 _TEMPLATE = ("{{", "{%", "{#")
 
 
@@ -68,10 +71,7 @@ class Checks:
             if not labels.is_key(name) or not labels.is_value(value):
                 yield self.finding("error", ("nodeLabels",), f"{name!r}: this is no label, or no value of one")
         yield from self._images()
-        if self._inputs.daemons == "wins":
-            yield self.finding(
-                "warning", ("daemons",), "wins is deprecated and no longer maintained: hostprocess needs nothing on the machine"
-            )
+        yield from self._network()
 
     def _names(self) -> Iterator[Finding]:
         inputs = self._inputs
@@ -126,6 +126,37 @@ class Checks:
                 ("windows",),
                 f"Kubernetes does not list Windows Server {inputs.windows!r}: one of {', '.join(RELEASES)}",
             )
+
+    def _network(self) -> Iterator[Finding]:
+        inputs = self._inputs
+        if inputs.cni == "none" and not inputs.network_name:
+            message = "missing: kube-proxy waits for the pods' network, and has to know what HNS calls it (Get-HnsNetwork)"
+            yield self.finding("error", ("networkName",), message)
+        elif inputs.network_name and not _NETWORK.match(inputs.network_name):
+            message = f"{inputs.network_name!r}: at most 64 letters, digits and `._-`"
+            yield self.finding("error", ("networkName",), message)
+        elif inputs.network_name and inputs.cni != "none":
+            message = f"{inputs.cni} calls its network {daemons.NETWORKS[inputs.cni]}: a name is for `cni: none`"
+            yield self.finding("error", ("networkName",), message)
+        for field, cidrs in (("serviceCidr", inputs.service_cidr), ("podCidr", inputs.pod_cidr)):
+            for cidr in filter(None, cidrs.split(",")):
+                if not _is_network(cidr):
+                    yield self.finding("error", (field,), f"{cidr!r} is no network such as {SERVICE_CIDR}")
+        if inputs.api_server and not _ENDPOINT.match(inputs.api_server):
+            yield self.finding("error", ("apiServer",), f"{inputs.api_server!r}: host:port, such as prod.example.com:6443")
+        for name in inputs.daemon_images:
+            if name != "kube-proxy":
+                yield self.finding("error", ("daemonImages", name), "there is no such daemon here: kube-proxy alone")
+        if VERSION.match(inputs.kubernetes_version) and _minor(inputs.kubernetes_version) < daemons.OLDEST_IMAGE:
+            yield from self._old_image()
+
+    def _old_image(self) -> Iterator[Finding]:
+        if self._inputs.daemons == "hostprocess" and "kube-proxy" not in self._inputs.daemon_images:
+            message = (
+                f"upstream builds images of kube-proxy for Windows from v1.{daemons.OLDEST_IMAGE} on: whether there is "
+                f"{daemons.images(self._inputs)['kube-proxy']} must be seen; daemonImages names another"
+            )
+            yield self.finding("warning", ("daemonImages", "kube-proxy"), message)
 
     def _skew(self) -> Iterator[Finding]:
         ours, theirs = self._inputs.kubernetes_version, self._inputs.control_plane_version
@@ -208,10 +239,10 @@ RESERVED = frozenset(
         "C:/k/kubelet-arguments.txt",
         "C:/k/kubelet-arguments.ps1",
         "C:/k/azure.json",
-        "C:/k/services.txt",
-        "C:/k/services.ps1",
-        "C:/k/wins.ps1",
-        "C:/etc/rancher/wins/config",
+        daemons.START,
+        daemons.SERVICE,
+        "C:/k/kube-proxy-start.cmd",
+        "C:/k/kube-proxy.conf",
     )
 )
 
@@ -248,6 +279,14 @@ def machine_prefix(inputs: WorkerInputs) -> str:
     if len(inputs.deployment) + RANDOM <= NETBIOS:
         return inputs.deployment
     return "win-" + _short_hash(f"{inputs.namespace}/{inputs.cluster}/{inputs.deployment}")
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _short_hash(text: str) -> str:

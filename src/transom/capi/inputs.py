@@ -5,11 +5,18 @@ from typing import Any, Literal
 import msgspec
 
 ProviderName = Literal["aws", "azure", "vsphere", "openstack", "gcp"]
-Daemons = Literal["hostprocess", "services", "wins"]
+Daemons = Literal["hostprocess", "services"]
 Cni = Literal["calico", "flannel", "none"]
 SecretStore = Literal["", "secrets-manager", "ssm-parameter-store"]
 ApiVersion = Literal["v1beta1", "v1beta2"]
 
+NO_WINS = (
+    "wins is not made any more: HostProcess containers took its place (Kubernetes 1.26), and whoever reaches its pipe is "
+    "administrator of the machine. Take `hostprocess`, or `services` where containers may not be privileged"
+)
+"""Why `daemons: wins`, the proposal's alpha stage (CAEP 20200804), is refused."""
+SERVICE_CIDR = "10.96.0.0/12"
+"""Where nothing says another: kubeadm's default (kubernetes v1.36.3, cmd/kubeadm/app/apis/kubeadm/v1beta4/defaults.go)."""
 DEFAULT_VERSION = "v1.36.3"
 """The Kubernetes version where none is given."""
 
@@ -37,7 +44,9 @@ class WorkerInputs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     `name` is the MachineDeployment's, `machineNamePrefix` begins the name of every machine. `image` is an id, a name, or a name
     pattern, whichever the provider takes. `revision` is any text: another one makes new templates of the same inputs.
     `machine` is merged into the machine template's `spec.template.spec`. `images` are container images that are meant to run
-    there: their Windows version is compared with the machines'.
+    there: their Windows version is compared with the machines'. `serviceCidr` and `podCidr` are the cluster's networks, with a
+    comma between two; `apiServer` is its endpoint as host:port; a Cluster that is given says all three. `networkName` is what
+    HNS calls the pods' network, for `cni: none`.
     """
 
     cluster: str
@@ -65,7 +74,10 @@ class WorkerInputs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     post_kubeadm_commands: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
     daemon_images: dict[str, str] = {}
-    service_cidr: str = "10.96.0.0/12"
+    service_cidr: str = ""
+    pod_cidr: str = ""
+    api_server: str = ""
+    network_name: str = ""
     machine: dict[str, Any] = {}
 
     @property

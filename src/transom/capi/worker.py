@@ -10,8 +10,8 @@ import msgspec
 
 from transom.capi import content, identity, user_data, windows_proxy
 from transom.capi.checks import Checks, machine_prefix
-from transom.capi.daemons import daemon_set_objects, machine_entries
-from transom.capi.inputs import WorkerInputs
+from transom.capi.daemons import NETWORKS, daemon_set_objects, machine_entries, network_objects
+from transom.capi.inputs import SERVICE_CIDR, WorkerInputs
 from transom.capi.kubeadm import Entries, File, encoded
 from transom.capi.providers import PROVIDERS
 from transom.capi.providers.provider import Provider
@@ -37,11 +37,13 @@ Object = dict[str, Any]
 class WorkerTemplate(msgspec.Struct, frozen=True):
     """What was made: objects for the management cluster, those for the workload cluster, and what is to be said.
 
-    `secret` is the Secret that holds credentials, where there is one; it is among `objects` too.
+    `network` is what Calico's operator has to be told, for the workload cluster too. `secret` is the Secret that holds
+    credentials, where there is one; it is among `objects` too.
     """
 
     objects: tuple[Object, ...] = ()
     daemons: tuple[Object, ...] = ()
+    network: tuple[Object, ...] = ()
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     secret: str = ""
@@ -52,6 +54,8 @@ def make(inputs: WorkerInputs, egress: Egress | None = None, cluster_id: str = "
 
     `egress` are the cluster's effective settings, `cluster_id` is the cluster's id (its name where empty), `file` the inputs'.
     """
+    if not inputs.service_cidr:
+        inputs = msgspec.structs.replace(inputs, service_cidr=SERVICE_CIDR)
     return _Maker(inputs, egress, cluster_id or inputs.cluster, file).make()
 
 
@@ -81,6 +85,7 @@ class _Maker:
         return WorkerTemplate(
             objects=(*self._secrets.values(), bootstrap, machine, self._deployment(bootstrap, machine), *self._resource_set()),
             daemons=tuple(daemon_set_objects(self._inputs)),
+            network=tuple(network_objects(self._inputs)),
             findings=tuple(findings),
             notes=self._notes(),
             secret=proxy if proxy in self._secrets and self._egress and self._egress.holds_credentials else "",
@@ -281,9 +286,25 @@ class _Maker:
         where = f"-n {inputs.namespace} cluster {inputs.cluster}"
         return (
             *self._provider.notes(inputs),
-            f"kube-proxy and CNI reach the cluster once it is labelled: kubectl label {where} {CLUSTER_LABEL}={inputs.cluster}",
+            f"kube-proxy reaches the cluster once it is labelled: kubectl label {where} {CLUSTER_LABEL}={inputs.cluster}",
+            *self._network_notes(),
             LICENCE,
         )
+
+    def _network_notes(self) -> Iterator[str]:
+        """What the pods' network needs that is not made here."""
+        inputs = self._inputs
+        if inputs.cni == "calico":
+            yield (
+                "Calico is its operator's: transom capi worker … --part network prints what it has to be told for Windows, and "
+                """kubectl patch ipamconfigurations default --type merge -p '{"spec":{"strictAffinity":true}}' """
+                "keeps Linux nodes off the addresses of Windows nodes"
+            )
+        if inputs.cni == "flannel":
+            yield (
+                "Flannel's agent for Windows is yours to bring: nobody keeps its manifest or its image (the last one is "
+                f"guides/flannel.md of sig-windows-tools before 729ae7c); kube-proxy waits for network {NETWORKS['flannel']}"
+            )
 
 
 def replaced(made: Iterable[Object], existing: Iterable[Object]) -> Iterator[str]:

@@ -33,6 +33,7 @@ _FLAGS = (
     "secret_store",
     "daemons",
     "cni",
+    "network_name",
     "api_version",
     "revision",
 )
@@ -77,8 +78,15 @@ def worker(
         str | None,
         typer.Option("--secret-store", help="Keep the join token there: secrets-manager or ssm-parameter-store (AWS)."),
     ] = None,
-    daemons: Annotated[str | None, typer.Option("--daemons", help="hostprocess, services or wins (hostprocess).")] = None,
-    cni: Annotated[str | None, typer.Option("--cni", help="calico, flannel or none (calico).")] = None,
+    daemons: Annotated[
+        str | None, typer.Option("--daemons", help="How kube-proxy runs: hostprocess or services (hostprocess).")
+    ] = None,
+    cni: Annotated[
+        str | None, typer.Option("--cni", help="Who makes the pods' network: calico, flannel or none (calico).")
+    ] = None,
+    network_name: Annotated[
+        str | None, typer.Option("--network-name", metavar="NAME", help="With --cni none: what HNS calls the pods' network.")
+    ] = None,
     api_version: Annotated[
         str | None, typer.Option("--api-version", help="Of Cluster API: v1beta1 or v1beta2 (v1beta2).")
     ] = None,
@@ -92,7 +100,12 @@ def worker(
         ),
     ] = None,
     part: Annotated[
-        str, typer.Option("--part", help="machines: for the management cluster; daemons: for the workload cluster.")
+        str,
+        typer.Option(
+            "--part",
+            help="machines: for the management cluster; daemons, network: for the workload cluster (kube-proxy, and what "
+            "Calico's operator is told).",
+        ),
     ] = "machines",
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.YAML,
     output_dir: Annotated[
@@ -103,7 +116,7 @@ def worker(
 ) -> None:
     """Print Windows workers of a Cluster API cluster.
 
-    That is templates, MachineDeployment, proxy, kube-proxy and CNI.
+    That is templates, MachineDeployment, proxy and kube-proxy.
     """
     from transom.capi.inputs import schema as inputs_schema
     from transom.capi.worker import make, replaced
@@ -111,21 +124,21 @@ def worker(
     if schema:
         print_data(inputs_schema(), Format.JSON)
         return
-    if part not in ("machines", "daemons"):
-        fail(f"--part is machines or daemons, not {part!r}")
+    if part not in ("machines", "daemons", "network"):
+        fail(f"--part is machines, daemons or network, not {part!r}")
     given = locals()
     flags = {field: given[field] for field in _FLAGS if given[field] is not None}
     if cluster_namespace is not None:
         flags["namespace"] = cluster_namespace
     wanted, said = _inputs(inputs, flags)
-    egress, identity = _egress(source, wanted)
+    wanted, egress, identity = _of_cluster(source, wanted)
     made = make(wanted, egress, identity, inputs or "")
     print_findings(made.findings, sys.stderr)
     if any(finding.severity == "error" for finding in made.findings):
         raise SystemExit(ExitCode.INVALID)
     for note in (*_unsaid(wanted, said, settings=bool(source.filename or source.context)), *made.notes):
         tell(f"note: {note}")
-    objects = made.objects if part == "machines" else made.daemons
+    objects = {"machines": made.objects, "daemons": made.daemons, "network": made.network}[part]
     present = [*_objects(previous or ()), *(_objects([output_dir]) if output_dir and Path(output_dir).is_dir() else ())]
     for line in replaced(made.objects, present):
         tell(f"note: {line}")
@@ -148,7 +161,7 @@ def _inputs(path: str | None, flags: Mapping[str, Any]) -> "tuple[WorkerInputs, 
     """The inputs, and the names of those that were given."""
     import msgspec
 
-    from transom.capi.inputs import WorkerInputs
+    from transom.capi.inputs import NO_WINS, WorkerInputs
     from transom.capi.providers import PROVIDERS
 
     read: dict[str, Any] = {}
@@ -159,6 +172,8 @@ def _inputs(path: str | None, flags: Mapping[str, Any]) -> "tuple[WorkerInputs, 
     for field in ("cluster", "provider"):
         if field not in values:
             fail(f"--{field} is missing")
+    if values.get("daemons") == "wins":
+        fail(f"{path + ': ' if 'daemons' in read and path else '--'}daemons: {NO_WINS}")
     if values["provider"] not in PROVIDERS:
         fail(f"provider {values['provider']!r} is not known: one of {', '.join(PROVIDERS)}")
     try:
@@ -184,10 +199,15 @@ def _document(path: str) -> dict[str, Any]:
     return read
 
 
-def _egress(source: Source, inputs: "WorkerInputs") -> "tuple[Egress | None, str]":
-    """The settings of the cluster that the manifests, or the management cluster of a named context, hold, and its id."""
+def _of_cluster(source: Source, inputs: "WorkerInputs") -> "tuple[WorkerInputs, Egress | None, str]":
+    """The inputs with the networks of the Cluster, its settings, and its id.
+
+    All are of what the manifests, or the management cluster of a named context, hold; nothing is known without them.
+    """
     if not source.filename and source.context is None:
-        return None, ""
+        return inputs, None, ""
+    import msgspec
+
     from transom.capi.identity import InvalidIdentity, cluster_id
     from transom.cli.findings import examine_or_fail
 
@@ -211,8 +231,10 @@ def _egress(source: Source, inputs: "WorkerInputs") -> "tuple[Egress | None, str
     except InvalidIdentity as error:
         fail(f"Cluster {inputs.namespace}/{inputs.cluster}: {error}")
     if egress is not None and "Nodes" not in egress.consumers:
-        return None, identity
-    return egress, identity
+        egress = None
+    networks = {"service_cidr": ",".join(found.services), "pod_cidr": ",".join(found.pods), "api_server": found.endpoint}
+    unsaid = {field: value for field, value in networks.items() if value and not getattr(inputs, field)}
+    return msgspec.structs.replace(inputs, **unsaid), egress, identity
 
 
 def _unsaid(inputs: "WorkerInputs", said: set[str], *, settings: bool) -> Iterator[str]:
@@ -263,8 +285,9 @@ def image(
     kubernetes_version: Annotated[
         str | None, typer.Option("--kubernetes-version", metavar="v1.N.M", help="The version of kubelet and kubeadm.")
     ] = None,
-    daemons: Annotated[str, typer.Option("--daemons", help="hostprocess, services or wins.")] = "hostprocess",
-    cni: Annotated[str, typer.Option("--cni", help="calico, flannel or none.")] = "calico",
+    daemons: Annotated[
+        str, typer.Option("--daemons", help="hostprocess, or services: kube-proxy is on the image.")
+    ] = "hostprocess",
     variable: Annotated[
         list[str] | None,
         typer.Option("--var", metavar="NAME=VALUE", help="A Packer variable: containerd_url, containerd_sha256 and so on."),
@@ -284,12 +307,15 @@ def image(
 
     from transom.capi.image.inputs import ImageInputs
     from transom.capi.image.recipe import InvalidRecipe, make, needed
+    from transom.capi.inputs import NO_WINS
     from transom.capi.providers import PROVIDERS
     from transom.capi.windows_release import LICENCE
 
     if provider not in PROVIDERS:
         fail(f"provider {provider!r} is not known: one of {', '.join(PROVIDERS)}")
-    values: dict[str, Any] = {"provider": provider, "windows": windows, "daemons": daemons, "cni": cni}
+    if daemons == "wins":
+        fail(f"--daemons: {NO_WINS}")
+    values: dict[str, Any] = {"provider": provider, "windows": windows, "daemons": daemons}
     if kubernetes_version is not None:
         values["kubernetes_version"] = kubernetes_version
     values["variables"] = dict(_variable(text) for text in variable or ())

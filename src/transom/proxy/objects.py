@@ -235,11 +235,18 @@ class Cluster(Base, frozen=True):
     pods: tuple[str, ...] = ()
     service_domain: str | None = None
     endpoint_host: str | None = None
+    endpoint_port: int | None = None
     infrastructure: str | None = None
     """The kind of its infrastructure object, such as AWSCluster."""
     infrastructure_name: str | None = None
     control_plane: str | None = None
     """The kind of its control plane, such as KubeadmControlPlane."""
+
+    @property
+    def endpoint(self) -> str:
+        """Where its API server is, as host:port; empty while nobody knows."""
+        host = f"[{self.endpoint_host}]" if self.endpoint_host and ":" in self.endpoint_host else self.endpoint_host
+        return f"{host}:{self.endpoint_port}" if host and self.endpoint_port else ""
 
 
 class InfrastructureCluster(Base, frozen=True):

@@ -8,7 +8,7 @@ import msgspec
 from transom.proxy.coverage import reached_at
 from transom.proxy.finding import Finding, Place
 from transom.proxy.objects import Cluster, Meta
-from transom.sources.core_objects import at, text, texts
+from transom.sources.core_objects import at, number, text, texts
 from transom.sources.decoding import Decoder
 
 CLUSTER_NAME: Final = "cluster.x-k8s.io/cluster-name"
@@ -51,6 +51,7 @@ def cluster(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, f
         texts(value, ("spec", "clusterNetwork", "pods", "cidrBlocks"), decoder),
         text(value, ("spec", "clusterNetwork", "serviceDomain"), decoder),
         text(value, ("spec", "controlPlaneEndpoint", "host"), decoder),
+        number(value, ("spec", "controlPlaneEndpoint", "port"), decoder),
         text(value, ("spec", "infrastructureRef", "kind"), decoder),
         text(value, ("spec", "infrastructureRef", "name"), decoder),
         text(value, ("spec", "controlPlaneRef", "kind"), decoder),

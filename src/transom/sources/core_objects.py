@@ -27,6 +27,13 @@ def text(value: Any, path: Path, decoder: Decoder) -> str | None:
     return None if read is INVALID or read == "" else read
 
 
+def number(value: Any, path: Path, decoder: Decoder) -> int | None:
+    """The number at a path, None where there is none; a finding where it is something else."""
+    given = at(value, path)
+    read = None if given is None else decoder.read(given, int, path)
+    return None if read is INVALID else read
+
+
 def texts(value: Any, path: Path, decoder: Decoder) -> tuple[str, ...]:
     """The texts of the list at a path; a finding where it is something else."""
     given = at(value, path)

@@ -9,8 +9,7 @@ class Download(msgspec.Struct, frozen=True):
     """A file that the build takes from somewhere.
 
     `variable` is its Packer variable, named as Kubernetes' image-builder names it; `checksum` that of its SHA-256. `check` says
-    how a file without one is checked: `published` (a checksum stands beside it at its source), `signature` (Authenticode), or
-    `given` (it is not used without one).
+    how a file without one is checked: `published` (a checksum stands beside it at its source) or `signature` (Authenticode).
     """
 
     name: str
@@ -28,5 +27,4 @@ class ImageInputs(msgspec.Struct, frozen=True):
     windows: str = "2022"
     kubernetes_version: str = DEFAULT_VERSION
     daemons: Daemons = "hostprocess"
-    cni: str = "calico"
     variables: dict[str, str] = {}

@@ -21,9 +21,6 @@ CLOUDBASE_INIT = "1.1.8"
 OPENSSH = "v10.0.0.0p2-Preview"
 CNI_PLUGINS = "v1.8.0"
 PAUSE = "registry.k8s.io/pause:3.10.1"
-WINS = "v0.5.0"
-CALICO = "v3.29.3"
-FLANNEL = "v0.26.7"
 
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}\Z")
 _PACKAGE = "transom.capi"
@@ -73,12 +70,6 @@ def make(inputs: ImageInputs, local: Mapping[str, str] | None = None) -> Recipe:
     for name, value in given.items():
         if value and not _SHA256.match(value):
             raise InvalidRecipe(f"{name}: a SHA-256 is 64 hex digits")
-    for item in downloads:
-        if item.check == "given" and not variables[item.checksum] and item.file not in (local or {}):
-            raise InvalidRecipe(
-                f"{item.checksum}: {item.file} is neither signed nor published with a checksum: give its SHA-256 with "
-                f"--var {item.checksum}=…"
-            )
     files = {f"scripts/{name}": content for name, content in _scripts(inputs)}
     files["windows.pkr.hcl"] = _template(inputs, builder, downloads, offline=local is not None).encode()
     files["variables.pkr.hcl"] = _declarations(variables, builder).encode()
@@ -113,17 +104,11 @@ def needed(inputs: ImageInputs) -> Iterator[Download]:
     for program in _programs(inputs):
         name = program.replace("-", "_")
         yield Download(name, "kubernetes_base_url", f"{base}/{program}.exe", f"{name}_sha256", "published", f"{program}.exe")
-    if inputs.daemons == "wins":
-        yield download("wins", f"{github}/rancher/wins/releases/download/{WINS}/wins.exe", "given")
-    if inputs.daemons == "services" and inputs.cni == "calico":
-        archive = f"calico-windows-{CALICO}.zip"
-        yield download("calico", f"{github}/projectcalico/calico/releases/download/{CALICO}/{archive}", "given")
-    if inputs.daemons == "services" and inputs.cni == "flannel":
-        yield download("flannel", f"{github}/flannel-io/flannel/releases/download/{FLANNEL}/flanneld.exe", "given")
 
 
 def _programs(inputs: ImageInputs) -> tuple[str, ...]:
-    return ("kubelet", "kubeadm", "kubectl", *(("kube-proxy",) if inputs.daemons != "hostprocess" else ()))
+    of_services = ("kube-proxy", "kube-log-runner") if inputs.daemons == "services" else ()
+    return ("kubelet", "kubeadm", "kubectl", *of_services)
 
 
 def _variables(inputs: ImageInputs, builder: Builder, downloads: tuple[Download, ...]) -> dict[str, Any]:
@@ -144,10 +129,6 @@ def _variables(inputs: ImageInputs, builder: Builder, downloads: tuple[Download,
 def _scripts(inputs: ImageInputs) -> Iterator[tuple[str, bytes]]:
     names = ["common", "features", "hns", "openssh", "containerd", "kubernetes", "cni", "pause", "cloudbase-init"]
     names += ["manifest", "finish", "winrm-off"]
-    if inputs.daemons == "services":
-        names += ["daemons", "service-kube-proxy", *([f"service-{inputs.cni}"] if inputs.cni != "none" else [])]
-    if inputs.daemons == "wins":
-        names.append("wins-binary")
     for name in names:
         yield f"{name}.ps1", _file(f"{name}.ps1")
     if BUILDERS[inputs.provider].body.find("scripts/winrm.ps1") >= 0:
@@ -189,8 +170,6 @@ def configuration(inputs: ImageInputs, plugins: tuple[str, ...] = _PLUGINS) -> b
 
 def _template(inputs: ImageInputs, builder: Builder, downloads: tuple[Download, ...], *, offline: bool) -> str:
     scripts = ["hns", "openssh", "containerd", "kubernetes", "cni", "pause"]
-    scripts += ["daemons"] if inputs.daemons == "services" else []
-    scripts += ["wins-binary"] if inputs.daemons == "wins" else []
     scripts += ["cloudbase-init", "manifest"]
     environment = {
         **{item.variable.upper(): f"var.{item.variable}" for item in downloads},

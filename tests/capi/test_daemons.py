@@ -1,0 +1,178 @@
+"""kube-proxy and the pods' network of Windows workers."""
+
+import base64
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from lab import powershell
+from transom.capi.content import script
+from transom.capi.inputs import WorkerInputs
+from transom.capi.worker import WorkerTemplate, make
+from transom.cli.app import app
+
+
+def made(**fields: Any) -> WorkerTemplate:
+    return make(WorkerInputs(**{"cluster": "prod", "provider": "aws", **fields}))
+
+
+def kube_proxy(worker: WorkerTemplate) -> dict[str, Any]:
+    (found,) = [item for item in worker.daemons if item["kind"] == "DaemonSet"]
+    assert found["metadata"]["name"] == "kube-proxy-windows"
+    return found
+
+
+def container(worker: WorkerTemplate) -> dict[str, Any]:
+    (found,) = kube_proxy(worker)["spec"]["template"]["spec"]["containers"]
+    assert isinstance(found, dict)
+    return found
+
+
+CLUSTER = """apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: prod, namespace: default}
+spec:
+  clusterNetwork: {services: {cidrBlocks: [172.30.0.0/16]}, pods: {cidrBlocks: [10.128.0.0/14]}}
+  controlPlaneEndpoint: {host: prod.example.com, port: 6443}
+"""
+NETWORKS = [{"cni": "calico"}, {"cni": "flannel"}, {"cni": "none", "network_name": "l2bridge"}]
+
+
+@pytest.mark.parametrize("fields", NETWORKS)
+def test_kube_proxy_knows_its_node(fields: dict[str, str]) -> None:
+    """sig-windows-tools 47ab892: the start script of Calico's image reads NODENAME; others read NODE_NAME."""
+    named = {item["name"]: item["valueFrom"]["fieldRef"]["fieldPath"] for item in container(made(**fields))["env"]}
+    assert (named["NODENAME"], named["NODE_NAME"]) == ("spec.nodeName", "spec.nodeName")
+
+
+@pytest.mark.parametrize("fields", NETWORKS)
+@pytest.mark.parametrize("version", ["v1.33.0", "v1.36.3"])
+def test_images_have_tags_that_upstream_builds(fields: dict[str, str], version: str) -> None:
+    """sig-windows-tools 401ee6f, sync-kube-proxy-images.yaml: each version from 1.33 on, with one suffix."""
+    worker = made(**fields, kubernetes_version=version)
+    assert container(worker)["image"] == f"sigwindowstools/kube-proxy:{version}-calico-hostprocess"
+    assert not [finding for finding in worker.findings if finding.field.startswith("daemonImages")]
+
+
+def test_an_older_version_has_perhaps_no_image() -> None:
+    (found,) = [finding for finding in made(kubernetes_version="v1.32.4").findings if finding.field.startswith("daemonImages")]
+    assert found.severity == "warning" and "from v1.33 on" in found.message
+    given = made(kubernetes_version="v1.32.4", daemon_images={"kube-proxy": "registry.example.com/kube-proxy:1"})
+    assert container(given)["image"] == "registry.example.com/kube-proxy:1"
+    assert not [finding for finding in given.findings if finding.field.startswith("daemonImages")]
+
+
+@pytest.mark.parametrize("fields", NETWORKS)
+def test_nothing_that_upstream_withdrew_is_shipped(fields: dict[str, str]) -> None:
+    """sig-windows-tools 729ae7c (Flannel) and 5f77809 (Calico): kube-proxy alone, in a namespace that has its account."""
+    worker = made(**fields)
+    kinds = {"calico": [], "flannel": ["ConfigMap"], "none": ["ConfigMap"]}[fields["cni"]]
+    assert [item["kind"] for item in worker.daemons] == ["RuntimeClass", *kinds, "DaemonSet"]
+    spec = kube_proxy(worker)["spec"]["template"]["spec"]
+    assert (spec["serviceAccountName"], "initContainers" in spec) == ("kube-proxy", False)
+    for withdrawn in ("calico-install", "calico-node", "sigwindowstools/flannel", "-flannel-hostprocess", "nanoserver"):
+        assert withdrawn not in str(worker.daemons)
+
+
+def test_calico_is_started_by_upstreams_script_and_others_by_ours() -> None:
+    assert container(made())["args"] == ["$env:CONTAINER_SANDBOX_MOUNT_POINT/kube-proxy/start.ps1"]
+    other = made(cni="none", network_name="l2bridge", pod_cidr="10.1.0.0/16,fd00::/48")
+    assert container(other)["args"] == [
+        "$env:CONTAINER_SANDBOX_MOUNT_POINT/transom/start.ps1 -Network l2bridge -ClusterCidr '10.1.0.0/16,fd00::/48' -Dsr true"
+    ]
+    (script_map,) = [item for item in other.daemons if item["kind"] == "ConfigMap"]
+    assert script_map["data"]["start.ps1"] == script("kube-proxy-start.ps1").decode()
+    assert "-Network flannel.4096 " in container(made(cni="flannel"))["args"][0]
+    assert container(made(cni="flannel", kubernetes_version="v1.32.1"))["args"][0].endswith("-Dsr false")
+
+
+def test_the_configuration_is_kube_proxys() -> None:
+    """kubernetes v1.36.3, staging/src/k8s.io/kube-proxy/config/v1alpha1/types.go."""
+    lines = re.search(r"\$lines = @\((.*?)\n\)", script("kube-proxy-start.ps1").decode().replace("\r\n", "\n"), re.DOTALL)
+    assert lines
+    values = {"kubeconfig": r"C:\k\a.conf", "Node": "win-1", "Dsr": "true", "Network": "l2bridge", "address": "10.1.2.3"}
+    text = "\n".join(line.strip()[1:-1] for line in lines[1].strip().split("\n"))
+    assert yaml.safe_load(re.sub(r"\$(\w+)", lambda found: values[found[1]], text)) == {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "clientConnection": {"kubeconfig": r"C:\k\a.conf"},
+        "hostnameOverride": "win-1",
+        "mode": "kernelspace",
+        "winkernel": {"enableDSR": True, "networkName": "l2bridge", "sourceVip": "10.1.2.3"},
+    }
+
+
+def test_as_a_service_kube_proxy_is_complete() -> None:
+    worker = made(daemons="services", pod_cidr="10.1.0.0/16")
+    assert [item["kind"] for item in worker.daemons] == ["RuntimeClass", "ClusterRoleBinding"]
+    spec = worker.objects[0]["spec"]["template"]["spec"]
+    assert spec["postKubeadmCommands"][0].endswith(
+        r"-File C:\k\kube-proxy-service.ps1 -Network Calico -ClusterCidr 10.1.0.0/16 -Dsr true"
+    )
+    files = {file["path"]: base64.b64decode(file["content"]).decode() for file in spec["files"] if "content" in file}
+    service, start = files["C:/k/kube-proxy-service.ps1"], files["C:/k/kube-proxy-start.ps1"]
+    for needed in ("--windows-service", "actions= restart/10000", "-Node $node", "/ru SYSTEM", "kube-log-runner.exe"):
+        assert needed in service
+    for needed in ("networkName:", "sourceVip:", "kubelet.conf", "Restart-Service -Name 'kube-proxy'"):
+        assert needed in start
+    assert powershell.faults(service) == powershell.faults(start) == []
+
+
+def test_calicos_operator_is_told_the_clusters_own_networks(tmp_path: Path) -> None:
+    manifest = tmp_path / "cluster.yaml"
+    manifest.write_text(CLUSTER)
+    arguments = ["capi", "worker", "--cluster", "prod", "--provider", "aws", "-f", str(manifest), "--part", "network"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.stderr
+    installation, endpoint = yaml.safe_load_all(done.stdout)
+    assert (installation["apiVersion"], installation["kind"]) == ("operator.tigera.io/v1", "Installation")
+    assert installation["spec"] == {
+        "serviceCIDRs": ["172.30.0.0/16"],
+        "calicoNetwork": {"bgp": "Disabled", "windowsDataplane": "HNS"},
+    }
+    assert endpoint["metadata"] == {"name": "kubernetes-services-endpoint", "namespace": "tigera-operator"}
+    assert endpoint["data"] == {"KUBERNETES_SERVICE_HOST": "prod.example.com", "KUBERNETES_SERVICE_PORT": "6443"}
+    assert "strictAffinity" in done.stderr
+    services = CliRunner().invoke(app, [*arguments[:-2], "--daemons", "services", "-o", "json"])
+    assert "-ClusterCidr 10.128.0.0/14 " in services.stdout
+
+
+def test_an_ipv6_address_of_the_api_server_loses_its_brackets() -> None:
+    _, endpoint = made(api_server="[fd00::1]:6443").network
+    assert endpoint["data"] == {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "said"),
+    [
+        ({"cni": "none"}, "networkName", "what HNS calls it"),
+        ({"cni": "none", "network_name": "a b"}, "networkName", "letters, digits"),
+        ({"cni": "calico", "network_name": "mine"}, "networkName", "calico calls its network Calico"),
+        ({"service_cidr": "10.0.0.1/8"}, "serviceCidr", "is no network"),
+        ({"pod_cidr": "10.1.0.0/16,x"}, "podCidr", "'x' is no network"),
+        ({"api_server": "https://prod"}, "apiServer", "host:port"),
+        ({"daemon_images": {"calico-node": "x"}}, "daemonImages", "kube-proxy alone"),
+    ],
+)
+def test_refused(fields: dict[str, Any], field: str, said: str) -> None:
+    worker = made(**fields)
+    assert worker.objects == ()
+    assert [one for one in worker.findings if one.field.startswith(field) and said in one.message], worker.findings
+
+
+def test_wins_is_refused_with_the_reason(tmp_path: Path) -> None:
+    file = tmp_path / "inputs.yaml"
+    file.write_text("{cluster: prod, provider: aws, daemons: wins}")
+    commands = (
+        (["worker", "--cluster", "prod", "--provider", "aws", "--daemons", "wins"], "--daemons: "),
+        (["worker", "--inputs", str(file)], f"{file}: daemons: "),
+        (["image", "--provider", "aws", "--daemons", "wins"], "--daemons: "),
+    )
+    for arguments, place in commands:
+        done = CliRunner().invoke(app, ["capi", *arguments])
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert f"{place}wins is not made any more" in done.stderr
