@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.operator_scale import Operator, create
-from lab.control_plane import ControlPlane, free_ports
+from lab.control_plane import ControlPlane
+from lab.ports import reserve
 
 from lab import cluster_api
 from transom.kube.client import Client
@@ -109,7 +110,7 @@ async def main(count: int) -> None:
         connection = connect(str(plane.kubeconfig))
         client = Client(connection)
         await prepare(client, plane, count)
-        (port,) = free_ports(1, "127.0.0.1")
+        port = reserve()
         os.environ["TRANSOM_CONTROLLERS"] = ",".join(CONTROLLERS)
         operator = Operator(plane, port)
         began = time.monotonic()

@@ -19,7 +19,8 @@ import yaml
 
 from lab import cache, golang, kubernetes
 from lab.authority import Authority
-from lab.control_plane import ControlPlane, free_ports
+from lab.control_plane import ControlPlane
+from lab.ports import reserve
 from lab.process import Process
 from lab.progress import step
 
@@ -92,7 +93,7 @@ class BootstrapProvider:
         self._directory.mkdir(exist_ok=True)
         for suffix, path in zip(("crt", "key"), Authority(self._directory).issue("webhook", "webhook"), strict=True):
             shutil.copy(path, self._directory / f"tls.{suffix}")
-        health, diagnostics, webhook = free_ports(3, "127.0.0.1")
+        health, diagnostics, webhook = (reserve() for _ in range(3))
         options = (
             f"--kubeconfig={self._control_plane.kubeconfig}",
             f"--webhook-cert-dir={self._directory}",

@@ -7,7 +7,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import tempfile
@@ -25,6 +24,7 @@ import yaml
 from lab import kubernetes
 from lab.authority import Authority, write_key_pair
 from lab.kubernetes import ControlPlaneError
+from lab.ports import reserve
 from lab.process import TIED
 
 CONTROLLERS = (
@@ -71,7 +71,7 @@ class ControlPlane:
         self.programs = kubernetes.binaries()
         """The directory that kubectl and the servers are in."""
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.port, self._etcd_port, self._peer_port = free_ports(3, address)
+        self.port, self._etcd_port, self._peer_port = (reserve(address) for _ in range(3))
         self.admin_token = secrets.token_hex(16)
         self.kubeconfig = self.directory / "admin.kubeconfig"
         self.audit_log = self.directory / "audit.log"
@@ -316,15 +316,3 @@ class ControlPlane:
 
 def _definitions(objects: Sequence[dict[str, Any]]) -> list[str]:
     return [f"crd/{one['metadata']['name']}" for one in objects if one["kind"] == "CustomResourceDefinition"]
-
-
-def free_ports(count: int, address: str) -> list[int]:
-    """Ports of that address that nobody listens on."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind((address, 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

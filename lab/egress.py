@@ -16,6 +16,7 @@ from lab import images
 from lab.authority import Authority
 from lab.mirror import Mirror
 from lab.network import Network
+from lab.ports import reserve
 from lab.process import Process
 
 REGISTRY = "registry.corp.example"
@@ -66,8 +67,8 @@ class Egress:
         self._origin = Authority(_made(self.directory / "origin"), "lab origin CA")
         self._interception_number = 0
         self._new_interception()
-        self._registry_address = "127.0.0.1", _free_port("127.0.0.1")
-        self.port = _free_port(network.address, 3128)
+        self._registry_address = "127.0.0.1", reserve()
+        self.port = reserve(network.address, 3128)
         self._squid: Process | None = None
         self._registry: Process | None = None
         try:
@@ -214,16 +215,6 @@ def _run(command: list[str | Path], text: str = "") -> None:
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     if done.returncode != 0:
         raise EgressError(f"{Path(command[0]).name} ended with {done.returncode}: {done.stderr.decode(errors='replace')}")
-
-
-def _free_port(address: str, wanted: int = 0) -> int:
-    """The wanted port of an address, or a free one where it is taken."""
-    with socket.socket() as probe:
-        try:
-            probe.bind((address, wanted))
-        except OSError:
-            probe.bind((address, 0))
-        return int(probe.getsockname()[1])
 
 
 def _listening(process: Process, address: str, port: int) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import dataclass
+
+from lab.ports import reserve
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,5 @@ class Place:
 
 
 def loopback() -> Place:
-    """A place on this machine's loopback, with a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return Place("127.0.0.1", int(probe.getsockname()[1]))
+    """A place on this machine's loopback, with a port of its own."""
+    return Place("127.0.0.1", reserve())

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lab.authority import Authority
 from lab.containerd import Containerd
-from lab.control_plane import free_ports
 from lab.egress import Egress as Proxy
 from lab.network import Network
+from lab.ports import reserve
 from lab.process import Process
 from tests.support.management.manifests import RFC_LINE, USER, base, cluster, credentials, rendered
 
@@ -61,7 +61,7 @@ def network() -> Iterator[Network]:
 @pytest.fixture
 def direct_registry(network: Network, tmp_path: Path) -> Iterator[tuple[str, str]]:
     """A registry on the network itself, which needs no proxy: its address, and the CA of its certificate."""
-    (port,) = free_ports(1, network.address)
+    port = reserve(network.address)
     authority = Authority(tmp_path, "direct CA")
     certificate, key = authority.issue("direct", "direct", addresses=(network.address,))
     file = tmp_path / "registry.yml"

@@ -4,12 +4,12 @@ import asyncio
 import base64
 import contextlib
 import secrets
-import socket
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from lab.control_plane import ControlPlane
+from lab.ports import reserve
 from tests.pods.table import NAMESPACES, OWN, decoded, objects
 from tests.support.operator.clusters import QUICK
 
@@ -28,13 +28,6 @@ TERMS = Terms(duration=40, renew=20, retry=0.2, request=10)
 _SETTINGS: dict[str, Resource[Any]] = {"EgressProxy": EGRESS_PROXIES, "Secret": SECRETS, "ConfigMap": CONFIG_MAPS}
 PROBED = "team-a"
 """A namespace that every selector of the table selects."""
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 class Admission:
@@ -123,7 +116,7 @@ class Admission:
         **options: Any,
     ) -> AsyncIterator[Webhook]:
         """A replica in this process, as the ServiceAccount of the manifests; a fault of its own fails the test."""
-        port = port or free_port()
+        port = port or reserve()
         token = await asyncio.to_thread(self.control_plane.service_account_token, OWN, "transom-webhook")
         kubeconfig = self.control_plane.user_kubeconfig(f"webhook-{secrets.token_hex(4)}", token)
         connection = connect(str(kubeconfig))

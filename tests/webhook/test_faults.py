@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from lab.ports import reserve
 from tests.pods.table import OWN, PASSWORD
 from tests.support.waiting import until
-from tests.webhook.clusters import PROBED, Admission, free_port, plain_pod
+from tests.webhook.clusters import PROBED, Admission, plain_pod
 
 from transom.controllers.pods import registered
 from transom.kube.errors import NotFound
@@ -159,14 +160,14 @@ class Replica:
     """`transom webhook` as a process of its own."""
 
     def __init__(self, admission: Admission, number: int, **options: str) -> None:
-        self.port = free_port()
+        self.port = reserve()
         plane = admission.control_plane
         token = plane.service_account_token(OWN, "transom-webhook")
         self.log = plane.directory / f"webhook-{number}.log"
         flags = {
             "kubeconfig": str(plane.user_kubeconfig(f"replica-{number}", token)),
             "bind-address": f"127.0.0.1:{self.port}",
-            "metrics-bind-address": f"127.0.0.1:{free_port()}",
+            "metrics-bind-address": f"127.0.0.1:{reserve()}",
             "url": f"https://127.0.0.1:{self.port}",
             "log-level": "debug",
             **options,

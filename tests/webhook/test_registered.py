@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import Any, Never
 
 import pytest
+from lab.ports import reserve
 from tests.pods.table import pod_egress
 from tests.support.operator.bundles import ROOT_1
 from tests.support.waiting import until
-from tests.webhook.clusters import Admission, free_port
+from tests.webhook.clusters import Admission
 from tests.webhook.test_pods_controller import conditions, operator, until_condition
 
 from transom.controllers.pods import controller, registered
@@ -85,7 +86,7 @@ async def test_what_the_api_server_would_not_believe(admission: Admission) -> No
             (webhook_address(live), ROOT_1, "its certificate is not one that the caBundle there trusts"),
             (webhook_address(live).replace("127.0.0.1", "localhost"), None, "its certificate is not one that the caBundle"),
             (webhook_address(live), "no PEM", "the caBundle there has no certificate that can be read"),
-            (f"https://127.0.0.1:{free_port()}", None, "no connection"),
+            (f"https://127.0.0.1:{reserve()}", None, "no connection"),
             ("https://nobody.invalid:9443", None, "no connection"),
         ):
             altered = copy.deepcopy(live)

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from lab.control_plane import ControlPlane
+from lab.ports import reserve
 from tests.support.bundles import certificate
 from tests.support.management.kubeconfigs import kubeconfig, put_kubeconfig
 from tests.support.management.management import Management
 from tests.support.management.manifests import PASSWORD, PROXY, RFC_LINE, USER, egress_proxy
 from tests.support.operator.clusters import admin, at_work
-from tests.webhook.clusters import PODS, free_port, plain_pod
+from tests.webhook.clusters import PODS, plain_pod
 
 from transom.controllers.operator import Operator, Options
 from transom.controllers.propagation import kubeconfigs
@@ -135,7 +136,7 @@ async def test_pods_of_a_workload_cluster_get_the_proxy_from_the_transom_there(
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
     await there.create(ACCOUNTS, account, "shop")
     await management.settings(propagate=True, propagated={"pods": {"namespaceSelector": {"matchLabels": {"team": "a"}}}})
-    port = free_port()
+    port = reserve()
     options = WebhookOptions(management.namespace, f"https://127.0.0.1:{port}", drain=0.0)
     async with management.operator(controllers=CONTROLLERS), admin(workload_plane) as client:
         await management.until_condition("Propagated", "Propagated")

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +10,7 @@ from typing import Protocol
 
 import aiohttp
 from lab.control_plane import ControlPlane
+from lab.ports import reserve
 
 
 class Place(Protocol):
@@ -26,7 +26,7 @@ class Program:
     def __init__(self, cluster: Place, name: str = "one", kubeconfig: Path | None = None, **options: str) -> None:
         self._directory = cluster.control_plane.directory
         self._log = self._directory / f"{cluster.namespace}-{name}.log"
-        self.port = _free_port()
+        self.port = reserve()
         defaults = {"namespace": cluster.namespace, "bind-address": f"127.0.0.1:{self.port}", "log-level": "debug"}
         flags = {"kubeconfig": str(kubeconfig or cluster.control_plane.kubeconfig), **defaults, **options}
         self._command = [sys.executable, "-m", "transom", "run", *(f"--{flag}={value}" for flag, value in flags.items())]
@@ -71,11 +71,3 @@ class Program:
                     return response.status, await response.text()
             except aiohttp.ClientConnectionError:
                 return 0, ""
-
-
-def _free_port() -> int:
-
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
