@@ -31,7 +31,7 @@ BOTH = ("v1beta1", "v1beta2")
 _CORE = "cluster.x-k8s.io"
 _BOOTSTRAP = "bootstrap.cluster.x-k8s.io"
 _TOKEN = "abcdef.hunter2hunter2xx"
-_START_SECONDS = 60
+_START_SECONDS = 120
 
 
 class ClusterApiError(Exception):

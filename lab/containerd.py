@@ -15,7 +15,7 @@ from lab.place import Place
 from lab.process import Process
 
 PROGRAM = "/usr/bin/containerd"
-_START_SECONDS = 30
+_START_SECONDS = 120
 
 
 class ContainerdError(Exception):

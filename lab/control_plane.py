@@ -175,7 +175,7 @@ class ControlPlane:
                 return
             time.sleep(0.1)
 
-    def request(self, method: str, path: str, body: dict[str, Any] | bytes | None = None, seconds: float = 5) -> bytes:
+    def request(self, method: str, path: str, body: dict[str, Any] | bytes | None = None, seconds: float = 60) -> bytes:
         """One request as the administrator, quicker than kubectl. Raises urllib's errors; an HTTPError has the Status.
 
         A body of bytes is JSON already: of a value that is nested as deep as the server takes, Python's encoder makes none.
@@ -262,7 +262,7 @@ class ControlPlane:
     def _etcd(self, path: str, body: dict[str, Any]) -> Any:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         url = f"http://{self.address}:{self._etcd_port}/v3/{path}"
-        with opener.open(urllib.request.Request(url, data=json.dumps(body).encode()), timeout=10) as answer:
+        with opener.open(urllib.request.Request(url, data=json.dumps(body).encode()), timeout=60) as answer:
             return json.load(answer)
 
     def _prepare(self) -> None:

@@ -20,7 +20,7 @@ from lab.ports import reserve
 from lab.process import Process
 
 REGISTRY = "registry.corp.example"
-START_SECONDS = 30
+START_SECONDS = 120
 HELPERS = Path("/usr/lib/squid")
 
 

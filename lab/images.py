@@ -64,7 +64,7 @@ class _Registry:
 
     def _send(self, method: str, url: str, content: bytes, kind: str = "application/octet-stream") -> str:
         request = urllib.request.Request(url, data=content, method=method, headers={"Content-Type": kind})
-        with self._opener.open(request, timeout=30) as response:
+        with self._opener.open(request, timeout=120) as response:
             return str(response.headers.get("Location", ""))
 
 

@@ -21,8 +21,8 @@ from lab.place import Place, loopback
 from lab.ssh import SSH
 
 SYSTEM = r"C:\windows\system32"
-BOOT_SECONDS = 60
-SERVICE_SECONDS = 30
+BOOT_SECONDS = 120
+SERVICE_SECONDS = 120
 BOOTS = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters"
 
 
@@ -133,7 +133,7 @@ class Machine:
         if self._power:
             if self._power.stdout:
                 self._power.stdout.close()
-            self._power.wait(timeout=30)
+            self._power.wait(timeout=120)
             self._power = None
 
     # ---- at the console ------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class Machine:
         The service control manager refuses to start a service whose old process is still there.
 
         Raises:
-            MachineError: it was not after 30 s.
+            MachineError: it was not after 120 s.
         """
         deadline = time.monotonic() + SERVICE_SECONDS
         while (seen := self.state(service)) != state:

@@ -44,7 +44,7 @@ class Process:
         """End the program and wait until it has ended."""
         if self._guard.stdin:
             self._guard.stdin.close()
-        self._guard.wait(timeout=30)
+        self._guard.wait(timeout=120)
 
     def ended(self) -> bool:
         """Whether the program has ended by itself."""

@@ -20,7 +20,7 @@ from lab.sshd.journal import Entry, read
 from lab.sshd.settings import Settings
 from lab.template import ADMINISTRATOR
 
-START_SECONDS = 30
+START_SECONDS = 120
 
 
 class SSHError(Exception):
@@ -94,7 +94,7 @@ class SSH:
         """Wait until the server listens.
 
         Raises:
-            SSHError: it ended, or did not listen after 30 s; with the end of its log.
+            SSHError: it ended, or did not listen after 120 s; with the end of its log.
         """
         deadline = time.monotonic() + START_SECONDS
         while True:
@@ -126,7 +126,7 @@ class SSH:
             if self._process.poll() is None:
                 os.kill(self._process.pid, how)
                 os.kill(self._process.pid, signal.SIGCONT)
-            self._process.wait(timeout=30)
+            self._process.wait(timeout=120)
             if self._process.stdin:
                 self._process.stdin.close()
             self._process = None

@@ -67,7 +67,7 @@ async def test_the_key_is_kept_before_the_first_request(simulated: Simulated, tm
     simulated.host.faults.arm(Fault(1, action="hang"))
     process = await desk.start("apply", "-f", str(desk.manifests), "--channel-timeout", "10m")
     try:
-        await until(lambda: simulated.host.faults.ordered is None, 30)
+        await until(lambda: simulated.host.faults.ordered is None)
     finally:
         process.kill()
         await process.communicate()

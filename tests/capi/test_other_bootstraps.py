@@ -76,7 +76,7 @@ def definitions(management_plane: ControlPlane) -> ControlPlane:
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": files})
     management_plane.kubectl("apply", "--server-side", "-f", "-", input=listed)
     names = [f"crd/{one['metadata']['name']}" for one in files]
-    management_plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+    management_plane.kubectl("wait", "--for=condition=Established", "--timeout=180s", *names)
     return management_plane
 
 

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from tests.support.operator.clusters import Cluster, environment
 from tests.support.operator.stories import OTHER, changes, story
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 from transom.kube.errors import NotFound
 from transom.kube.resources import DEFINITIONS, EGRESS_PROXIES, SECRETS, WINDOWS_INSTANCES
@@ -181,14 +181,14 @@ async def define(cluster: Cluster, *, lax: bool = False) -> None:
         query = {"fieldManager": "kubectl", "force": "true"}
         await cluster.client.request("PATCH", path, query, one, content_type="application/apply-patch+yaml")
         await asyncio.to_thread(
-            cluster.control_plane.kubectl, "wait", "--for=condition=Established", "--timeout=20s", f"crd/{name}"
+            cluster.control_plane.kubectl, "wait", "--for=condition=Established", "--timeout=180s", f"crd/{name}"
         )
 
 
 async def undefined(cluster: Cluster, name: str) -> None:
     """Wait until a definition that is being deleted is gone."""
     with contextlib.suppress(NotFound):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (await cluster.client.get(DEFINITIONS, name)).metadata.deletion_timestamp is not None:
                 await asyncio.sleep(0.1)
 

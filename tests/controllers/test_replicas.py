@@ -10,7 +10,7 @@ import pytest
 from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.operator.programs import Program
 from tests.support.operator.replicas import changes, generation, leads, on_host, replica, writes
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.lab
 OTHER = "http://other.corp.example:3128"
@@ -28,7 +28,7 @@ async def replicas(cluster: Cluster) -> AsyncIterator[tuple[Program, Program]]:
 
 
 async def ready(program: Program) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while (await program.get("/readyz"))[0] != 200:
             await asyncio.sleep(0.1)
 

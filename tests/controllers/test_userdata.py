@@ -8,6 +8,7 @@ from typing import Any
 import asyncssh
 import pytest
 from tests.support.operator.clusters import PROXY, Cluster
+from tests.support.waiting import PATIENCE
 
 from transom.kube.client import Client
 from transom.kube.connection import connect
@@ -26,7 +27,7 @@ def namespace(name: str) -> dict[str, Any]:
 async def until_text(cluster: Cluster, place: str, fits: Callable[[str], bool]) -> str:
     text = ""
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not fits(text):
                 await asyncio.sleep(0.05)
                 try:
@@ -40,7 +41,7 @@ async def until_text(cluster: Cluster, place: str, fits: Callable[[str], bool]) 
 
 
 async def until_told(cluster: Cluster, reason: str) -> str:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             for _, found, message in await cluster.events("cloud-private-key"):
                 if found == reason:

@@ -61,7 +61,7 @@ def gadget(name: str, **spec: Any) -> dict[str, Any]:
 async def define_gadgets(control_plane: ControlPlane, direct: Client) -> None:
     await asyncio.to_thread(control_plane.apply, [GADGET_DEFINITION])
     await asyncio.to_thread(
-        control_plane.kubectl, "wait", "--for=condition=Established", "--timeout=20s", "crd/gadgets.test.transom.dev"
+        control_plane.kubectl, "wait", "--for=condition=Established", "--timeout=180s", "crd/gadgets.test.transom.dev"
     )
 
 

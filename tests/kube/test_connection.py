@@ -12,6 +12,7 @@ import pytest
 import yaml
 from lab.control_plane import ControlPlane
 from tests.kube.relay import Relay
+from tests.support.waiting import PATIENCE
 
 from transom.kube import kubeconfig
 from transom.kube.client import Client, WatchEvent
@@ -139,12 +140,12 @@ async def test_a_client_certificate_is_read_again(control_plane: ControlPlane, t
         await asyncio.sleep(1.1)
         assert await taken_for(client) == "kube-apiserver-kubelet-client"
         rotate("other-client")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while await taken_for(client) != "other-client":
                 await asyncio.sleep(0.2)
         name = "seen-after-the-rotation"
         await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             found = [event async for event in _first(batches)]
     assert [event.type for event in found] == ["ADDED"]
     await connection.close()
@@ -171,7 +172,7 @@ async def test_the_servers_authority_is_read_again(control_plane: ControlPlane, 
     with pytest.raises(ConnectionFailed, match="certificate verify failed"):
         await taken_for(client)
     (tmp_path / "ca.crt").write_bytes(control_plane.authority_file.read_bytes())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             with contextlib.suppress(ConnectionFailed):
                 assert await taken_for(client) == "admin"

@@ -153,7 +153,7 @@ def test_a_cluster_takes_it_as_it_comes_and_twice(control_plane: ControlPlane) -
             control_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
     finally:
         control_plane.kubectl("delete", "--ignore-not-found", "-f", "-", "--wait=false", input=text)
-        control_plane.kubectl("wait", "--for=delete", "--timeout=30s", "crd", "-l", "app.kubernetes.io/name=transom")
+        control_plane.kubectl("wait", "--for=delete", "--timeout=180s", "crd", "-l", "app.kubernetes.io/name=transom")
 
 
 def test_metrics_behind_a_proxy() -> None:

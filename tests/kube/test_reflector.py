@@ -195,7 +195,7 @@ async def test_errors_of_the_server_are_waited_out(control_plane: ControlPlane, 
             assert not reflector.synced.is_set()
             assert reflector.lists < 20
             await asyncio.to_thread(control_plane.start_etcd)
-            await until(lambda: sizes(store) == {"a": 1}, 60)
+            await until(lambda: sizes(store) == {"a": 1})
     finally:
         control_plane.wait_ready()
 

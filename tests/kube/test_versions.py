@@ -42,7 +42,7 @@ async def test_an_upgrade_in_place_changes_the_version_and_loses_no_object(plain
     following = asyncio.create_task(reflector.run())
 
     async def follows(version: str) -> None:
-        await until(lambda: any(held.api_version.endswith(f"/{version}") for held in store.snapshot()), 30)
+        await until(lambda: any(held.api_version.endswith(f"/{version}") for held in store.snapshot()))
 
     await reflector.synced.wait()
     assert not reflector.present

@@ -14,6 +14,7 @@ from lab.control_plane import ControlPlane
 from lab.kubernetes import ControlPlaneError
 from tests.support.forked import run
 from tests.support.repository import DOCS, ROOT
+from tests.support.waiting import PATIENCE
 
 from transom.manifests import admission, roles
 from transom.manifests.rights import BEGIN, END, EVERY, page_with_rights
@@ -78,8 +79,8 @@ def listed(control_plane: ControlPlane, account: str, namespace: str) -> set[Rig
 
 
 def settled(control_plane: ControlPlane, account: str, namespace: str, rights: set[Right]) -> set[Right]:
-    """`listed`, once the server has heard of the roles that were made and removed: it has 20 s for that."""
-    last = time.monotonic() + 20
+    """`listed`, once the server has heard of the roles that were made and removed: which it does in its own time."""
+    last = time.monotonic() + PATIENCE
     while (found := listed(control_plane, account, namespace)) != rights and time.monotonic() < last:
         time.sleep(0.2)
     return found

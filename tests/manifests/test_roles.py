@@ -10,6 +10,7 @@ from tests.support.operator.bundles import ROOT_1
 from tests.support.operator.clusters import PROXY, Cluster
 from tests.support.operator.programs import Program
 from tests.support.operator.rights import Use, asked, granted
+from tests.support.waiting import PATIENCE
 
 from lab import cluster_api, openshift
 from transom.hosts.ssh.private_key import public_hash
@@ -56,7 +57,7 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> N
     await cluster.instance("win-1", host)
 
     async def is_valid(wanted: str) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 held = (await cluster.client.get(EGRESS_PROXIES, "cluster")).value.get("status") or {}
                 if any(one["type"] == "Valid" and one["status"] == wanted for one in held.get("conditions", ())):
@@ -77,11 +78,11 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> N
         }
 
     async with Program(cluster, kubeconfig=kubeconfig, controllers="egress,hosts") as program:
-        await cluster.until("win-1", seconds=40, ProxyApplied="True/Applied", TrustApplied="True/Applied")
+        await cluster.until("win-1", ProxyApplied="True/Applied", TrustApplied="True/Applied")
         # the key that opened the host is kept, and then the one after it
         key = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
         await cluster.put_key(key)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while (await cluster.status("win-1")).get("keyHash") != public_hash(Secret(key)):
                 await asyncio.sleep(0.05)
         # a thing that happens again is told by another count of the same event

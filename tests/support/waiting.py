@@ -5,10 +5,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+PATIENCE = 180.0
+"""Seconds: nothing that comes at all takes so long, on a machine that compiles something and stands still for a while, too."""
 _LONGEST, _GROWTH = 0.2, 1.2
 
 
-async def until(condition: Callable[[], Any], seconds: float = 60, every: float | None = None) -> Any:
+async def until(condition: Callable[[], Any], seconds: float = PATIENCE, every: float | None = None) -> Any:
     """Wait for something to become true, and give it; what has to be awaited is. How long it took is never judged.
 
     `every` is the time between two looks, for what is true for a moment only. Without it that grows from 0.02 s to 0.2: a look

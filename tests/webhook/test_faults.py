@@ -347,5 +347,5 @@ async def test_it_is_not_ready_before_it_knows_the_settings(admission: Admission
 
 async def _define(admission: Admission) -> None:
     await asyncio.to_thread(admission.control_plane.apply, definitions())
-    ready = ("wait", "--for=condition=Established", "--timeout=20s", "crd/egressproxies.transom.dev")
+    ready = ("wait", "--for=condition=Established", "--timeout=180s", "crd/egressproxies.transom.dev")
     await asyncio.to_thread(admission.control_plane.kubectl, *ready)

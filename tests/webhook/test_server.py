@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 from lab.authority import Authority
 from tests.pods.table import CASES, pod_egress
+from tests.support.waiting import PATIENCE
 
 from transom.webhook import review, server
 from transom.webhook.server import MAX_BODY, AdmissionServer
@@ -160,7 +161,7 @@ async def test_headers_of_a_later_request_may_take_no_longer_than_those_of_the_f
         # a connection that is not used is not closed for that
         await asyncio.sleep(0.8)
     writer.write(b"POST /pods HTTP/1.1\r\nHo")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         assert (await reader.readline()).split()[1] == b"408"
         await reader.read()
     writer.close()

@@ -10,6 +10,7 @@ import pytest
 from lab.control_plane import ControlPlane
 from tests.support.operator.bundles import ROOT_1, ROOT_2
 from tests.support.operator.clusters import PASSWORD, PROXY, WHOLE_EVENTS, Cluster, environment
+from tests.support.waiting import PATIENCE
 
 from lab import openshift
 from transom.controllers.runtime import settings
@@ -38,7 +39,7 @@ async def until(cluster: Cluster, name: str = "cluster", **wanted: str) -> dict[
     """Wait until conditions have these reasons for the newest generation."""
     found: dict[str, tuple[str, str, str]] = {}
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 held = (await cluster.client.get(EGRESS_PROXIES, name)).value
                 found = await conditions(cluster, name)
@@ -64,7 +65,7 @@ async def data(cluster: Cluster, name: str) -> dict[str, str]:
 async def until_data(cluster: Cluster, name: str, wanted: dict[str, str]) -> None:
     found: dict[str, str] = {}
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (found := await data(cluster, name)) != wanted:
                 await asyncio.sleep(0.05)
     except TimeoutError:
@@ -160,7 +161,7 @@ async def test_a_certificate_that_expires_is_warned_of_when_its_time_comes(
         assert (await until(cluster, Valid="Valid"))["Valid"][2] == "the settings are valid"
         for days, word in ((20, "expires on"), (-1, "expired on")):
             time[0] = root.not_after - timedelta(days=days)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while word not in (told := (await conditions(cluster))["Valid"])[2]:
                     await asyncio.sleep(0.05)
             assert told[0] == "True"
@@ -321,7 +322,7 @@ async def test_a_change_waits_until_its_endpoints_answer(cluster: Cluster) -> No
 
 
 async def until_proxy(host: Host, url: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while f"HTTP_PROXY={url}" not in environment(host, "containerd"):
             await asyncio.sleep(0.05)
 
@@ -376,7 +377,7 @@ async def an_invalid_proxy_of_openshift_is_told(
     found = await until(cluster, Valid="Valid", TrustBundleValid="Valid")
     assert "spec.noProxy of Proxy/cluster: item 1 `*.example.com`" in found["Valid"][2]
     told: list[tuple[str, str]] = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while "Valid" not in dict(told):
             told = await of_proxy(cluster)
             await asyncio.sleep(0.1)
@@ -386,7 +387,7 @@ async def an_invalid_proxy_of_openshift_is_told(
     await asyncio.to_thread(control_plane.kubectl, "patch", "proxy", "cluster", "--type=merge", "-p", endpoints)
     status_of_proxy = ("--subresource=status", "-p", json.dumps({"status": {"httpProxy": "http://127.0.0.1:1"}}))
     await asyncio.to_thread(control_plane.kubectl, "patch", "proxy", "cluster", "--type=merge", *status_of_proxy)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while "held back until they answer" not in dict(told).get("EndpointFailed", ""):
             told = await of_proxy(cluster)
             await asyncio.sleep(0.1)
@@ -420,7 +421,7 @@ def parsed(pem_text: str) -> str:
 
 
 async def until_keys(cluster: Cluster, name: str, key: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while key not in await data(cluster, name):
             await asyncio.sleep(0.05)
 
@@ -434,7 +435,7 @@ async def test_a_key_that_somebody_else_writes_again_and_again_is_left_to_them(c
     theirs = {"data": {"ca-bundle.crt": "theirs"}}
     async with cluster.operator(controllers=("egress",)):
         lost = 0
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (await conditions(cluster)).get("Conflict", ("", "", ""))[0] != "True":
                 if (await data(cluster, "fought")).get("ca-bundle.crt") not in ("theirs", None):
                     lost += 1
@@ -447,7 +448,7 @@ async def test_a_key_that_somebody_else_writes_again_and_again_is_left_to_them(c
         await cluster.merge(CONFIG_MAPS, "fought", {"metadata": {"labels": {LABEL: None}}})
         await until(cluster, Conflict="NoConflict")
         await cluster.merge(CONFIG_MAPS, "fought", {"metadata": {"labels": {LABEL: "true"}}})
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (await data(cluster, "fought"))["ca-bundle.crt"] == "theirs":
                 await asyncio.sleep(0.05)
     assert [reason for reason, _ in await events(cluster)].count("Conflict") == 1

@@ -8,7 +8,7 @@ import pytest
 from lab.control_plane import ControlPlaneError
 from tests.support.operator.bundles import ROOT_1, ROOT_2, SHA1_1, SHA1_2
 from tests.support.operator.clusters import PROXY, Cluster, environment
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 from transom.kube.resources import EGRESS_PROXIES, WINDOWS_INSTANCES
 from transom.simulator import Host
@@ -56,7 +56,7 @@ async def test_a_wait_after_an_edit_ends_when_every_host_has_it(cluster: Cluster
 
 
 async def cluster_ready(cluster: Cluster, reason: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             listed = (await settings(cluster)).get("conditions", ())
             if reason in [one["reason"] for one in listed if one["type"] == "Ready"]:
@@ -93,7 +93,7 @@ async def test_a_changed_bundle_is_seen_in_settings(cluster: Cluster) -> None:
         before = (await settings(cluster))["settings"]
         assert (await cluster.status("win-0"))["settings"] == before
         await cluster.bundle(ROOT_2)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (await settings(cluster))["settings"] == before:
                 await asyncio.sleep(0.05)
         await cluster.wait_ready()

@@ -8,7 +8,7 @@ from lab.control_plane import ControlPlane
 from tests.hosts.hostile import LIES, HostileSimulator
 from tests.support.operator.clusters import PASSWORD, PROXY, Cluster, admin, environment
 from tests.support.operator.replicas import generation, leads, replica
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 from transom.controllers.hosts import controller
 from transom.controllers.instance import status
@@ -41,7 +41,7 @@ async def test_the_lease_is_kept_and_the_others_are_done(control_plane: ControlP
                 await cluster.until("honest", 60, ProxyApplied="True/Applied", Configured="True")
                 # while each of them goes on being tried
                 await cluster.proxy(httpProxy=OTHER, httpsProxy=OTHER)
-                await until(lambda: f"HTTPS_PROXY={OTHER}" in environment(honest, "kubelet"), seconds=60)
+                await until(lambda: f"HTTPS_PROXY={OTHER}" in environment(honest, "kubelet"))
                 for name, lie in names.items():
                     if lie in UNSEEN | LASTING:
                         continue
@@ -103,6 +103,6 @@ async def test_a_fault_of_transom_does_not_leave_the_last_good_word(
 
 
 async def until_event(cluster: Cluster, name: str, reason: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while reason not in [one[1] for one in await cluster.events(name)]:
             await asyncio.sleep(0.05)

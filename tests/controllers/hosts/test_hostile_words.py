@@ -7,6 +7,7 @@ import re
 import pytest
 from tests.cli.hostile_texts import CONTROLS, HOSTILE, LETTERS
 from tests.support.operator.clusters import PROXY, WHOLE_EVENTS, Cluster
+from tests.support.waiting import PATIENCE
 
 from transom.controllers.runtime.conditions import Condition
 from transom.hosts.scripts.template import BASE
@@ -33,7 +34,7 @@ async def test_the_status_of_a_host(cluster: Cluster) -> None:
     await cluster.instance("win-1", host, nodeName=node)
     async with cluster.operator(controllers=("egress", "hosts")):
         await cluster.until("win-1", Configured="False/Held", NodeReady="False")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not any(LETTERS in message for _, _, message in await cluster.events("win-1")):
                 await asyncio.sleep(0.1)
     held = (await cluster.client.get(WINDOWS_INSTANCES, "win-1", cluster.namespace)).value

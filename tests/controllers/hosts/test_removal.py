@@ -13,7 +13,7 @@ from tests.support.operator.names import until_names
 from tests.support.operator.nodes import SUBNET, WHOLE_NODES, bare, node_of, published, reasons, registered
 from tests.support.operator.pods import ended, pod
 from tests.support.operator.programs import Program
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 from tests.support.workers.hosts import everything_of
 from tests.support.workers.payloads import TEXT, write
 
@@ -59,7 +59,7 @@ async def finalizers(cluster: Cluster, name: str = "win-1") -> list[str]:
 
 
 async def until_finalizers(cluster: Cluster, wanted: list[str]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while await finalizers(cluster) != wanted:
             await asyncio.sleep(0.05)
 
@@ -136,12 +136,12 @@ async def test_a_killed_operator_at_any_step(cluster: Cluster, payload: Path, st
         await cluster.delete(WINDOWS_INSTANCES, "win-1")
         if step == "Forgetting":
             # the directory goes after the ledger, and then the Node
-            await until(lambda: host.registry.key(LEDGER) is None, 40)
+            await until(lambda: host.registry.key(LEDGER) is None)
         else:
             await cluster.until("win-1", Configured=f"False/{step}")
         if step == "Removing":
             # the job goes on by itself
-            await until(lambda: any("change.cmd" in line for line in host.processes[-5:]), 40)
+            await until(lambda: any("change.cmd" in line for line in host.processes[-5:]))
         program.signal(signal.SIGKILL)
         await program.process.wait()
     await cluster.delete(LEASES, "transom")
@@ -280,7 +280,7 @@ async def test_an_emptied_config_map_gives_no_host_back(cluster: Cluster, payloa
             await cluster.until(name, Reachable="False/Unreachable")
             assert await finalizers(cluster, name) == [FINALIZER]
         await cluster.put(CONFIG_MAPS, "windows-instances", data={})
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while "RemovalWaits" not in await reasons(cluster, "windows-instances"):
                 await asyncio.sleep(0.05)
         held = await cluster.client.list_objects(WINDOWS_INSTANCES, cluster.namespace)
@@ -300,7 +300,7 @@ async def test_a_deleted_namespace_wipes_no_host_and_does_not_wait(cluster: Clus
         await joined(cluster, host)
         before, connections = everything_of(host), host.traffic.connections
         await cluster.client.delete(NAMESPACES, cluster.namespace)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while await finalizers(cluster):
                 await asyncio.sleep(0.05)
         # what comes after that is kube-controller-manager's part

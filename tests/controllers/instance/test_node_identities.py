@@ -16,7 +16,7 @@ from tests.support.operator.limited import limited
 from tests.support.operator.nodes import QUICK, SUBNET, bare, node_of, published, reasons, registered, tokens_of
 from tests.support.operator.pods import PODS, ended, pod
 from tests.support.operator.requests import approved, ask, holder, token, until_approved, until_refused
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 from tests.support.workers.payloads import write
 from tests.windows.node_certificates import CLIENT_USAGES, SERVING_USAGES, pem
 
@@ -298,7 +298,7 @@ async def test_a_node_that_was_deleted_comes_back_and_nobody_takes_its_place(clu
         assert await whole(cluster, node_of(host)) == other
         await cluster.delete(NODES, node_of(host))
         await cluster.until("win-1", NodeReady="False/Registering")
-        await until(lambda: host.files.exists(BOOTSTRAP), 20)
+        await until(lambda: host.files.exists(BOOTSTRAP))
         await certified(cluster, "win-1", host, (host.address,), "again")
         await registered(cluster, host, **SUBNET)
         await cluster.until("win-1", NodeReady="True/KubeletReady", Configured="True/UpToDate")
@@ -321,7 +321,7 @@ async def test_another_leader_knows_what_was_approved(cluster: Cluster, payload:
             await cluster.instance("win-1", host, lifecycle="Node")
             await cluster.until("win-1", NodeReady="False/Registering")
             await asks(cluster, host, "early")
-            await until(lambda: any("/approval" in one for one in gate.requests), 20)
+            await until(lambda: any("/approval" in one for one in gate.requests))
             seen.append(await cluster.status("win-1"))
         await connection.close()
     assert (seen[0]["nodeName"], seen[0]["nodeProof"]) == (node_of(host), "Certificate")
@@ -343,7 +343,7 @@ async def test_two_hosts_that_say_one_name_at_once(cluster: Cluster, payload: Pa
     async with cluster.operator(payload=payload, pace=QUICK, controllers=ONLY):
         for number, host in enumerate(hosts):
             await cluster.instance(f"win-{number}", host, lifecycle="Node")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 found = [(await cluster.conditions(f"win-{number}")).get("Configured", ("", ""))[1] for number in range(4)]
                 if found.count("NodeNameTaken") == 3 and found.count("Waiting") == 1:

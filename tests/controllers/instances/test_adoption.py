@@ -12,7 +12,7 @@ from tests.support.operator.bundles import ROOT_1, ROOT_2
 from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.operator.nodes import QUICK, published
 from tests.support.pages import on_cluster, run_by
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 from tests.support.workers.payloads import write
 
 from transom.kube.objects import Whole
@@ -160,7 +160,7 @@ async def test_a_node_of_the_peer_is_taken_over(cluster: Cluster, tmp_path: Path
 
     controllers = ("egress", "hosts", "instances", "nodes", "keys")
     async with cluster.operator(payload=payload, pace=QUICK, controllers=controllers):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not (await cluster.client.list_objects(WINDOWS_INSTANCES, cluster.namespace)).items:
                 await asyncio.sleep(0.05)
         # the simulated host has a port of its own

@@ -9,6 +9,7 @@ from tests.support.operator.clusters import Cluster
 from tests.support.operator.foreign import definition
 from tests.support.operator.limited import limited
 from tests.support.operator.names import names, until_names
+from tests.support.waiting import PATIENCE
 
 from transom.controllers.runtime.machine_api import MACHINES
 from transom.kube.objects import Whole
@@ -20,7 +21,7 @@ ONLY = ("instances",)
 
 
 async def until_told(cluster: Cluster, name: str, reason: str) -> str:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             for _, found, message in await cluster.events(name):
                 if found == reason:
@@ -53,7 +54,7 @@ async def test_entries_come_change_and_go(cluster: Cluster) -> None:
             data={"10.1.0.7": "username=CORP\\joe", "fd00--7.ipv6-literal.net": "username=joe"},
         )
         await until_names(cluster, {"10.1.0.7", "ipv6-fd00-0-0-0-0-0-0-7"})
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (held := await cluster.client.get(WINDOWS_INSTANCES, "10.1.0.7", cluster.namespace)).value["spec"][
                 "username"
             ] != "CORP\\joe":
@@ -61,7 +62,7 @@ async def test_entries_come_change_and_go(cluster: Cluster) -> None:
         assert held.value["spec"]["lifecycle"] == "Node"
         # what a person adds stays
         await cluster.merge(WINDOWS_INSTANCES, "10.1.0.7", {"spec": {"paused": True, "username": "mallory"}})
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 held = await cluster.client.get(WINDOWS_INSTANCES, "10.1.0.7", cluster.namespace)
                 if held.value["spec"]["username"] == "CORP\\joe":
@@ -141,7 +142,7 @@ async def test_machines_and_their_replacement(cluster: Cluster, machine_api: Non
         assert first.value["metadata"]["annotations"]["transom.dev/host-name"] == "winworker-a"
         await cluster.delete(MACHINES_WHOLE, "winworker-a")
         await put_machine(cluster, "winworker-a", "10.4.0.8")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 found = await cluster.client.list_objects(WINDOWS_INSTANCES, cluster.namespace)
                 if [one.value["spec"]["address"] for one in found.items] == ["10.4.0.8"]:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from tests.support.operator.clusters import PROXY, Cluster
 from tests.support.operator.limited import limited
+from tests.support.waiting import PATIENCE
 
 from transom.controllers.instances import strays
 from transom.kube.resources import WINDOWS_INSTANCES
@@ -23,7 +24,7 @@ async def test_an_instance_elsewhere_says_that_nobody_works_on_it(cluster: Clust
     try:
         only = ("strays", "hosts", "egress")
         async with limited(cluster, *only) as client, cluster.operator(client, controllers=only):
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 listed: list[dict[str, str]] = []
                 while not listed:
                     found = (await cluster.client.get(WINDOWS_INSTANCES, name, "default")).value
@@ -31,7 +32,7 @@ async def test_an_instance_elsewhere_says_that_nobody_works_on_it(cluster: Clust
                     await asyncio.sleep(0.05)
             said = {one["type"]: (one["status"], one["reason"]) for one in listed}
             assert said["Ready"] == said["Configured"] == ("False", "OutsideNamespace")
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while ("Warning", "OutsideNamespace") not in [one[:2] for one in await cluster.events(name, "default")]:
                     await asyncio.sleep(0.05)
             assert host.traffic.connections == 0

@@ -8,7 +8,7 @@ import asyncssh
 import pytest
 from tests.support.operator.clusters import PROXY, Cluster
 from tests.support.operator.limited import limited
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 from lab import openshift
 from transom.controllers.runtime.machine_api import MACHINES
@@ -53,7 +53,7 @@ async def until_kept(cluster: Cluster, **wanted: Secret) -> None:
     names = {"current": "private-key.pem", "previous": "private-key.previous.pem"}
     found: dict[str, Secret] = {}
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while found != {names[name]: key for name, key in wanted.items()}:
                 await asyncio.sleep(0.05)
                 found = await kept(cluster)
@@ -62,7 +62,7 @@ async def until_kept(cluster: Cluster, **wanted: Secret) -> None:
 
 
 async def until_recorded(cluster: Cluster, name: str, key: Secret) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while (await cluster.status(name)).get("keyHash") != public_hash(key):
             await asyncio.sleep(0.05)
 
@@ -125,7 +125,7 @@ async def test_two_hosts_that_refuse_the_new_key_stop_it(cluster: Cluster) -> No
         for number in range(4):
             await until_recorded(cluster, f"win-{number}", first)
         await cluster.put_key(refused.reveal())
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             found: list[str] = []
             while sorted(found) != ["NewKeyRefused"] * 2 + ["RolloutHalted"] * 2:
                 await asyncio.sleep(0.05)
@@ -254,7 +254,7 @@ async def test_machines_that_no_key_opens_are_replaced_one_at_a_time(cluster: Cl
         for name in ("win-a", "win-b", "win-mine"):
             await cluster.until(named[name], Reachable="False/KeyRefused")
         await until_recorded(cluster, named["win-c"], second)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while len(await machines.names()) == 4:
                 await asyncio.sleep(0.05)
         (gone,) = {named["win-a"], named["win-b"]} - await machines.names()
@@ -266,7 +266,7 @@ async def test_machines_that_no_key_opens_are_replaced_one_at_a_time(cluster: Cl
         lock(replacement, second)
         await machines.machine(f"win-d-{cluster.namespace}", replacement)
         (left,) = {named["win-a"], named["win-b"]} - {gone}
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while left in await machines.names():
                 await asyncio.sleep(0.05)
         assert await cluster.told(left, "MachineReplaced")

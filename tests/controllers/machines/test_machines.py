@@ -19,6 +19,7 @@ from tests.support.management.rollouts import (
     status,
     until_edited,
 )
+from tests.support.waiting import PATIENCE
 
 from transom.capi import windows_proxy
 from transom.capi.machine_files import CA_STEM, DROP_INS, ENV_FILE, READ_ENV, RESTART, TRUST
@@ -32,7 +33,7 @@ async def settled(operator: Any) -> None:
     """Nothing to do in either controller for a moment, which is longer than they put things off."""
     await operator.settings.begun.wait()
     queues, quiet = [operator.controllers[name].queue for name in ("clusters", "machines")], 0
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while quiet < 12:
             await asyncio.sleep(0.1)
             quiet = 0 if any(len(queue) or queue.working for queue in queues) else quiet + 1

@@ -16,7 +16,7 @@ from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.operator.limited import limited
 from tests.support.operator.nodes import QUICK, SUBNET, WHOLE_NODES, bare, node_of, reasons, registered, tokens_of
 from tests.support.operator.programs import Program
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 from tests.support.workers.payloads import TEXT, write
 
 from transom.controllers.runtime.options import Pace
@@ -199,7 +199,7 @@ async def test_a_host_gets_its_machines_name_by_one_boot(cluster: Cluster, paylo
     await cluster.instance("win-1", host, lifecycle="Node", nodeName=wanted)
     await cluster.merge(WINDOWS_INSTANCES, "win-1", {"metadata": {"annotations": {"transom.dev/host-name": wanted}}})
     async with cluster.operator(payload=payload, pace=QUICK):
-        await cluster.until("win-1", NodeReady="False/Registering", RebootRequired="False", seconds=60)
+        await cluster.until("win-1", NodeReady="False/Registering", RebootRequired="False")
     assert host.name.lower() == wanted
     assert host.boot_id == boot + 1
     assert (await cluster.status("win-1"))["nodeName"] == wanted
@@ -229,7 +229,7 @@ async def test_a_killed_operator_at_any_step(cluster: Cluster, payload: Path, st
     async with Program(cluster, name="first", payload=str(payload), **{"log-format": "console"}) as program:
         await cluster.instance("win-1", host, lifecycle="Node")
         found: dict[str, tuple[str, str]] = {}
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while found.get("Configured", ("", ""))[1] != step:
                 await asyncio.sleep(0.02)
                 found = await cluster.conditions("win-1")
@@ -240,7 +240,7 @@ async def test_a_killed_operator_at_any_step(cluster: Cluster, payload: Path, st
     assert r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Services\kube-proxy" not in {key.path for key in host.registry}
     host.faults.disk_delay = 0.0
     async with cluster.operator(payload=payload, pace=QUICK):
-        await cluster.until("win-1", NodeReady="False/Registering", seconds=60)
+        await cluster.until("win-1", NodeReady="False/Registering")
         await registered(cluster, host, **SUBNET)
         await cluster.until("win-1", NodeReady="True", Configured="True/UpToDate")
     assert await tokens_of(cluster, "win-1") == 1
@@ -263,14 +263,14 @@ async def test_killed_at_any_request_the_next_one_goes_on(cluster: Cluster, payl
         host.faults.arm(Fault(at=at, when="before" if at % 2 else "after", action="hang"))
         await cluster.instance(f"win-{at}", host, lifecycle="Node")
     async with Program(cluster, name="first", payload=str(payload), workers="256") as program:
-        await until(lambda: all(host.faults.ordered is None for host in hosts.values()), seconds=100)
+        await until(lambda: all(host.faults.ordered is None for host in hosts.values()))
         program.signal(signal.SIGKILL)
         await program.process.wait()
     # waiting for it to run out is tried elsewhere
     await cluster.delete(LEASES, "transom")
     async with cluster.operator(payload=payload, pace=QUICK):
         for at, host in hosts.items():
-            await cluster.until(f"win-{at}", NodeReady="False/Registering", Configured="False/Waiting", seconds=60)
+            await cluster.until(f"win-{at}", NodeReady="False/Registering", Configured="False/Waiting")
             assert (len(host.starts("kubelet")), len(host.starts("containerd"))) == (1, 1), at
             assert host.starts("containerd")[0].environment["HTTPS_PROXY"] == PROXY, at
             assert await tokens_of(cluster, f"win-{at}") == 1, at

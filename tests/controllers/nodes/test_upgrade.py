@@ -13,7 +13,7 @@ from tests.support.operator.nodes import reasons
 from tests.support.operator.rights import asked
 from tests.support.operator.rollouts import breaks_tls, halted
 from tests.support.operator.upgrades import MARKS, NETWORKS, PROGRAM, QUICK, message, nodes, upgraded
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 from tests.support.workers.payloads import TEXT, write
 
 from lab import openshift
@@ -44,7 +44,7 @@ async def test_one_node_after_the_other_and_a_proxy_change_in_between(
         await until(lambda: len(kubelets.order) == 1)
         first = next(number for number, host in enumerate(hosts) if host.name.lower() == kubelets.order[0])
         await cluster.until(f"win-{first}", Configured="False/Draining")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while "disruption budget" not in (said := await message(cluster, f"win-{first}")):
                 await asyncio.sleep(0.05)
         assert f"{cluster.namespace}/web-{first}" in said
@@ -107,7 +107,7 @@ async def test_two_at_a_time(cluster: Cluster, kubelets: Kubelets, payload: Path
         for number in (first, *pair):
             await upgraded(cluster, f"win-{number}")
         await cluster.until(f"win-{last}", Configured="True/UpToDate")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (node := await kubelets.node(hosts[last].name.lower()))["metadata"]["annotations"].keys() & set(MARKS):
                 await asyncio.sleep(0.05)
     assert node["spec"]["unschedulable"]
@@ -180,7 +180,7 @@ async def test_a_budget_that_never_allows(cluster: Cluster, kubelets: Kubelets, 
         assert "web-0" in await kubelets.pods()
         await cluster.delete(WINDOWS_INSTANCES, "win-0")
         # it may have been drained once more for the upgrade: that drain goes on
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while "is drained" not in (said := await message(cluster, "win-0")):
                 await asyncio.sleep(0.05)
         await cluster.until("win-0", Configured="False/DrainBlocked")
@@ -211,7 +211,7 @@ async def test_a_payload_that_is_withdrawn_half_way(cluster: Cluster, kubelets: 
     assert (await kubelets.node(host.name.lower()))["metadata"]["annotations"]["transom.dev/cordoned"] == "upgrade"
     async with cluster.operator(payload=payload, pace=QUICK):
         await cluster.until("win-0", Configured="True/UpToDate")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (node := await kubelets.node(host.name.lower()))["spec"].get("unschedulable"):
                 await asyncio.sleep(0.05)
     assert not node["metadata"]["annotations"].keys() & set(MARKS)
@@ -281,7 +281,7 @@ async def test_a_version_that_does_not_run_stops_after_two(
             await cluster.until(f"win-{number}", Configured="False/PutBack")
         assert "2 hosts failed with payload 1.36.3-2" in await halted(cluster, "True")
         for host in hosts:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while (await kubelets.node(host.name.lower()))["spec"].get("unschedulable"):
                     await asyncio.sleep(0.05)
     assert len(set(kubelets.order)) == 2
@@ -325,7 +325,7 @@ async def test_a_wrong_proxy_in_the_middle_of_an_upgrade_reaches_one_node(
         await cluster.proxy(httpProxy=OTHER, httpsProxy=OTHER, networks=NETWORKS, **checks)
         said = await halted(cluster, "True")
         await kubelets.budget(9)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (await cluster.status(f"win-{emptied}")).get("payloadVersion") != "1.36.3-2":
                 await asyncio.sleep(0.05)
             while (await kubelets.node(hosts[emptied].name.lower()))["spec"].get("unschedulable"):
@@ -346,7 +346,7 @@ async def test_a_node_that_has_to_boot_is_drained_first(cluster: Cluster, kubele
         await until(lambda: host.boot_id != boot)
         assert await kubelets.pods() == set()
         await cluster.until("win-0", Configured="True/UpToDate", RebootRequired="False", NodeReady="True")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (await kubelets.node(host.name.lower()))["spec"].get("unschedulable"):
                 await asyncio.sleep(0.05)
     assert host.boot_id == boot + 1

@@ -13,7 +13,7 @@ from tests.support.operator.kubelets import Kubelets
 from tests.support.operator.programs import Program
 from tests.support.operator.replicas import changes, generation, on_host, replica, writes
 from tests.support.operator.upgrades import PROGRAM, QUICK, nodes, upgraded
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 from transom.kube.resources import LEASES, WINDOWS_INSTANCES
 from transom.simulator import Host
@@ -37,7 +37,7 @@ async def at_three_steps(cluster: Cluster, kubelets: Kubelets, hosts: list[Host]
         await pause(cluster, number, paused=False)
     await cluster.until("win-1", Configured="False/Draining")
     await cluster.until("win-2", Configured="False/WaitingForNode")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while changes(hosts[3]) == done:
             # the host is simulated in this loop: not one of its requests goes by meanwhile
             await asyncio.sleep(0)
@@ -65,7 +65,7 @@ async def test_the_next_one_goes_on_at_each_step(
             # waiting for it to run out is what the frozen one is for
             await cluster.delete(LEASES, "transom")
         async with cluster.operator(payload=newer, pace=QUICK, max_unavailable=4) as second:
-            await until(lambda: second.working, 40)
+            await until(lambda: second.working)
             hosts[3].faults.disk_delay = 0.0
             kubelets.silent.clear()
             for number in (2, 3):
@@ -113,7 +113,7 @@ async def test_killed_between_two_requests(cluster: Cluster, kubelets: Kubelets,
                 return None
 
             gate.answer = kill
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 await program.process.wait()
     node = await kubelets.node(name)
     assert node["spec"]["unschedulable"]

@@ -152,7 +152,7 @@ async def test_pods_of_a_workload_cluster_get_the_proxy_from_the_transom_there(
                     assert response.status_code == 201, response.text
                     return [one["name"] for one in response.json()["spec"]["containers"][0].get("env", ())]
 
-                assert "HTTPS_PROXY" in await management.until(given, 60)
+                assert "HTTPS_PROXY" in await management.until(given)
 
                 async def delivered() -> bytes | None:
                     try:
@@ -229,7 +229,7 @@ async def test_stopped_server_and_garbage_cost_nobody_else_and_a_new_kubeconfig_
                     return None
                 return (held.metadata.annotations or {}).get("transom.dev/propagated-from")
 
-            assert await management.until(arrived, 60)
+            assert await management.until(arrived)
             own = (await management.client.get(EGRESS_PROXIES, "cluster")).metadata.annotations or {}
             assert not [key for key in own if key.startswith("transom.dev/")]
             here = (await management.client.list_objects(SECRETS, management.namespace)).items

@@ -44,7 +44,7 @@ def has(host: Host, proxy: str) -> bool:
 
 async def all_have(cluster: Cluster, count: int, **wanted: str) -> None:
     for number in range(count):
-        await cluster.until(f"win-{number}", seconds=60, **wanted)
+        await cluster.until(f"win-{number}", **wanted)
 
 
 async def test_an_edit_in_the_middle_of_a_rollout_reaches_one_host(cluster: Cluster) -> None:
@@ -78,10 +78,10 @@ async def test_every_host_that_failed_is_tried_again(cluster: Cluster) -> None:
     async with cluster.operator(pace=IMPATIENT):
         await halted(cluster, "True")
         before = [host.traffic.connections for host in hosts]
-        await until(lambda: all(host.traffic.connections > before[number] + 1 for number, host in enumerate(hosts)), 40)
+        await until(lambda: all(host.traffic.connections > before[number] + 1 for number, host in enumerate(hosts)))
         for number in (1, 4):
             hosts[number].services.get("containerd").starts_well = True
-            await cluster.until(f"win-{number}", seconds=60, Configured="True/UpToDate", ProxyApplied="True/Applied")
+            await cluster.until(f"win-{number}", Configured="True/UpToDate", ProxyApplied="True/Applied")
 
 
 async def test_failures_of_different_weeks_freeze_nobody(cluster: Cluster) -> None:
@@ -92,12 +92,12 @@ async def test_failures_of_different_weeks_freeze_nobody(cluster: Cluster) -> No
         for number in (1, 4):
             hosts[number].services.get("containerd").starts_well = False
             hosts[number].edit([DeleteValue(rf"{SERVICES}\containerd", "Environment")])
-            await cluster.until(f"win-{number}", seconds=60, Configured="False")
+            await cluster.until(f"win-{number}", Configured="False")
             hosts[number].services.get("containerd").starts_well = True
-            await cluster.until(f"win-{number}", seconds=60, Configured="True")
+            await cluster.until(f"win-{number}", Configured="True")
         new = await cluster.simulator.add_host()
         await cluster.instance("win-new", new)
-        await cluster.until("win-new", seconds=60, Configured="True/UpToDate", ProxyApplied="True/Applied")
+        await cluster.until("win-new", Configured="True/UpToDate", ProxyApplied="True/Applied")
         await halted(cluster, "False")
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.operator.rollouts import breaks_tls, halted
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 from transom.controllers.rollout import heartbeats
 from transom.controllers.runtime.options import Pace
@@ -75,7 +75,7 @@ async def test_a_kubelet_that_is_not_heard_of_again_counts_as_a_failure(
         assert "2 hosts failed" in await halted(cluster, "True")
         assert sorted(len(host.starts("kubelet")) for host in hosts) == [1, 2, 2]
         (left,) = [number for number, host in enumerate(hosts) if len(host.starts("kubelet")) == 1]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while [":failed" in (await cluster.status(f"win-{number}")).get("changes", "") for number in range(3)].count(
                 True
             ) < 2:

@@ -213,7 +213,7 @@ async def test_calling_off_calls_every_host_off(simulator: Simulator) -> None:
 
     task = asyncio.create_task(work())
 
-    await until(lambda: not any(host.simulated.faults.ordered for host in hosts[:3]), 30)
+    await until(lambda: not any(host.simulated.faults.ordered for host in hosts[:3]))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -74,7 +74,7 @@ async def all_goes_on(management: Management, hosts: Cluster, operator: Operator
     await management.until_data("Secret", "transom-egress", "HTTP_PROXY", password)
     simulated = await hosts.simulator.add_host()
     await hosts.instance(f"host-{moment}", simulated)
-    await hosts.until(f"host-{moment}", Configured="True", seconds=60)
+    await hosts.until(f"host-{moment}", Configured="True")
     name = f"win-{moment}"
     await host(hosts, name, "10.0.0.7" if moment == "before" else "10.0.0.8")
     await hosts.until(name, Configured="False/KeyMissing")

@@ -16,6 +16,7 @@ from lab.machine import Machine
 from tests.support.operator.bundles import ROOT_1, ROOT_2, SHA1_1, SHA1_2
 from tests.support.operator.installation import SERVICE, Installation, environment, followed, roots
 from tests.support.operator.programs import Program
+from tests.support.waiting import PATIENCE
 
 from lab import openshift, wine
 
@@ -81,7 +82,7 @@ async def test_installed_by_its_manifests(installed: Installation, machine: Mach
 
 async def settled(program: Program) -> None:
     """Wait until nobody works on a host."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while 'transom_queue_working{controller="hosts"} 0.0' not in (await program.get("/metrics"))[1]:
             await asyncio.sleep(0.1)
 
@@ -91,7 +92,7 @@ async def invalid_edits_change_nothing(installed: Installation, machine: Machine
     keys = (r"HKLM\SYSTEM\CurrentControlSet\Services", r"HKLM\SOFTWARE\Transom", r"HKLM\SOFTWARE\Microsoft\SystemCertificates")
     before = [machine.export(key) for key in keys]
     await installed.proxy(httpProxy="http://user:hunter2 x@p.example", httpsProxy=OTHER, noProxy="*.example.com", **ca)
-    await installed.kubectl("wait", "--for=condition=Valid=false", "--timeout=20s", "egressproxy/cluster")
+    await installed.kubectl("wait", "--for=condition=Valid=false", "--timeout=180s", "egressproxy/cluster")
     await asyncio.sleep(1)
     assert [machine.export(key) for key in keys] == before
     said = await installed.describe("egressproxy", "cluster")
@@ -101,13 +102,13 @@ async def invalid_edits_change_nothing(installed: Installation, machine: Machine
     assert "spec.noProxy" in events
     assert "hunter2" not in said.partition("Status:")[2]
     await installed.proxy(httpProxy=OTHER, httpsProxy=OTHER, **ca)
-    await installed.kubectl("wait", "--for=condition=Valid", "--timeout=20s", "egressproxy/cluster")
+    await installed.kubectl("wait", "--for=condition=Valid", "--timeout=180s", "egressproxy/cluster")
 
 
 async def told(installed: Installation) -> None:
     """`kubectl describe` tells what was done last, and in events how the host began."""
     removed = f"removed HTTP_PROXY, HTTPS_PROXY, NO_PROXY of {SERVICE}"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while removed not in (of_host := await installed.describe("wini", "win-1")).partition("Events:")[0]:
             await asyncio.sleep(0.2)
     assert f"added HTTP_PROXY, HTTPS_PROXY, NO_PROXY of {SERVICE}" in of_host.partition("Events:")[2], of_host
@@ -142,7 +143,7 @@ async def story_on_openshift(installed: Installation, machine: Machine) -> None:
         assert f"HTTPS_PROXY={PROXY}" in environment(machine)
         assert SHA1_1 in roots(machine)
         wanted = {"theirs", "ca-bundle.crt"}
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while set(await data(installed)) != wanted:
                 await asyncio.sleep(0.1)
         assert (await data(installed))["theirs"] == "1"
@@ -153,7 +154,7 @@ async def story_on_openshift(installed: Installation, machine: Machine) -> None:
         await followed(lambda: trusts(machine, SHA1_2, SHA1_1))
         await openshift_proxy(installed, "", ca="")
         await followed(lambda: not environment(machine) and SHA1_2 not in roots(machine))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while await data(installed) != {"theirs": "1"}:
                 await asyncio.sleep(0.1)
         assert await program.terminate() == 0

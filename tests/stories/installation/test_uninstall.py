@@ -14,6 +14,7 @@ from tests.support.management.management import CLUSTERS
 from tests.support.operator.clusters import PROXY, Cluster, admin, environment
 from tests.support.operator.nodes import QUICK, SUBNET, bare, node_of, published, registered
 from tests.support.repository import ROOT
+from tests.support.waiting import PATIENCE
 from tests.support.workers.hosts import everything_of
 from tests.support.workers.payloads import write
 
@@ -161,7 +162,7 @@ async def test_a_node_and_a_workload_cluster(installed: Cluster, own_plane: Cont
         await installed.until("win-1", NodeReady="False/Registering")
         await registered(installed, host, **SUBNET)
         await installed.until("win-1", NodeReady="True/KubeletReady", Configured="True/UpToDate")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not (made := await made_for_clusters(installed)):
                 await asyncio.sleep(0.05)
         running = everything_of(host)

@@ -494,7 +494,7 @@ async def test_nobody_connected_the_upgrade_is_finished(tmp_path: Path) -> None:
         host.faults.arm(Fault(await _script_of(operator, tmp_path, simulator), "during", "cut", 'sc.exe stop "kube-proxy"'))
         result = await operator.configure()
         assert isinstance(result.error, ConnectionLost) and host.faults.ordered is None
-        await until(lambda: host.files.find(r"C:\Windows\Transom\lock") is None, 30)
+        await until(lambda: host.files.find(r"C:\Windows\Transom\lock") is None)
         assert operator.host.running() == set(SERVICES)
         assert (operator.host.content(KUBELET) or b"").endswith(b"new")
         assert (await operator.configure()).result == "unchanged", "nothing is owed"

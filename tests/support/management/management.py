@@ -11,7 +11,7 @@ from typing import Any
 from lab.control_plane import ControlPlane
 from tests.support.management import manifests
 from tests.support.operator.clusters import QUICK, at_work
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 from transom.controllers.clusters.app_kinds import APPS
 from transom.controllers.operator import Operator, Options
@@ -106,7 +106,7 @@ class Management:
         held = (await self.client.get(EGRESS_PROXIES, name)).value.get("status") or {}
         return {one["type"]: (one["status"], one["reason"], one["message"]) for one in held.get("conditions", ())}
 
-    async def until(self, check: Callable[[], Any], seconds: float = 30) -> Any:
+    async def until(self, check: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         """Wait until an async question is answered by something true; the answer."""
         try:
             return await until(check, seconds)
@@ -137,7 +137,7 @@ class Management:
     async def settled(self, operator: Operator) -> None:
         """Wait until the fleet controller has had nothing to do for a moment."""
         queue, quiet = operator.controllers["clusters"].queue, 0
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while quiet < 15:
                 await asyncio.sleep(0.1)
                 quiet = 0 if len(queue) or queue.working else quiet + 1

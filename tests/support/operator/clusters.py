@@ -10,7 +10,7 @@ from typing import Any
 
 import asyncssh
 from lab.control_plane import ControlPlane
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 from transom.controllers.hosts.controller import Pace
 from transom.controllers.operator import Operator, Options
@@ -84,7 +84,7 @@ class Cluster:
         # a Node at an address of a later test's host would be that host's
         await self.client.request("DELETE", NODES.path())
 
-    async def gone(self, name: str, seconds: float = 60) -> None:
+    async def gone(self, name: str, seconds: float = PATIENCE) -> None:
         """Wait until a WindowsInstance is gone."""
 
         async def is_gone() -> bool:
@@ -135,7 +135,7 @@ class Cluster:
             raise AssertionError(f"{name}: {reason} was not told, but {await self.events(name, namespace, uid)}") from None
         return messages
 
-    async def until(self, name: str, seconds: float = 60, **wanted: str) -> dict[str, tuple[str, str]]:
+    async def until(self, name: str, seconds: float = PATIENCE, **wanted: str) -> dict[str, tuple[str, str]]:
         """Wait until conditions have these statuses, or `status/reason`."""
 
         async def fitting() -> dict[str, tuple[str, str]] | None:
@@ -148,7 +148,7 @@ class Cluster:
             raise AssertionError(f"{name}: wanted {wanted}, found {await self.status(name)}") from None
         return conditions
 
-    async def wait_ready(self, *arguments: str, seconds: float = 60) -> None:
+    async def wait_ready(self, *arguments: str, seconds: float = PATIENCE) -> None:
         """`kubectl wait --for=condition=Ready egressproxy/cluster`, as people call it."""
         waits = ("wait", "--for=condition=Ready", f"--timeout={seconds:.0f}s", *(arguments or ("egressproxy/cluster",)))
         await asyncio.to_thread(self.control_plane.kubectl, *waits)

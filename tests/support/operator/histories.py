@@ -72,7 +72,7 @@ class Histories:
             await self.kubelets.join(host, **SUBNET)
         await until(self.is_ready, 120)
         for number in range(HOSTS):
-            await until(lambda number=number: self.is_opened(number), 60)
+            await until(lambda number=number: self.is_opened(number))
         await self.stack.aclose()
 
     async def live(self, draw: random.Random) -> None:
@@ -198,7 +198,7 @@ class Histories:
         assert not late, f"Ready, and hosts {late} do not have the settings"
         for number in range(HOSTS):
             await self.cluster.until(f"win-{number}", Ready="True")
-            await until(lambda number=number: self.is_opened(number), 60)
+            await until(lambda number=number: self.is_opened(number))
             assert (await self.cluster.status(f"win-{number}"))["payloadVersion"] == self.version
         for host in self.hosts:
             assert version_of(host) == self.version

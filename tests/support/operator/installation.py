@@ -12,7 +12,7 @@ from lab.control_plane import ControlPlane
 from lab.machine import Machine
 from tests.support.forked import run
 from tests.support.operator.programs import Program
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 from transom.windows.host.queries import SERVICES
 from transom.windows.registry import reg
@@ -37,7 +37,7 @@ class Installation:
     async def install(self) -> None:
         """`transom manifests | kubectl apply -f -`, the machine's key, and nothing else."""
         await self.kubectl("apply", "-f", "-", input=self._manifests)
-        ready = ("wait", "--for=condition=Established", "--timeout=30s", "crd", "-l", "app.kubernetes.io/name=transom")
+        ready = ("wait", "--for=condition=Established", "--timeout=180s", "crd", "-l", "app.kubernetes.io/name=transom")
         await self.kubectl(*ready)
 
     def program(self, **more: str) -> Program:
@@ -128,7 +128,7 @@ def roots(machine: Machine) -> str:
     return machine.export(STORE)
 
 
-async def followed(condition: Callable[[], bool], seconds: float = 60) -> float:
+async def followed(condition: Callable[[], bool], seconds: float = PATIENCE) -> float:
     """Wait for something that is seen on the host; when it was, by `time.monotonic`."""
     await until(lambda: asyncio.to_thread(condition), seconds)
     return time.monotonic()

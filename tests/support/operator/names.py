@@ -3,6 +3,7 @@
 import asyncio
 
 from tests.support.operator.clusters import Cluster
+from tests.support.waiting import PATIENCE
 
 from transom.kube.resources import WINDOWS_INSTANCES
 
@@ -15,7 +16,7 @@ async def names(cluster: Cluster) -> set[str]:
 async def until_names(cluster: Cluster, wanted: set[str]) -> None:
     found: set[str] = set()
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while found != wanted:
                 await asyncio.sleep(0.05)
                 found = await names(cluster)

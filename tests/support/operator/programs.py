@@ -11,6 +11,7 @@ from typing import Protocol
 import aiohttp
 from lab.control_plane import ControlPlane
 from lab.ports import reserve
+from tests.support.waiting import PATIENCE
 
 
 class Place(Protocol):
@@ -57,7 +58,7 @@ class Program:
     async def terminate(self) -> int:
         """SIGTERM; the exit code."""
         self.signal(signal.SIGTERM)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             return await self.process.wait()
 
     def log(self) -> str:

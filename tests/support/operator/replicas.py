@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.support.operator.clusters import Cluster
 from tests.support.operator.programs import Program
+from tests.support.waiting import PATIENCE
 
 from transom.kube.resources import LEASES
 from transom.simulator import Host
@@ -61,7 +62,7 @@ def on_host(host: Host) -> int:
     return int(host.files.read(rf"{BASE}\{name}"))
 
 
-async def leads(cluster: Cluster, program: Program, seconds: float = 40) -> None:
+async def leads(cluster: Cluster, program: Program, seconds: float = PATIENCE) -> None:
     async with asyncio.timeout(seconds):
         while "transom_leader 1.0" not in (await program.get("/metrics"))[1]:
             await asyncio.sleep(0.1)

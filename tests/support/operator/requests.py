@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncIterator, Sequence
 
 from tests.support.operator.clusters import Cluster
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 from transom.controllers.certificates import CertificatesController
 from transom.controllers.join.bootstrap_tokens import Token
@@ -42,7 +42,7 @@ async def token(cluster: Cluster, operator: Operator, name: str) -> Token:
     held = await cluster.client.get(INSTANCES, name, cluster.namespace)
     leadership = Leadership(cluster.client, EventRecorder(cluster.client), lambda: math.inf, Owner("test", "test"))
     made = await members(operator).tokens.ensure(held, leadership)
-    await until(lambda: made.username in dict(members(operator).tokens.known()), 10)
+    await until(lambda: made.username in dict(members(operator).tokens.known()))
     return made
 
 
@@ -65,7 +65,7 @@ async def ask(cluster: Cluster, client: Client, name: str, body: bytes, signer: 
         "metadata": {"name": named(cluster, name)},
         "spec": spec,
     }
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 await client.create(REQUESTS, value)
@@ -84,7 +84,7 @@ async def approved(cluster: Cluster, name: str) -> bool:
 
 
 async def until_approved(cluster: Cluster, name: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while not await approved(cluster, name):
             await asyncio.sleep(0.05)
 
@@ -92,7 +92,7 @@ async def until_approved(cluster: Cluster, name: str) -> None:
 async def until_refused(cluster: Cluster, about: str, request: str, why: str) -> None:
     said: list[str] = []
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not any(named(cluster, request) in one and why in one for one in said):
                 await asyncio.sleep(0.05)
                 said = [m for _, reason, m in await cluster.events(about) if reason == "CertificateRefused"]

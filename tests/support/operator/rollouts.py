@@ -3,6 +3,7 @@
 import asyncio
 
 from tests.support.operator.clusters import Cluster
+from tests.support.waiting import PATIENCE
 
 from transom.kube.resources import EGRESS_PROXIES
 from transom.simulator.processes import Invocation
@@ -14,7 +15,7 @@ def breaks_tls(_: Invocation) -> int:
 
 async def halted(cluster: Cluster, wanted: str) -> str:
     """The message of the condition once it has this status."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             status = (await cluster.client.get(EGRESS_PROXIES, "cluster")).value.get("status") or {}
             for one in status.get("conditions", ()):

@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.support.operator.clusters import Cluster
 from tests.support.operator.kubelets import Kubelets
 from tests.support.operator.nodes import SUBNET, bare
+from tests.support.waiting import PATIENCE
 
 from transom.controllers.runtime.options import Pace
 from transom.hosts.ssh.connection import Timeouts
@@ -31,7 +32,7 @@ async def nodes(cluster: Cluster, kubelets: Kubelets, payload: Path, count: int)
     return hosts
 
 
-async def upgraded(cluster: Cluster, name: str, seconds: float = 40) -> None:
+async def upgraded(cluster: Cluster, name: str, seconds: float = PATIENCE) -> None:
     """Until an instance has the newer payload, and its Node takes pods."""
     async with asyncio.timeout(seconds):
         while (status := await cluster.status(name)).get("payloadVersion") != "1.36.3-2":

@@ -169,7 +169,7 @@ class Workloads:
             await asyncio.sleep(0.3)
 
     async def _wait(self, what: str, name: str) -> None:
-        await self._installed.kubectl("wait", f"--for={what}", name, "-n", "default", "--timeout=60s")
+        await self._installed.kubectl("wait", f"--for={what}", name, "-n", "default", "--timeout=180s")
 
 
 def _bind(control_plane: ControlPlane) -> None:
