@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, Literal, cast
 
 import msgspec
-from tests.support.rollout_world import BAD, BREAKS, START, Trouble
+from tests.support.hosts_world import BAD, BREAKS, NAMESPACE, START, HostsWorld
 
 from transom.apply.roll_out import decision_text, has_change
 from transom.apply.target import Target
@@ -44,7 +44,6 @@ from transom.windows.planning.plan import Plan
 
 Kind = Literal["settings", "upgrade", "keys"]
 KINDS: tuple[Kind, ...] = ("settings", "upgrade", "keys")
-NAMESPACE = "transom"
 
 
 class Change:
@@ -79,22 +78,17 @@ class Pass(msgspec.Struct):
     """The proxy that it gets instead of the one that holds."""
 
 
-class ChangesWorld:
+class ChangesWorld(HostsWorld):
     """`hosts` nodes, and one operator; `most` of them may be away at once."""
 
     def __init__(self, hosts: int, *, workers: int = 8, most: int = 1) -> None:
-        self.workers, self.most, self.now = workers, most, START
-        self.names = [f"win-{number}" for number in range(hosts)]
+        super().__init__(hosts, workers)
+        self.most, self.now = most, START
         self.settings, self.upgrade, self.keys = self.changes = tuple(Change(kind, self.names) for kind in KINDS)
-        self.marks = dict.fromkeys(self.names, "")
-        self.trouble: dict[str, Trouble] = dict.fromkeys(self.names, "")
-        self.flawed: set[str] = set()
-        self.silent: set[str] = set()
         self.set_back: set[str] = set()
         """Hosts that got what last passed while their Nodes were empty: what they had may be newer."""
-        self.beats = {name: START + timedelta(seconds=97 * number - 600) for number, name in enumerate(self.names)}
         self.annotations: dict[str, dict[str, str | None]] = {name: {} for name in self.names}
-        self.resumed, self.passed = "", "good-0"
+        self.passed = "good-0"
         self.most_away = 0
         self.start()
 
@@ -173,35 +167,12 @@ class ChangesWorld:
             self.start()
         self.ask_all()
 
-    def resume(self, word: str) -> None:
-        """A person has what is halted go on."""
-        self.resumed = word
-        self.ask_all()
-
-    def afflict(self, name: str, trouble: Trouble) -> None:
-        """Something goes wrong on a host from now on, or not any more."""
-        self.trouble[name] = trouble
-        self.flawed |= {name} if trouble else set()
-        if not trouble and name in self.silent:
-            self._beat(name)
-        self.queue.add(ObjectKey(NAMESPACE, name))
-
-    def ask_all(self) -> None:
-        """Every host is asked for."""
-        for name in self.names:
-            self.queue.add(ObjectKey(NAMESPACE, name))
-
     def tick(self, seconds: float) -> None:
         """Time goes by: what waits for a clock comes again."""
         self.now += timedelta(seconds=seconds)
         self.ask_all()
 
     # --- passes
-
-    @property
-    def startable(self) -> bool:
-        """Whether a worker is free, and a host is asked for."""
-        return len(self.queue) > 0 and len(self.passes) < self.workers
 
     async def begin(self) -> None:
         """A worker takes the next host, and reads what holds for it."""
@@ -226,19 +197,6 @@ class ChangesWorld:
                 self._change(name, one)
                 await self._end(name, one, self._found(name, one, begun=True))
         self._count()
-
-    async def quiet(self, limit: int = 20_000) -> None:
-        """Until nobody is asked for, but by a clock."""
-        for _ in range(limit):
-            if self.startable:
-                await self.begin()
-            elif self.passes:
-                await self.step(next(iter(self.passes)))
-            elif self.turns.listening:
-                await asyncio.wait(self.turns.listening)
-            else:
-                return
-        raise AssertionError("it does not end")
 
     async def _open(self, name: str, one: Pass) -> None:
         """As KeyRotation.open."""
@@ -359,7 +317,7 @@ class ChangesWorld:
         if self.trouble[name] == "dead":
             self.silent.add(name)
         else:
-            self._beat(name)
+            self.revive(name)
 
     def _found(self, name: str, one: Pass, *, begun: bool) -> PassResult:
         proxy, error = one.given or _proxy(one.target), None
@@ -417,20 +375,10 @@ class ChangesWorld:
         instance = WindowsInstance(metadata=Meta(name), place=Place("t", f"WindowsInstance/{name}"))
         return Target(instance, _egress(self.settings.want), Secret(self.keys.want))
 
-    async def digest(self, text: str, _: object = None) -> str:
-        """As HashKey does."""
-        return f"{hash(text) & 0xFFFFFFFFFFFF:012x}"
-
     @property
     def halted(self) -> set[str]:
         """Of which kinds a rollout is stopped."""
         return {change.kind for change in self.changes if change.rollouts.halted}
-
-    @property
-    def told(self) -> bool:
-        """Whether people are told that a rollout is stopped."""
-        said = self.reports.of("cluster").get("RolloutHalted")
-        return said is not None and said.status == "True"
 
     def _members(self, _: Group, __: str) -> Iterator[RolloutMember]:
         for name, text in self.marks.items():
@@ -446,9 +394,6 @@ class ChangesWorld:
 
     def _case(self, name: str) -> InstanceView:
         return InstanceView(self._cached(name), None, (), None, None, self._node(name))
-
-    async def _write(self, case: InstanceView, _: object, fields: dict[str, str | None], __: object) -> None:
-        self.marks[case.cached.metadata.name] = fields[CHANGES] or ""
 
     def _node(self, name: str) -> HostNode:
         found = self.nodes.snapshot().named(name)
@@ -470,11 +415,6 @@ class ChangesWorld:
         self.slots.node_changed(name, node)
         if self.interruptions.awaited(ObjectKey(NAMESPACE, name)):
             self.queue.add(ObjectKey(NAMESPACE, name))
-
-    def _beat(self, name: str) -> None:
-        self.beats[name] += timedelta(seconds=20)
-        self.silent.discard(name)
-        self.show(name)
 
     def _count(self) -> None:
         """How many Nodes are away, of those that are waited for."""

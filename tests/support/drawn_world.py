@@ -1,16 +1,62 @@
 """Workers and kubelets of a drawn world of rollouts: the rules that all such worlds share."""
 
 import asyncio
+import os
 from typing import Any
+from unittest.mock import patch
 
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from tests.support.hosts_world import Trouble
+
+from transom.controllers.rollout import heartbeats
+
+HISTORIES = settings(
+    max_examples=int(os.environ.get("TRANSOM_HISTORIES", "30")),
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    # a long run is to find what there is; without the variable what was found is made small
+    phases=list(Phase) if "TRANSOM_HISTORIES" not in os.environ else (Phase.explicit, Phase.generate),
+)
+_NUMBERS = st.integers(0, 11)
+_TROUBLES = st.sampled_from(["unreachable", "restarts", "dead"])
 
 
 class DrawnWorld(RuleBasedStateMachine):
-    """`world` is a `World` or a `ChangesWorld`; each step of each of its passes is made in any order."""
+    """`world` is a `World` or a `ChangesWorld` of 12 hosts; each step of each of its passes is made in any order."""
 
-    runner: asyncio.Runner
     world: Any
+    flawless: bool
+    """Whether nothing goes wrong on hosts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner, self.edits = asyncio.Runner(), 0
+        # a kubelet that was not heard of by now is dead
+        self._no_patience = patch.object(heartbeats, "HEARTBEAT", 0.0)
+        self._no_patience.start()
+
+    async def rest(self) -> None:
+        """What is wrong with what was asked for is mended: it comes to rest, and nothing is left over."""
+        raise NotImplementedError
+
+    @rule()
+    def resume(self) -> None:
+        self.edits += 1
+        self.world.resume(f"word-{self.edits}")
+
+    @precondition(lambda self: not self.flawless)
+    @rule(numbers=st.sets(_NUMBERS, min_size=1, max_size=3), trouble=_TROUBLES)
+    def afflict(self, numbers: set[int], trouble: Trouble) -> None:
+        for number in sorted(numbers):
+            self.world.afflict(f"win-{number}", trouble)
+
+    @precondition(lambda self: not self.flawless)
+    @rule(number=_NUMBERS)
+    def heal(self, number: int) -> None:
+        self.world.afflict(f"win-{number}", "")
 
     async def _work(self, number: int, steps: int) -> None:
         for step in range(steps):
@@ -31,3 +77,13 @@ class DrawnWorld(RuleBasedStateMachine):
     @rule()
     def quiet(self) -> None:
         self.runner.run(self.world.quiet())
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "world"):
+                for name in self.world.names:
+                    self.world.afflict(name, "")
+                self.runner.run(self.rest())
+        finally:
+            self.runner.close()
+            self._no_patience.stop()

@@ -4,12 +4,11 @@ What is real: the state machine, its driver, marks, heartbeats and what judges a
 or fail, kubelets with clocks of their own, the statuses that outlive a process, edits, and the end of a process at any step.
 """
 
-import asyncio
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from typing import Literal, cast
+from typing import cast
 
 import msgspec
+from tests.support.hosts_world import BAD, BREAKS, NAMESPACE, HostsWorld
 
 from transom.apply.roll_out import decision_text
 from transom.apply.target import Target
@@ -35,14 +34,6 @@ from transom.windows.nodes.fetch import Fetched
 from transom.windows.nodes.instance import WindowsInstance
 from transom.windows.planning.plan import Plan
 
-Trouble = Literal["", "unreachable", "restarts", "dead"]
-"""What goes wrong on a host: it is not reached, a service does not start, its kubelet does not come back."""
-BAD = "bad"
-"""Part of a proxy through which nothing gets."""
-BREAKS = "breaks"
-"""Part of settings with which services do not start."""
-START = datetime(2026, 11, 22, 10, tzinfo=UTC)
-
 
 class Pass(msgspec.Struct):
     """A pass on its way: it knows what the host is to have; it may connect, by a rollout; it changes the host."""
@@ -67,30 +58,21 @@ class _Leadership:
         return Listing([node] if node is not None else [], [], "1")
 
 
-class World:
+class World(HostsWorld):
     """`hosts` hosts with settings `good-0`, and one operator."""
 
     def __init__(self, hosts: int, *, workers: int = 32, kind: str = "settings", nodes: bool = False) -> None:
-        self.kind, self.workers = kind, workers
-        self.names = [f"win-{number}" for number in range(hosts)]
-        self.marks = dict.fromkeys(self.names, "")
+        super().__init__(hosts, workers)
+        self.kind = kind
         self.has = dict.fromkeys(self.names, "http://good-0")
-        self.trouble: dict[str, Trouble] = dict.fromkeys(self.names, "")
-        self.beats: dict[str, datetime] = {}
-        if nodes:
-            # each clock is its own
-            self.beats = {name: START + timedelta(seconds=97 * number - 600) for number, name in enumerate(self.names)}
-        self.want, self.endpoint, self.resumed = "http://good-0", "https://x", ""
+        self.beats = self.beats if nodes else {}
+        self.want, self.endpoint = "http://good-0", "https://x"
         self.changed: dict[str, list[str]] = {}
         """By what was asked for, the hosts that were changed to it, in order."""
         self.halts: dict[str, set[str]] = {}
         """By what was asked for, the hosts that it had reached, or was about to, when it was halted."""
-        self.silent: set[str] = set()
-        """Hosts whose kubelets have said nothing since they were restarted."""
         self.down: set[str] = set()
         """Nodes that say that they are not Ready."""
-        self.flawed: set[str] = set()
-        """Hosts that were ever in trouble."""
         self.start()
 
     # --- processes
@@ -100,7 +82,7 @@ class World:
         self.reports = ConditionAggregator()
         self.nodes: Store[HostNode] = Store()
         for name in self.beats:
-            self._tell(name)
+            self.show(name)
         subject = RolloutSubject(
             self.kind,
             lambda target: decision_text(target.egress),
@@ -126,7 +108,7 @@ class World:
         self.leadership = cast(Leadership, _Leadership(self))
         self.passes: dict[str, Pass] = {}
         for name in self.names:
-            self.queue.add(ObjectKey("transom", name))
+            self.queue.add(ObjectKey(NAMESPACE, name))
 
     def crash(self, *, after_the_change: bool) -> None:
         """The process ends: hosts that were being changed have, or have not, become others."""
@@ -142,41 +124,12 @@ class World:
         self.want, self.endpoint = proxy, endpoint
         self.ask_all()
 
-    def resume(self, word: str) -> None:
-        """A person has halted rollouts go on."""
-        self.resumed = word
-        self.ask_all()
-
-    def afflict(self, name: str, trouble: Trouble) -> None:
-        """Something goes wrong on a host from now on, or not any more."""
-        self.trouble[name] = trouble
-        self.flawed |= {name} if trouble else set()
-        if not trouble and name in self.silent:
-            self.revive(name)
-        self.queue.add(ObjectKey("transom", name))
-
     def fell(self, name: str) -> None:
         """A Node says that it is not Ready, now and later."""
         self.down.add(name)
         self.revive(name)
 
-    def revive(self, name: str) -> None:
-        """A kubelet says something."""
-        self.beats[name] += timedelta(seconds=20)
-        self.silent.discard(name)
-        self._tell(name)
-
-    def ask_all(self) -> None:
-        """Every host is asked for."""
-        for name in self.names:
-            self.queue.add(ObjectKey("transom", name))
-
     # --- passes
-
-    @property
-    def startable(self) -> bool:
-        """Whether a worker is free, and a host is asked for."""
-        return len(self.queue) > 0 and len(self.passes) < self.workers
 
     async def begin(self) -> str:
         """A worker takes the next host, and reads what holds for it. Gives the host."""
@@ -185,7 +138,7 @@ class World:
         return key.name
 
     async def _connect(self, name: str, one: Pass) -> None:
-        key = ObjectKey("transom", name)
+        key = ObjectKey(NAMESPACE, name)
         one.rollout = await self.rollouts.meet(one.target, self.digest)
         differs = self.has[name] != _proxy(one.target) and len(self.passes) % 2 == 0
         if not one.rollout.may_read(name, lambda: self.queue.add(key), differs=differs):
@@ -219,19 +172,6 @@ class World:
         noted()
         one.changing = True
 
-    async def quiet(self, limit: int = 20_000) -> None:
-        """Until nobody is asked for. Who failed is tried again by a clock, and not here."""
-        for _ in range(limit):
-            if self.startable:
-                await self.begin()
-            elif self.passes:
-                await self.step(next(iter(self.passes)))
-            elif self.turns.listening:
-                await asyncio.wait(self.turns.listening)
-            else:
-                return
-        raise AssertionError("it does not end")
-
     def _change(self, name: str, one: Pass) -> None:
         self.has[name] = _proxy(one.target)
         assert one.rollout is not None
@@ -264,8 +204,8 @@ class World:
             self.halts.setdefault(rollout.text, {*self.changed.get(rollout.text, ()), *under_way, *rollout.rollout.working})
 
     def _done(self, name: str) -> None:
-        self.rollouts.done(ObjectKey("transom", name))
-        self.queue.done(ObjectKey("transom", name))
+        self.rollouts.done(ObjectKey(NAMESPACE, name))
+        self.queue.done(ObjectKey(NAMESPACE, name))
 
     # --- what is known
 
@@ -274,15 +214,10 @@ class World:
         instance = WindowsInstance(metadata=Meta(name), place=Place("t", f"WindowsInstance/{name}"))
         return Target(instance, Egress(Secret(self.want), Secret(self.want), readiness_endpoints=(self.endpoint,)), None)
 
-    async def digest(self, text: str, _: object = None) -> str:
-        """As HashKey does."""
-        return f"{hash(text) & 0xFFFFFFFFFFFF:012x}"
-
     @property
     def halted(self) -> bool:
         """Whether people are told that a rollout is stopped."""
-        said = self.reports.of("cluster").get("RolloutHalted")
-        return said is not None and said.status == "True"
+        return self.told
 
     def _members(self, _: Group, __: str) -> Iterator[RolloutMember]:
         for name, text in self.marks.items():
@@ -292,10 +227,8 @@ class World:
         value = {"metadata": {"name": name, "namespace": "transom"}, "status": {CHANGES: self.marks[name]}}
         return InstanceView(msgspec.convert(value, CachedInstance), None, (), None, None, None)
 
-    async def _write(self, case: InstanceView, _: object, fields: dict[str, str | None], __: object) -> None:
-        self.marks[case.cached.metadata.name] = fields[CHANGES] or ""
-
-    def _tell(self, name: str) -> None:
+    def show(self, name: str) -> None:
+        """The watch brings the Node as it is now."""
         status = "False" if name in self.down else "True"
         ready = {"type": "Ready", "status": status, "lastHeartbeatTime": self.beats[name].isoformat()}
         node = msgspec.convert({"metadata": {"name": name}, "status": {"conditions": [ready]}}, HostNode)

@@ -4,7 +4,8 @@ import asyncio
 from collections import Counter
 
 import pytest
-from tests.support.rollout_world import START, World
+from tests.support.hosts_world import START
+from tests.support.rollout_world import World
 
 from transom.controllers.rollout import heartbeats
 from transom.windows.nodes.rollout import FAILURES

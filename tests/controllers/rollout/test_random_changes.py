@@ -1,22 +1,15 @@
 """Random histories of settings, versions and keys together. `TRANSOM_HISTORIES` says how many: see `benchmarks.mutants`."""
 
-import asyncio
-import os
 from collections import Counter
-from unittest.mock import patch
 
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, rule
 from tests.support.changes_world import KINDS, ChangesWorld, Kind
-from tests.support.drawn_world import DrawnWorld
-from tests.support.rollout_world import BAD, BREAKS, Trouble
+from tests.support.drawn_world import HISTORIES, DrawnWorld
+from tests.support.hosts_world import BAD, BREAKS
 
-from transom.controllers.rollout import heartbeats
 from transom.windows.nodes.rollout import FAILURES
 
-NUMBERS = st.integers(0, 11)
-TROUBLES = st.sampled_from(["unreachable", "restarts", "dead"])
 WHAT = st.sampled_from(["good", "good", BAD, BREAKS])
 
 
@@ -25,10 +18,7 @@ class Changes(DrawnWorld):
 
     @initialize(workers=st.integers(1, 8), most=st.integers(1, 4), flawless=st.booleans())
     def begin(self, workers: int, most: int, flawless: bool) -> None:
-        self.runner, self.edits, self.flawless = asyncio.Runner(), 0, flawless
-        # a kubelet that was not heard of by now is dead
-        self.no_patience = patch.object(heartbeats, "HEARTBEAT", 0.0)
-        self.no_patience.start()
+        self.flawless = flawless
         self.world = ChangesWorld(12, workers=workers, most=most)
         self.runner.run(self.world.quiet())
 
@@ -45,22 +35,6 @@ class Changes(DrawnWorld):
         self.runner.run(self._work(7, 25))
         self.edit("settings", what)
         self.runner.run(self._work(5, 40))
-
-    @rule()
-    def resume(self) -> None:
-        self.edits += 1
-        self.world.resume(f"word-{self.edits}")
-
-    @precondition(lambda self: not self.flawless)
-    @rule(numbers=st.sets(NUMBERS, min_size=1, max_size=3), trouble=TROUBLES)
-    def afflict(self, numbers: set[int], trouble: Trouble) -> None:
-        for number in sorted(numbers):
-            self.world.afflict(f"win-{number}", trouble)
-
-    @precondition(lambda self: not self.flawless)
-    @rule(number=NUMBERS)
-    def heal(self, number: int) -> None:
-        self.world.afflict(f"win-{number}", "")
 
     @rule(after_the_change=st.booleans())
     def crash(self, after_the_change: bool) -> None:
@@ -120,20 +94,8 @@ class Changes(DrawnWorld):
     def people_are_told_of_a_halt(self) -> None:
         assert self.world.told == bool(self.world.halted)
 
-    def teardown(self) -> None:
-        if not hasattr(self, "world"):
-            return
-        try:
-            self.runner.run(self._end())
-        finally:
-            self.runner.close()
-            self.no_patience.stop()
-
-    async def _end(self) -> None:
-        """What was wrong is mended: it comes to rest, and nothing is left over."""
+    async def rest(self) -> None:
         world = self.world
-        for name in world.names:
-            world.afflict(name, "")
         for change in world.changes:
             if not change.want.startswith("good"):
                 await world.edit(change.kind, "good-at-last")
@@ -152,11 +114,4 @@ class Changes(DrawnWorld):
 
 
 TestChanges = Changes.TestCase
-TestChanges.settings = settings(
-    max_examples=int(os.environ.get("TRANSOM_HISTORIES", "30")),
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    # a long run is to find what there is; without the variable what was found is made small
-    phases=list(Phase) if "TRANSOM_HISTORIES" not in os.environ else (Phase.explicit, Phase.generate),
-)
+TestChanges.settings = HISTORIES

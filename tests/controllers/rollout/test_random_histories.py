@@ -1,21 +1,15 @@
 """Random histories of hosts, edits, failures and leaders. `TRANSOM_HISTORIES` says how many; see `benchmarks.mutants`."""
 
 import asyncio
-import os
 from collections import Counter
-from unittest.mock import patch
 
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
-from tests.support.drawn_world import DrawnWorld
-from tests.support.rollout_world import BAD, BREAKS, Trouble, World
+from tests.support.drawn_world import HISTORIES, DrawnWorld
+from tests.support.hosts_world import BAD, BREAKS
+from tests.support.rollout_world import World
 
-from transom.controllers.rollout import heartbeats
 from transom.windows.nodes.rollout import FAILURES
-
-NUMBERS = st.integers(0, 11)
-TROUBLES = st.sampled_from(["unreachable", "restarts", "dead"])
 
 
 class Histories(DrawnWorld):
@@ -28,10 +22,7 @@ class Histories(DrawnWorld):
         flawless=st.booleans(),
     )
     def begin(self, workers: int, nodes: bool, kind: str, flawless: bool) -> None:
-        self.runner, self.edits, self.flawless = asyncio.Runner(), 0, flawless
-        # a kubelet that was not heard of by now is dead
-        self.no_patience = patch.object(heartbeats, "HEARTBEAT", 0.0)
-        self.no_patience.start()
+        self.flawless = flawless
         self.world = World(12, workers=workers, kind=kind, nodes=nodes)
         self.runner.run(self.world.quiet())
 
@@ -45,17 +36,6 @@ class Histories(DrawnWorld):
         self.edits += 1
         self.world.edit(self.world.want, f"https://x-{self.edits}")
 
-    @rule()
-    def resume(self) -> None:
-        self.edits += 1
-        self.world.resume(f"word-{self.edits}")
-
-    @precondition(lambda self: not self.flawless)
-    @rule(numbers=st.sets(NUMBERS, min_size=1, max_size=3), trouble=TROUBLES)
-    def afflict(self, numbers: set[int], trouble: Trouble) -> None:
-        for number in sorted(numbers):
-            self.world.afflict(f"win-{number}", trouble)
-
     @precondition(lambda self: not self.flawless)
     @rule()
     def two_fail(self) -> None:
@@ -64,11 +44,6 @@ class Histories(DrawnWorld):
             self.world.afflict(name, "restarts")
         self.edit("good")
         self.quiet()
-
-    @precondition(lambda self: not self.flawless)
-    @rule(number=NUMBERS)
-    def heal(self, number: int) -> None:
-        self.world.afflict(f"win-{number}", "")
 
     @rule(after_the_change=st.booleans())
     def crash(self, after_the_change: bool) -> None:
@@ -144,20 +119,8 @@ class Histories(DrawnWorld):
         assert not rollout.passed & set(rollout.failed)
         assert world.halted == known.halted
 
-    def teardown(self) -> None:
-        if not hasattr(self, "world"):
-            return
-        try:
-            self.runner.run(self._end())
-        finally:
-            self.runner.close()
-            self.no_patience.stop()
-
-    async def _end(self) -> None:
-        """What was wrong is mended: it comes to rest, and nothing is left over."""
+    async def rest(self) -> None:
         world = self.world
-        for name in world.names:
-            world.afflict(name, "")
         # a process that has just begun has said nothing yet of a halt
         await world.quiet()
         good = "good" in world.want
@@ -177,11 +140,4 @@ class Histories(DrawnWorld):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(
-    max_examples=int(os.environ.get("TRANSOM_HISTORIES", "30")),
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    # a long run is to find what there is; without the variable what was found is made small
-    phases=list(Phase) if "TRANSOM_HISTORIES" not in os.environ else (Phase.explicit, Phase.generate),
-)
+TestHistories.settings = HISTORIES

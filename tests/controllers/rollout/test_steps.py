@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 from tests.support.changes_world import ChangesWorld, Kind
-from tests.support.rollout_world import BAD, BREAKS
+from tests.support.hosts_world import BAD, BREAKS
 
 from transom.controllers.rollout import heartbeats
 from transom.windows.nodes.rollout import FAILURES

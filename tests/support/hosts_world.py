@@ -1,0 +1,113 @@
+"""Hosts of a world of rollouts, people, and workers: what the worlds of one change and of several share."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from transom.controllers.instance.view import InstanceView
+from transom.controllers.rollout.host_turns import HostTurns
+from transom.controllers.rollout.marks import CHANGES
+from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.kube.queue import KeyQueue
+from transom.kube.store import ObjectKey
+
+NAMESPACE = "transom"
+Trouble = Literal["", "unreachable", "restarts", "dead"]
+"""What goes wrong on a host: it is not reached, a service does not start, its kubelet does not come back."""
+BAD = "bad"
+"""Part of a proxy through which nothing gets."""
+BREAKS = "breaks"
+"""Part of settings with which services do not start."""
+START = datetime(2026, 11, 22, 10, tzinfo=UTC)
+
+
+class HostsWorld(ABC):
+    """`hosts` hosts that one operator looks after, with so many workers."""
+
+    queue: KeyQueue[ObjectKey]
+    turns: HostTurns
+    reports: ConditionAggregator
+    passes: Mapping[str, Any]
+    """What is under way, by host."""
+
+    def __init__(self, hosts: int, workers: int) -> None:
+        self.workers = workers
+        self.names = [f"win-{number}" for number in range(hosts)]
+        self.marks = dict.fromkeys(self.names, "")
+        self.trouble: dict[str, Trouble] = dict.fromkeys(self.names, "")
+        # each clock is its own
+        self.beats = {name: START + timedelta(seconds=97 * number - 600) for number, name in enumerate(self.names)}
+        self.silent: set[str] = set()
+        """Hosts whose kubelets have said nothing since they were restarted."""
+        self.flawed: set[str] = set()
+        """Hosts that were ever in trouble."""
+        self.resumed = ""
+
+    @abstractmethod
+    def show(self, name: str) -> None:
+        """The watch brings the Node as it is now."""
+
+    @abstractmethod
+    async def begin(self) -> object:
+        """A worker takes the next host, and reads what holds for it."""
+
+    @abstractmethod
+    async def step(self, name: str) -> None:
+        """The next step of a pass."""
+
+    def resume(self, word: str) -> None:
+        """A person has halted rollouts go on."""
+        self.resumed = word
+        self.ask_all()
+
+    def afflict(self, name: str, trouble: Trouble) -> None:
+        """Something goes wrong on a host from now on, or not any more."""
+        self.trouble[name] = trouble
+        self.flawed |= {name} if trouble else set()
+        if not trouble and name in self.silent:
+            self.revive(name)
+        self.queue.add(ObjectKey(NAMESPACE, name))
+
+    def revive(self, name: str) -> None:
+        """A kubelet says something."""
+        self.beats[name] += timedelta(seconds=20)
+        self.silent.discard(name)
+        self.show(name)
+
+    def ask_all(self) -> None:
+        """Every host is asked for."""
+        for name in self.names:
+            self.queue.add(ObjectKey(NAMESPACE, name))
+
+    @property
+    def startable(self) -> bool:
+        """Whether a worker is free, and a host is asked for."""
+        return len(self.queue) > 0 and len(self.passes) < self.workers
+
+    async def quiet(self, limit: int = 20_000) -> None:
+        """Until nobody is asked for, but by a clock: who failed is tried again by one."""
+        for _ in range(limit):
+            if self.startable:
+                await self.begin()
+            elif self.passes:
+                await self.step(next(iter(self.passes)))
+            elif self.turns.listening:
+                await asyncio.wait(self.turns.listening)
+            else:
+                return
+        raise AssertionError("it does not end")
+
+    @property
+    def told(self) -> bool:
+        """Whether people are told that a rollout is stopped."""
+        said = self.reports.of("cluster").get("RolloutHalted")
+        return said is not None and said.status == "True"
+
+    async def digest(self, text: str, _: object = None) -> str:
+        """As HashKey does."""
+        return f"{hash(text) & 0xFFFFFFFFFFFF:012x}"
+
+    async def _write(self, case: InstanceView, _: object, fields: dict[str, str | None], __: object) -> None:
+        self.marks[case.cached.metadata.name] = fields[CHANGES] or ""
