@@ -27,7 +27,8 @@ def kubeconfig(path: Path, server: str, context: str = "staging") -> str:
 @contextmanager
 def saying(code: int, reason: str, message: str) -> Iterator[str]:
     """The URL of a server that answers each request so: as metav1.Status has it."""
-    body = json.dumps({"kind": "Status", "apiVersion": "v1", "message": message, "reason": reason, "code": code}).encode()
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": reason, "code": code}
+    body = json.dumps(status).encode()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def answer(self) -> None:

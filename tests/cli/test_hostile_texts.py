@@ -1,7 +1,6 @@
 """What hosts and servers say reaches terminals, logs, conditions and events without its control characters."""
 
 import asyncio
-import http.server
 import json
 import os
 import socketserver
@@ -11,12 +10,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from tests.apply.windows import PROXY, Desk, Simulated
 from tests.cli.hostile_texts import CONTROLS, HOSTILE, LETTERS, OURS, WIDE
+from tests.cli.servers import saying
 from tests.cli.terminals import Terminal
 from tests.support.bundles import config_map, egress_proxy, write
 from tests.support.forked import run
@@ -127,40 +126,23 @@ async def test_who_answers_instead_of_ssh(desk: Desk, greeting: str) -> None:
 
 
 SAID = WIDE.replace("\ud800", "")
-STATUS = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": SAID, "reason": SAID, "code": 403}
 
 
 @pytest.fixture
 def hostile_server(tmp_path: Path) -> Iterator[dict[str, str]]:
     """An API server that refuses everything with control characters; the environment of who asks it."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def answer(self) -> None:
-            body = json.dumps(STATUS).encode()
-            self.send_response(403)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_GET = do_PATCH = do_POST = do_DELETE = answer
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with saying(403, SAID, SAID) as url:
         config = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_address[1]}"}}],
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
             "users": [{"name": "u", "user": {}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
             "current-context": "c",
         }
         (tmp_path / "config").write_text(json.dumps(config))
         yield {**Terminal(tmp_path).environment, "KUBECONFIG": str(tmp_path / "config")}
-        server.shutdown()
 
 
 CLUSTER = {

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transom.cli.findings import files
 from transom.cli.host_keys import RequireHostKeys
 from transom.cli.output import ExitCode, Format, fail, print_data, tell
 from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
@@ -33,7 +34,7 @@ def facts(
     key: Annotated[Path | None, typer.Option("--key", "-i", help="A private key; else the agent and ~/.ssh.")] = None,
     filename: Annotated[
         list[str] | None,
-        typer.Option("--filename", "-f", metavar="PATH", help="Manifests that say how the WindowsInstances are reached."),
+        files("Manifests that say how the WindowsInstances are reached."),
     ] = None,
     services: Annotated[
         list[str] | None, typer.Option("--service", help="A service to look at; else the default list.")

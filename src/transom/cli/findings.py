@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from transom.sources.examination import Examined
     from transom.sources.objects import Objects
 
-Files = Annotated[
-    list[str],
-    typer.Option("--filename", "-f", metavar="PATH", help="A manifest, a directory of them, or - for the standard input."),
-]
+
+def files(what: str) -> Any:
+    """The option that names manifests, with its help."""
+    return typer.Option("--filename", "-f", metavar="PATH", help=what)
+
+
+Files = Annotated[list[str], files("A manifest, a directory of them, or - for the standard input.")]
 
 
 class Source(ClusterOptions, frozen=True):
@@ -29,12 +32,7 @@ class Source(ClusterOptions, frozen=True):
 
     filename: Annotated[
         list[str] | None,
-        typer.Option(
-            "--filename",
-            "-f",
-            metavar="PATH",
-            help="A manifest, a directory of them, or - for the standard input; without it, the cluster of the kubeconfig.",
-        ),
+        files("A manifest, a directory of them, or - for the standard input; without it, the cluster of the kubeconfig."),
     ] = None
 
     def insist(self, what: str) -> None:

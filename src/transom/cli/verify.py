@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transom.cli.facts import addressed
+from transom.cli.findings import files
 from transom.cli.host_keys import RequireHostKeys
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
 from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
@@ -48,12 +49,7 @@ def host(
     ] = False,
     filename: Annotated[
         list[str] | None,
-        typer.Option(
-            "--filename",
-            "-f",
-            metavar="PATH",
-            help="Manifests with the settings of that service; ADDRESS is then the name of a WindowsInstance in them.",
-        ),
+        files("Manifests with the settings of that service; ADDRESS is then the name of a WindowsInstance in them."),
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option("--check", metavar="ID", help="A check to make; else all. `life` is the worker's.")
