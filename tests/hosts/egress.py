@@ -51,8 +51,8 @@ def wants(value: str | None) -> Callable[[HostState], Plan]:
     return plan
 
 
-def settings(owner: Owner = ALICE, *, progress: float = 30, claims: Path | None = None, stop: int = 20) -> PassSettings:
-    return PassSettings(owner, claims, Timeouts(10, progress, 120), Patience(stop=stop, start=20))
+def settings(owner: Owner = ALICE, *, progress: float = 30, claims: Path | None = None, stop: int = 60) -> PassSettings:
+    return PassSettings(owner, claims, Timeouts(60, progress, 300), Patience(stop=stop, start=60))
 
 
 async def apply(

@@ -11,6 +11,7 @@ from lab.control_plane import ControlPlane
 from tests.support.operator.bundles import ROOT_1, ROOT_2
 from tests.support.operator.clusters import PASSWORD, PROXY, WHOLE_EVENTS, Cluster, environment
 from tests.support.waiting import PATIENCE
+from tests.support.waiting import until as wait_until
 
 from lab import openshift
 from transom.controllers.runtime import settings
@@ -181,6 +182,7 @@ async def test_nothing_is_written_where_nothing_changed(cluster: Cluster, contro
     for expected in (2, 0):
         async with cluster.operator(controllers=("egress",)):
             await until(cluster, Valid="Valid")
+            await wait_until(lambda expected=expected, before=before: len(writes()) - before >= expected)
             await asyncio.sleep(1)
         assert len(writes()) - before == expected
         before = len(writes())

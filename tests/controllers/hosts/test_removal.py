@@ -28,7 +28,7 @@ from transom.windows.host.queries import LEDGER
 pytestmark = pytest.mark.lab
 FINALIZER = "transom.dev/host"
 KEPT = "example.com/kept"
-QUICK = Pace(unready=0.2, ready=3600, drain_step=0.1, gone=0.5, timeouts=Timeouts(connect=2, progress=2, whole=20))
+QUICK = Pace(unready=0.2, ready=3600, drain_step=0.1, gone=0.5, timeouts=Timeouts(connect=5, progress=5, whole=300))
 NETWORKS = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
 ONLY = ("hosts", "instances", "certificates", "nodes")
 MACHINES = Resource("machine.openshift.io", "v1beta1", "Machine", "machines", True, Whole)
@@ -120,6 +120,20 @@ async def test_a_host_is_given_back_and_its_node_goes(cluster: Cluster, payload:
     told = await reasons(cluster, "win-1")
     assert {"Removing", "Cordoned", "Drained", "NodeRemoved", "Removed"} <= set(told)
     assert host.unknown == []
+
+
+async def test_deleted_in_a_pass_its_removal_is_told(cluster: Cluster) -> None:
+    """What the pass writes at its end is of the object as it is then, deleted."""
+    host = await bare(cluster, "win")
+    host.faults.disk_delay = 0.02
+    async with cluster.operator(controllers=("hosts",)):
+        await cluster.proxy(httpProxy=PROXY)
+        await cluster.instance("win-1", host)
+        await until(lambda: host.traffic.connections == 1)
+        await cluster.delete(WINDOWS_INSTANCES, "win-1")
+        assert await cluster.told("win-1", "Removing")
+        host.faults.disk_delay = 0.0
+        await cluster.gone("win-1")
 
 
 @pytest.mark.parametrize("step", ["Draining", "Removing", "Forgetting"])

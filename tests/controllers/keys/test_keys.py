@@ -25,7 +25,7 @@ from transom.simulator.host import KEYS
 
 pytestmark = pytest.mark.lab
 ONLY = ("hosts", "keys")
-QUICK = Pace(unready=0.3, refused=0.0, timeouts=Timeouts(connect=5, progress=5, whole=20))
+QUICK = Pace(unready=0.3, refused=0.0, timeouts=Timeouts(connect=20, progress=5, whole=300))
 JOE = b"ssh-rsa AAAAjoe joe@corp.example\r\n"
 
 

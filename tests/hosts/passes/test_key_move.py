@@ -33,7 +33,7 @@ from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.ledger.manager import MANAGER
 from transom.windows.registry.registry import SetValue, sz
 
-SETTINGS = PassSettings(Owner("transom-tests", "pytest"), timeouts=Timeouts(connect=5, progress=5, whole=20))
+SETTINGS = PassSettings(Owner("transom-tests", "pytest"), timeouts=Timeouts(connect=20, progress=5, whole=300))
 JOE = b"ssh-rsa AAAAjoe joe@corp.example\r\n"
 
 

@@ -89,7 +89,7 @@ class Operator:
         self.payload: PayloadDirectory = host.payload(path / "payload")
         self.facts = Facts(provided=PROVIDED)
         self.egress, self.fetch_anyway = EGRESS, False
-        patience = Patience(stop=10, start=10, steady=2)
+        patience = Patience(stop=60, start=20, steady=2)
         self.settings = PassSettings(Owner("transom", "test"), timeouts=Timeouts(progress=progress), patience=patience)
         self.reports: list[DeliveryProgress] = []
 

@@ -56,7 +56,7 @@ async def test_the_order_of_the_hybrid_overlay(tmp_path: Path) -> None:
 
         async def configured(facts: Facts) -> Configured:
             worker = Worker(payload, facts, Egress(PROXY, PROXY, ".svc"))
-            settings = PassSettings(Owner("transom", "test"), patience=Patience(stop=10, start=10, steady=2))
+            settings = PassSettings(Owner("transom", "test"), patience=Patience(stop=60, start=20, steady=2))
             found = await configure(host.access, NoHostKeys(), settings, worker)
             assert found.error is None, found.error
             return found
@@ -95,7 +95,7 @@ async def test_a_worker_of_kubeadm(tmp_path: Path, cni: str) -> None:
         before = host.everything()
         there: list[bool] = []
         host.host.powershell = lambda call: call.out(f"{VIP}\r\n") or 0 if there else 0
-        settings = PassSettings(Owner("transom", "test"), patience=Patience(stop=10, start=10, steady=2))
+        settings = PassSettings(Owner("transom", "test"), patience=Patience(stop=60, start=20, steady=2))
 
         async def configured(facts: Facts) -> Configured:
             found = await configure(host.access, NoHostKeys(), settings, Worker(payload, facts))

@@ -15,7 +15,7 @@ from transom.simulator import Host
 from transom.simulator.processes import Invocation
 
 WHOLE_NODES = Resource("", "v1", "Node", "nodes", False, Whole)
-QUICK = Pace(unready=0.5, ready=3600, timeouts=Timeouts(connect=5, progress=2, whole=20))
+QUICK = Pace(unready=0.5, ready=3600, timeouts=Timeouts(connect=20, progress=5, whole=300))
 
 
 async def published(cluster: Cluster) -> None:

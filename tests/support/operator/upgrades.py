@@ -13,7 +13,7 @@ from transom.hosts.ssh.connection import Timeouts
 from transom.simulator import Host
 
 NETWORKS = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
-QUICK = Pace(unready=0.4, ready=3600, drain_step=0.1, timeouts=Timeouts(connect=5, progress=2, whole=20))
+QUICK = Pace(unready=0.4, ready=3600, drain_step=0.1, timeouts=Timeouts(connect=20, progress=5, whole=300))
 MARKS = ("transom.dev/cordoned", "transom.dev/drain", "transom.dev/drained")
 PROGRAM = r"C:\k\kubelet.exe"
 

@@ -69,6 +69,8 @@ class Removal:
 
     def __init__(self, on: Surrounds) -> None:
         self._on = on
+        self._begun = set[str | None]()
+        """The uids of instances whose removal this process has begun."""
 
     async def step(self, case: InstanceView, leadership: Leadership) -> Result:
         """Do what is to be done next about an instance that is being deleted. Raises ApiError."""
@@ -87,12 +89,18 @@ class Removal:
             message = f"spec.paused is set: the host is given back once it is not, or left with annotation {LEAVE_HOST}"
             await self._on.write(case, {"Configured": Condition("Unknown", "Paused", message)}, {}, leadership)
             return Result()
-        if case.cached.live.get("observedGeneration") != case.cached.metadata.generation:
-            # a deletion is a generation of its own
-            leadership.recorder.normal(regarding_of(case.cached), "Removing", "the instance is deleted: its host is given back")
+        self._tell(case.cached, leadership)
         if self._on.tokens is not None and (waiting := await self._drain(case, leadership)) is not None:
             return waiting
         return await self._give_back(case, leadership, machine=machine == "there")
+
+    def _tell(self, cached: CachedInstance, leadership: Leadership) -> None:
+        """Say once that it begins. The status may be of a pass that was under way when the instance was deleted."""
+        if cached.metadata.uid in self._begun:
+            return
+        self._begun.add(cached.metadata.uid)
+        if cached.reason("Configured") not in ("Draining", "Removing"):
+            leadership.recorder.normal(regarding_of(cached), "Removing", "the instance is deleted: its host is given back")
 
     async def release(self, case: InstanceView, leadership: Leadership) -> Result:
         """Take the finalizer off an instance whose namespace goes, before it is deleted itself. Raises ApiError."""
