@@ -22,9 +22,12 @@ from transom.kube.resources import WINDOWS_INSTANCES
 from transom.manifests.definitions import definitions
 from transom.simulator import Simulator
 
+LONG = 150.0
+"""Seconds after which a history that is not at its end says which hosts it waits for, and every minute from then on."""
+
 
 async def run(runs: int, first: int, seconds: float) -> int:
-    begun, failed, lived = time.monotonic(), 0, 0
+    begun, failed, lived, longest = time.monotonic(), 0, 0, 0.0
     with ControlPlane() as plane, tempfile.TemporaryDirectory(prefix="transom-benchmark-") as directory:
         plane.define(definitions())
         async with admin(plane) as client, Simulator() as simulator:
@@ -38,19 +41,39 @@ async def run(runs: int, first: int, seconds: float) -> int:
                     if time.monotonic() - begun > seconds:
                         break
                     lived += 1
+                    slow = asyncio.create_task(tell_slow(seed, histories))
+                    started = time.monotonic()
                     try:
                         await histories.live(random.Random(seed))
                     except AssertionError as wrong:
                         failed += 1
                         print(f"seed {seed}: {', '.join(histories.said)}: {wrong}", flush=True)
-                        for held in (await client.list_objects(WINDOWS_INSTANCES, cluster.namespace)).items:
-                            said = held.value["status"]["conditions"][0]
-                            if said["status"] != "True":
-                                changes = held.value["status"].get("changes")
-                                print(f"  {held.metadata.name}: {said['reason']}: {said['message']} ({changes})", flush=True)
+                        await tell(histories)
+                    finally:
+                        slow.cancel()
+                    longest = max(longest, time.monotonic() - started)
             await cluster.leave()
-    print(f"{lived} histories of {HOSTS} hosts through an API server in {time.monotonic() - begun:.0f} s: {failed} fail")
+    took = f"{time.monotonic() - begun:.0f} s, the longest in {longest:.0f} s"
+    print(f"{lived} histories of {HOSTS} hosts through an API server in {took}: {failed} fail", flush=True)
     return int(failed > 0)
+
+
+async def tell_slow(seed: int, histories: Histories) -> None:
+    """Say where a history stands that lasts: a limit of time would be one of the machine's speed."""
+    await asyncio.sleep(LONG)
+    while True:
+        print(f"seed {seed} goes on: {', '.join(histories.said)}", flush=True)
+        await tell(histories)
+        await asyncio.sleep(60)
+
+
+async def tell(histories: Histories) -> None:
+    """Which hosts are not Ready, and why."""
+    for cached in (await histories.cluster.client.list_objects(WINDOWS_INSTANCES, histories.cluster.namespace)).items:
+        said = cached.value["status"]["conditions"][0]
+        if said["status"] != "True":
+            changes = cached.value["status"].get("changes")
+            print(f"  {cached.metadata.name}: {said['reason']}: {said['message']} ({changes})", flush=True)
 
 
 def main() -> int:

@@ -191,7 +191,8 @@ class Histories:
         else:
             # without the pauses of those that failed
             await self.operator()
-        await until(self.is_ready, 180)
+        # nothing here is about speed: it may be one of four on a machine that stands still for seconds
+        await until(self.is_ready, 1800)
         late = [
             number for number, host in enumerate(self.hosts) if f"HTTP_PROXY={self.proxy}" not in environment(host, "kubelet")
         ]

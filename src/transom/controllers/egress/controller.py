@@ -43,6 +43,8 @@ CHECK_FAILED: Final = 30.0
 """The same while one does not."""
 COUNT: Final = 1.0
 """Seconds until hosts that became something else are counted."""
+PROGRESS: Final = 10.0
+"""Seconds between two writes that say nothing but how many hosts have come how far."""
 _SWEEP: Final[ObjectKey] = ObjectKey(None, "")
 _OPENSHIFT: Final[ObjectKey] = ObjectKey(None, "Proxy/cluster")
 """No object can have these names."""
@@ -72,6 +74,8 @@ class EgressController:
         self._told_of_proxy = ToldOfProxy()
         self._rests: dict[ObjectKey, float] = {}
         """When what was left to somebody else is tried once more, by the clock of the loop."""
+        self._last_written = 0.0
+        """When the status of the base was last written, by the clock of the loop."""
         self.queue: KeyQueue[ObjectKey] = KeyQueue()
 
     def begin(self) -> None:
@@ -193,8 +197,8 @@ class EgressController:
                 await finalizer.put(cached, leadership)
         else:
             conditions["Ready"] = conditions["Valid"]
-        await self._write(cached, conditions, fields, leadership)
-        return Result(again=again)
+        rest = await self._write(cached, conditions, fields, leadership)
+        return Result(again=min(rest, again) if rest is not None and again is not None else rest or again)
 
     async def _answers(self, key: ObjectKey, own: Egress) -> list[EndpointAnswer]:
         """What the endpoints of the settings that hold said, asked again only when it is time."""
@@ -210,19 +214,29 @@ class EgressController:
         self._probed[key] = (own, time, answers)
         return answers
 
-    async def _write(self, cached: Whole, conditions: Conditions, fields: Mapping[str, Any], leadership: Leadership) -> None:
+    async def _write(
+        self, cached: Whole, conditions: Conditions, fields: Mapping[str, Any], leadership: Leadership
+    ) -> float | None:
+        """Write what is new. Seconds until it is time for what can wait; None where nothing does."""
         meta, live = cached.metadata, cached.value.get("status") or {}
         wanted = status.merged(live, conditions, fields, meta.generation, self._now())
         desired = {"metadata": {"name": meta.name, "uid": meta.uid}, "status": wanted}
         if not differs(desired, cached.value, "status"):
-            return
+            return None
+        time = asyncio.get_running_loop().time()
+        rest = self._last_written + PROGRESS - time
+        if meta.name == BASE and rest > 0 and status.is_progress_alone(live, wanted):
+            return rest
         value = {"apiVersion": EGRESS_PROXIES.api_version, "kind": EGRESS_PROXIES.kind, **desired}
         try:
             await leadership.client.server_side_apply(EGRESS_PROXIES, value, meta.name, subresource="status")
         except (NotFound, Conflict) as error:
             _log.info("status not written: the object is gone", error=str(error))
-            return
+            return None
+        if meta.name == BASE:
+            self._last_written = time
         self._tell(cached, live, conditions, fields, leadership)
+        return None
 
     def _tell(
         self, cached: Whole, live: Mapping[str, Any], conditions: Conditions, fields: Mapping[str, Any], leadership: Leadership

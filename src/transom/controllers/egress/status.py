@@ -119,6 +119,20 @@ def ready(conditions: Conditions, *, held: bool, hosts: Condition) -> Condition:
     return hosts
 
 
+def is_progress_alone(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether a status differs in nothing but how many hosts have the settings by now, and more are to come."""
+    return bool((wanted.get("hosts") or {}).get("waiting")) and _but_progress(live) == _but_progress(wanted)
+
+
+def _but_progress(told: Mapping[str, Any]) -> dict[str, Any]:
+    hosts = told.get("hosts") or {}
+    listed = [
+        {name: text for name, text in one.items() if one.get("type") != "Ready" or name != "message"}
+        for one in told.get("conditions") or ()
+    ]
+    return {**told, "conditions": listed, "hosts": (hosts.get("total"), hosts.get("failed"))}
+
+
 def removing(hosts: Condition) -> Condition:
     """What is said of a base that is being deleted, while hosts are given back."""
     return Condition("False", "Removing", f"the object is being deleted, and the settings are taken away: {hosts.message}")

@@ -370,7 +370,9 @@ class HostsController:
             begins()
 
         try:
-            expected = done is not None and done != target.egress
+            # a host that has nothing of Transom's yet gets all of it
+            new = not case.cached.live.get("stateHash") and target.egress.configured
+            expected = done != target.egress if done is not None else new
             settings = msgspec.structs.replace(on.settings, permit=permit)
             found = await self._work(
                 replace(on, settings=settings, owed=name in rollout.changed), admit, change_expected=expected

@@ -68,13 +68,14 @@ class NodeIdentities:
         node = self._informers.nodes.snapshot().named(identity.name) if identity.uid else None
         return node if node is not None and node.metadata.uid == identity.uid else None
 
-    def related(self, cached: CachedInstance, said: str = "") -> Iterator[HostNode]:
+    def related(self, cached: CachedInstance, said: str = "", identity: Identity | None = None) -> Iterator[HostNode]:
         """Nodes that may be an instance's: the recorded one alone, or what its names and addresses lead to.
 
-        Enough to leave a host alone for another operator's sake, and for nothing else.
+        `identity` is what was decided a moment ago. Enough to leave a host alone for another operator's sake, and for nothing
+        else.
         """
         cached = self.newest(cached)
-        identity = self.of(cached, said=said)
+        identity = identity if identity is not None else self.of(cached, said=said)
         if (node := self.node(identity)) is not None:
             yield node
             return

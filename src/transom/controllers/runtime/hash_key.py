@@ -6,7 +6,6 @@ Each is a Secret in Transom's namespace, made where it is missing and kept as lo
 import asyncio
 import base64
 import binascii
-import hashlib
 import hmac
 import secrets
 from collections.abc import Mapping
@@ -43,7 +42,7 @@ class HashKey:
         """HMAC-SHA-256 of a text in 32 hex digits; None where the Secret holds no key. Raises ApiError."""
         cached = self._informers.secrets.snapshot().named(HOSTS, self._informers.namespace)
         key = await self._made(leadership) if cached is None else self._read(cached)
-        return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:_BYTES] if key else None
+        return hmac.digest(key, text.encode(), "sha256").hex()[:_BYTES] if key else None
 
     def _read(self, cached: Whole) -> bytes | None:
         self._known = _key(cached.value)

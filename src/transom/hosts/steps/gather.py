@@ -49,11 +49,18 @@ async def gather(directory: Directory, questions: Queries) -> HostState:
     asked = script.gather(questions, owner)
     if await directory.has(asked):
         directory.base = "closed"
-    elif directory.base == "closed":
+    elif directory.base == "closed" or await _has_other(directory, questions):
+        directory.base = "closed"
         await directory.install(asked, secrets.token_hex(4))
     else:
         return await _state(directory, await _first(directory, questions), questions)
     return await _state(directory, await collect(directory, await transport.run(local(asked.name))), questions)
+
+
+async def _has_other(directory: Directory, questions: Queries) -> bool:
+    """Whether the script is there of a pass that expected a change, or did not: it shows the same as the one asked for."""
+    other = msgspec.structs.replace(questions, dependants=not questions.dependants)
+    return not questions.walk and await directory.has(script.gather(other, directory.owner))
 
 
 async def _state(directory: Directory, collected: Collected, questions: Queries) -> HostState:

@@ -22,7 +22,6 @@
 JSON stands in REG_SZ as ASCII, so that a person can read it in regedit and every text survives.
 """
 
-import hashlib
 import hmac
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeVar
@@ -219,7 +218,7 @@ class Ledger(msgspec.Struct, frozen=True):
 def digest(salt: bytes, name: str, value: str) -> str:
     """HMAC-SHA-256 of a named value under the host's salt, 32 hex digits."""
     message = f"{name}\0{value}".encode("utf-8", "surrogatepass")
-    return hmac.new(salt, message, hashlib.sha256).hexdigest()[:32]
+    return hmac.digest(salt, message, "sha256").hex()[:32]
 
 
 def read(registry: Registry) -> Ledger:
