@@ -81,6 +81,9 @@ async def test_from_ssh_to_a_node(cluster: Cluster, payload: Path) -> None:
 async def test_what_somebody_changes_on_a_node_is_put_right_and_told(cluster: Cluster, payload: Path) -> None:
     """A service's command, a service that was stopped, a file: at the next check of a node, by one connection."""
     host = await bare(cluster, "win")
+    write(payload, TEXT.replace("--source-vip=", "--pause=${PAUSE_IMAGE} --source-vip="))
+    metadata = {"name": "windows-worker", "namespace": cluster.namespace}
+    await cluster.put(CONFIG_MAPS, "windows-worker", metadata=metadata, data={"PAUSE_IMAGE": "first"})
     assert Pace().node_check * 1.1 < 600
     async with cluster.operator(payload=payload, pace=msgspec.structs.replace(QUICK, node_check=1.0)):
         await cluster.instance("win-1", host, lifecycle="Node")
@@ -93,22 +96,33 @@ async def test_what_somebody_changes_on_a_node_is_put_right_and_told(cluster: Cl
         checks = host.traffic.connections - before[0]
         assert host.traffic.channels - before[1] <= 3 * checks
         key = rf"{SERVICES}\kube-proxy"
+
+        async def put_right() -> str:
+            return " ".join(message for _, reason, message in await cluster.events("win-1") if reason == "PutRight")
+
+        # what a person has asked for is not put right
+        await cluster.merge(CONFIG_MAPS, "windows-worker", {"data": {"PAUSE_IMAGE": "second"}})
+        await until(lambda: "--pause=second" in (host.registry.value(key, "ImagePath") or sz("")).text())
+        await cluster.until("win-1", Configured="True/UpToDate")
+        host.services.stop("kube-proxy")
+        async with asyncio.timeout(60):
+            while "kube-proxy: it does not run" not in await put_right():
+                await asyncio.sleep(0.05)
+        assert "ImagePath" not in await put_right()
+        await until(lambda: host.services.get("kube-proxy").state is ServiceState.RUNNING)
         right = host.registry.value(key, "ImagePath")
         host.registry = host.registry.apply([SetValue(key, "ImagePath", sz(r"C:\theirs.exe"))])
         host.files.write(r"C:\k\cni\conf\10-net.conf", b"theirs")
         await until(lambda: host.registry.value(key, "ImagePath") == right)
         await until(lambda: b"10.132.0.0/24" in host.files.read(r"C:\k\cni\conf\10-net.conf"))
-        await until(lambda: host.services.get("kube-proxy").state is ServiceState.RUNNING)
-        host.services.stop("kube-proxy")
 
         async def told() -> bool:
-            said = " ".join(message for _, reason, message in await cluster.events("win-1") if reason == "PutRight")
+            said = await put_right()
             return all(
                 one in said
                 for one in (
                     "kube-proxy: its configuration differs: ImagePath",
                     r"C:\k\cni\conf\10-net.conf: drift: somebody else changed it",
-                    "kube-proxy: it does not run",
                 )
             )
 
@@ -123,6 +137,9 @@ async def test_without_a_proxy_there_is_no_trace_of_one(cluster: Cluster, payloa
         await cluster.until("win-1", NodeReady="False/Registering")
         await registered(cluster, host, **SUBNET)
         await cluster.until("win-1", NodeReady="True", Configured="True/UpToDate", ProxyApplied="True/NotConfigured")
+    told = await reasons(cluster, "win-1")
+    assert "Applied" in told
+    assert "Removed" not in told
     found = [
         (key.path, named.name, named.value.data.decode("utf-16-le", "replace"))
         for key in host.registry

@@ -288,6 +288,37 @@ async def test_a_version_that_does_not_run_stops_after_two(
     assert [len(hosts[number].starts("kubelet")) for number in failed] == [before[number] for number in failed]
 
 
+async def test_a_version_that_does_not_run_reaches_two_nodes_that_are_not_ready(
+    cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path
+) -> None:
+    """They wait for their turn as the others do; nobody drains them, and the next version mends them."""
+    hosts = await nodes(cluster, kubelets, payload, 4)
+    wrong = write(newer.parent / "wrong", TEXT.replace("1.36.3-1", "1.36.3-0"))
+    (wrong / "bin" / "kubelet.exe").write_bytes(b"MZends 1 after 1")
+    for host in hosts:
+        kubelets.silent.add(host.name.lower())
+        await kubelets.beat(host.name.lower(), "False")
+    before = [len(host.starts("kubelet")) for host in hosts]
+    async with cluster.operator(payload=wrong, pace=QUICK):
+        await halted(cluster, "True")
+        tried = [number for number, host in enumerate(hosts) if len(host.starts("kubelet")) > before[number]]
+        assert len(tried) == 2
+        for number in set(range(4)) - set(tried):
+            await cluster.until(f"win-{number}", Configured="False/RolloutHalted")
+            assert len(hosts[number].starts("kubelet")) == before[number]
+    async with cluster.operator(payload=newer, pace=QUICK):
+        for number, host in enumerate(hosts):
+            await until(lambda number=number: len(hosts[number].starts("kubelet")) > before[number])
+            async with asyncio.timeout(60):
+                while (await cluster.status(f"win-{number}")).get("payloadVersion") != "1.36.3-2":
+                    await asyncio.sleep(0.05)
+            kubelets.silent.discard(host.name.lower())
+            await kubelets.beat(host.name.lower())
+        for number in range(4):
+            await upgraded(cluster, f"win-{number}", 60)
+    assert kubelets.order == []
+
+
 async def test_a_proxy_that_breaks_tls_reaches_one_node(cluster: Cluster, kubelets: Kubelets, payload: Path) -> None:
     """Whether the Nodes are Ready at that time or not."""
     hosts = await nodes(cluster, kubelets, payload, 3)

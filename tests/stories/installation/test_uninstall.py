@@ -79,6 +79,14 @@ async def carried_out(cluster: Cluster, *command: str) -> tuple[int, str]:
     return process.returncode, said.decode()
 
 
+def uninstall(cluster: Cluster, title: str, by: str) -> list[str]:
+    """The command, or the lines of the page."""
+    if by == "page":
+        return ["bash", "-euo", "pipefail", "-c", printed(title).replace("transom-system", cluster.namespace)]
+    leaves = ["--leave-hosts"] if title == LEFT else []
+    return ["transom", "uninstall", "--context", "lab", "-n", cluster.namespace, *leaves]
+
+
 async def nothing_left(cluster: Cluster) -> None:
     for kind in ("egressproxies", "windowsinstances"):
         with pytest.raises(NotFound):
@@ -91,11 +99,7 @@ async def nothing_left(cluster: Cluster) -> None:
 @pytest.mark.parametrize("title", [GIVEN_BACK, LEFT])
 async def test_each_way(installed: Cluster, title: str, by: str) -> None:
     found = await hosts(installed)
-    command = ["transom", "uninstall", "--context", "lab", "-n", installed.namespace]
-    if title == LEFT:
-        command.append("--leave-hosts")
-    if by == "page":
-        command = ["bash", "-euo", "pipefail", "-c", printed(title).replace("transom-system", installed.namespace)]
+    command = uninstall(installed, title, by)
     async with installed.operator():
         await installed.wait_ready()
         before = [len(host.starts("kubelet")) for host in found]
@@ -138,8 +142,10 @@ async def made_for_clusters(cluster: Cluster) -> set[tuple[str | None, str]]:
     return {one for one in found if one[0] == f"org-of-{cluster.namespace}"}
 
 
-@pytest.mark.parametrize("title", [GIVEN_BACK, LEFT])
-async def test_a_node_and_a_workload_cluster(installed: Cluster, own_plane: ControlPlane, tmp_path: Path, title: str) -> None:
+@pytest.mark.parametrize(("title", "by"), [(GIVEN_BACK, "command"), (LEFT, "command"), (LEFT, "page")])
+async def test_a_node_and_a_workload_cluster(
+    installed: Cluster, own_plane: ControlPlane, tmp_path: Path, title: str, by: str
+) -> None:
     """Given back: services, files and Node go, and what the settings made for the cluster. Left: all of it stays."""
     cluster_api.define(own_plane)
     await published(installed)
@@ -154,9 +160,7 @@ async def test_a_node_and_a_workload_cluster(installed: Cluster, own_plane: Cont
     await installed.proxy(httpProxy=PROXY, httpsProxy=PROXY, networks=networks, clusterSelector={})
     host = await bare(installed, "win")
     before = everything_of(host)
-    command = ["transom", "uninstall", "--context", "lab", "-n", installed.namespace]
-    if title == LEFT:
-        command.append("--leave-hosts")
+    command = uninstall(installed, title, by)
     async with installed.operator(payload=write(tmp_path / "payload"), pace=QUICK):
         await installed.instance("win-1", host, lifecycle="Node")
         await installed.until("win-1", NodeReady="False/Registering")

@@ -545,7 +545,8 @@ class HostsController:
                 if configured is not None and configured.status == "True":
                     conditions["Configured"] = Condition("True", configured.reason, f"{configured.message}; {summary}")
             else:
-                reason = "Removed" if not target.egress.configured else "Applied"
+                removed = not target.egress.configured and status.held_settings(found.before)
+                reason = "Removed" if removed else "Applied"
                 leadership.recorder.normal(regarding_of(case.cached), reason, summary)
         self._tell_trouble(case, conditions, leadership)
 

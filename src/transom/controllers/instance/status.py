@@ -131,6 +131,11 @@ def with_earlier(conditions: Conditions) -> Conditions:
     return {type_: pending for type_ in _OF_A_PASS if type_ in conditions and conditions[type_].status == "True"}
 
 
+def held_settings(state: HostState | None) -> bool:
+    """Whether something of proxy or trust was on the host."""
+    return state is not None and _ledger(state).holds_settings
+
+
 def _ledger(state: HostState) -> ledger.Ledger:
     """The host's; an empty one where it cannot be understood, which is then what went wrong with the pass."""
     try:

@@ -24,7 +24,7 @@ from transom.controllers.join.cluster_facts import ClusterFacts
 from transom.controllers.join.members import Members
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.nodes.facts import NodeFacts
-from transom.controllers.nodes.outstanding import outstanding, put_right, remarks
+from transom.controllers.nodes.outstanding import configurations, outstanding, put_right, remarks
 from transom.controllers.nodes.payload_source import PayloadSource
 from transom.controllers.nodes.progress import REASONS, NodeProgress
 from transom.controllers.rollout.interruptions import Interruptions, Purpose
@@ -111,6 +111,8 @@ class NodesController(HostsController):
         hold = pace.drain + pace.ready
         self._held: set[ObjectKey] = set()
         """Hosts whose Nodes were cordoned by this process, be it a moment ago, until they take pods."""
+        self._configurations: dict[ObjectKey, dict[str, int]] = {}
+        """How the services of each host were configured when this process last looked."""
         self._slots = Slots(informers, options.max_unavailable, hold, now, self.queue.add)
         self._upgrades = upgrades_of(informers, reports, self._resumption, lambda: self._identity, self._named)
         self._turns.rollouts.append(self._upgrades)
@@ -150,6 +152,7 @@ class NodesController(HostsController):
         if cached is None or cached.metadata.deletion_timestamp is not None:
             self._interruptions.drop(key)
             self._held.discard(key)
+            self._configurations.pop(key, None)
         try:
             return await super().reconcile(key, leadership)
         finally:
@@ -207,17 +210,13 @@ class NodesController(HostsController):
                 return waits
         elif purpose is None:
             self._interruptions.forget(key)
+        turn = self._turns.of(case, target, leadership)
         if purpose is None or not _is_ready(node):
+            if purpose == "upgrade" and not _has_nothing_to_lose(node):
+                away = await self._interruptions.admit_away(case.cached, target, why, turn)
+                case = replace(case, later=away.condition if away is not None else None)
             return await super()._pass(case, target, leadership)
-        pending = await self._interruptions.prepare(
-            case.cached,
-            target,
-            node,
-            purpose,
-            why,
-            leadership,
-            self._turns.of(case, target, leadership),
-        )
+        pending = await self._interruptions.prepare(case.cached, target, node, purpose, why, leadership, turn)
         if pending is None:
             return await super()._pass(replace(case, drained=True), target, leadership)
         if pending.draining or (self._done.get(key) == target.egress and self._is_fresh(case.cached)):
@@ -261,19 +260,19 @@ class NodesController(HostsController):
         node = case.node
         if node is None or case.drained or node.cordoned_for is not None:
             return True
-        # one that has taken pods has something to lose, also while it is not Ready
-        new = first_configuration.is_pending(node) or node.payload_version is None
-        return not node.is_ready and not node.adopted and new
+        return not node.is_ready and not node.adopted and _has_nothing_to_lose(node)
 
     async def _carry_out(self, on: HostSession) -> PassResult:
         case, target = on.case, on.target
         found = await super()._carry_out(on)
-        if case.drained:
+        away = case.node is not None and not case.node.is_ready and case.later is None
+        upgrade = self._interruptions.turn(case.cached.key) if case.drained or away else None
+        if case.drained or upgrade is not None:
             self._interruptions.worked(case.cached, found, self._turns.before(case))
-            if (upgrade := self._interruptions.turn(case.cached.key)) is not None:
-                egress = self._given.get(case.cached.key, target.egress)
-                self._turns.judge(upgrade, case, msgspec.structs.replace(target, egress=egress), found, on.leadership)
-        elif isinstance(found, Configured) and found.error is None and not found.plan and not found.waiting:
+        if upgrade is not None:
+            egress = self._given.get(case.cached.key, target.egress)
+            self._turns.judge(upgrade, case, msgspec.structs.replace(target, egress=egress), found, on.leadership)
+        elif not case.drained and _is_as_asked_for(found):
             upgrade = await self._upgrades.meet(target, self._turns.digest(on.leadership))
             if target.instance.name in upgrade.changed:
                 # it failed once the version was on it, and is well now
@@ -415,7 +414,10 @@ class NodesController(HostsController):
     ) -> None:
         super()._tell(case, target, found, conditions, leadership)
         known = case.cached.live.get("payloadVersion") == (self._directory.payload.version if self._directory else None)
-        if known and found.error is None and found.plan and (said := put_right(found.plan)):
+        left, before = self._configurations.pop(case.cached.key, {}), configurations(found.before)
+        if found.error is None:
+            self._configurations[case.cached.key] = configurations(found.after or found.before)
+        if known and found.error is None and found.plan and (said := put_right(found.plan, left, before)):
             leadership.recorder.warning(regarding_of(case.cached), "PutRight", said)
 
     def _remarks(self, case: InstanceView, found: Configured, payload: Payload, leadership: Leadership) -> list[str]:
@@ -456,6 +458,16 @@ class NodesController(HostsController):
 def _is_new(node: HostNode, case: InstanceView) -> bool:
     """Whether a Node registered while its host was worked on."""
     return case.earlier is not None and node.metadata.uid not in case.earlier
+
+
+def _is_as_asked_for(found: PassResult) -> bool:
+    """Whether a host was looked at, and has all of its payload."""
+    return isinstance(found, Configured) and found.error is None and not found.plan and not found.waiting
+
+
+def _has_nothing_to_lose(node: HostNode) -> bool:
+    """Whether a Node has not taken pods yet; one that has may take them again, also while it is not Ready."""
+    return first_configuration.is_pending(node) or node.payload_version is None
 
 
 def _is_ready(node: HostNode | None) -> bool:

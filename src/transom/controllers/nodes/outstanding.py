@@ -1,11 +1,13 @@
 """What of a node is not there yet, in words for its condition `Configured`."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Final
 
 from transom.controllers.instance.first_configuration import is_pending
 from transom.controllers.runtime.cached import UNINITIALIZED, HostNode
 from transom.hosts.passes.configure import Configured
+from transom.windows.host.queries import SERVICES
+from transom.windows.host.state import HostState
 from transom.windows.nodes import skew
 from transom.windows.parts.installation import DRIFT
 from transom.windows.payload.payload import Payload
@@ -35,11 +37,34 @@ def remarks(found: Configured, payload: Payload, linux: Set[str]) -> Iterator[st
         yield odd
 
 
-def put_right(plan: Plan) -> str:
-    """What was not as the payload has it, though nobody had asked for another one; empty where all of it was."""
-    found = [f"{step.target}: {step.reason}" for step in plan.steps if step.reason.startswith(DRIFT.get(step.kind, ()))]
+def configurations(state: HostState | None) -> dict[str, int]:
+    """A hash of how each service of a host is configured, but for its environment; in this process alone."""
+    keys = state.registry.below(SERVICES) if state is not None else ()
+    return {
+        key.path.casefold().removeprefix(f"{SERVICES.casefold()}\\"): hash(
+            frozenset((name, named.value) for name, named in (key.values or {}).items() if name != "environment")
+        )
+        for key in keys
+    }
+
+
+def put_right(plan: Plan, left: Mapping[str, int], before: Mapping[str, int]) -> str:
+    """What was not as the payload has it, though nobody had asked for another one; empty where all of it was.
+
+    A service that is configured `before` a pass as the last one `left` it is asked for otherwise; also where none is known.
+    """
+    found = [
+        f"{step.target}: {step.reason}"
+        for step in plan.steps
+        if step.reason.startswith(DRIFT.get(step.kind, ()))
+        and not (step.kind == "service" and step.action == "replace" and _is_as_left(step.target.casefold(), left, before))
+    ]
     more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return "; ".join(found[:_SHOWN]) + more
+
+
+def _is_as_left(name: str, left: Mapping[str, int], before: Mapping[str, int]) -> bool:
+    return name not in left or left[name] == before.get(name)
 
 
 def _said(one: Waiting) -> str:

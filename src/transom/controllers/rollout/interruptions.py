@@ -125,6 +125,25 @@ class Interruptions:
             return await self._give_up(cached, drain, Condition("False", "DrainBlocked", said))
         return Pending(Condition("False", "Draining", f"{why}; {progress}"), self._pace.drain_step, draining=True)
 
+    async def admit_away(self, cached: CachedInstance, target: Target, why: str, turn: Turn) -> Pending | None:
+        """Whether it is the turn of a host to get another version whose Node is not Ready. None: it is. Raises ApiError.
+
+        It is away already: it needs no slot, and nobody can drain it.
+        """
+        key = cached.key
+        upgrade = await self._upgrades.meet(target, turn.digest)
+        if (left := self._left_alone(key, upgrade)) is not None:
+            return Pending(left.condition, self._pace.unready)
+        if upgrade.admit(key.name, turn.ask):
+            self._turns[key] = upgrade
+            if upgrade.early:
+                await turn.note()
+            return None
+        if (halted := upgrade.refusal(key.name)) is not None:
+            return Pending(Condition("False", "RolloutHalted", f"{why}: {halted}"), self._pace.unready)
+        waits = Condition("False", _REASONS["upgrade"], f"{why}; it waits for how the first hosts do")
+        return Pending(waits, self._pace.unready)
+
     def _waits(
         self, cached: CachedInstance, settings: OpenRollout, upgrade: OpenRollout | None, turn: Turn, purpose: Purpose, why: str
     ) -> Pending | None:
