@@ -35,6 +35,10 @@ def adopt(
     drop_values: Annotated[
         bool, typer.Option("--drop-values", help="Hand over also what has values that Transom does not write; they are lost.")
     ] = False,
+    services: Annotated[
+        bool,
+        typer.Option("--services", help="Take over the services of Windows hosts, too: keep, upgrade and remove them."),
+    ] = False,
     peer_namespace: Annotated[
         str, typer.Option("--peer-namespace", metavar="NS", help="Where the Windows Machine Config Operator is.")
     ] = "openshift-windows-machine-config-operator",
@@ -48,6 +52,8 @@ def adopt(
     """
     if peer is Peer.WMCO and drop_values:
         fail("--drop-values is for --from cluster-apps-operator")
+    if peer is not Peer.WMCO and services:
+        fail("--services is for --from wmco")
     if yes and not cluster.context:
         fail("--yes hands over hosts and objects: name the cluster with --context NAME")
 
@@ -67,7 +73,7 @@ def adopt(
 
         own = settings.own
         egress = own if own is None or "Nodes" in own.consumers else Egress(windows=own.windows)
-        return await candidates(client, cluster.own, peer_namespace, egress, hand_over=yes)
+        return await candidates(client, cluster.own, peer_namespace, egress, hand_over=yes, services=services)
 
     if peer is Peer.WMCO:
         taken = _found(cluster, windows, yes=yes)

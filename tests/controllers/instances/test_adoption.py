@@ -1,96 +1,22 @@
 """`transom adopt --from wmco`: what the peer has is handed over, and the first pass restarts nothing."""
 
 import asyncio
-import base64
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.support.command import Ran, run
+from tests.support.command import Ran
 from tests.support.operator.bundles import ROOT_1, ROOT_2
 from tests.support.operator.clusters import PROXY, Cluster, environment
-from tests.support.operator.nodes import QUICK, published
+from tests.support.operator.nodes import QUICK, WHOLE_NODES, published
+from tests.support.operator.peer import BEFORE, IMPORTED, STORE, WMCO, Peer, adopt
 from tests.support.pages import on_cluster, run_by
 from tests.support.waiting import PATIENCE, until
 from tests.support.workers.payloads import write
 
-from transom.kube.objects import Whole
-from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
-from transom.proxy.trust import parse_bundle
-from transom.simulator import Host
+from transom.kube.resources import EGRESS_PROXIES, NODES, SECRETS, WINDOWS_INSTANCES
 from transom.windows.host.queries import ENVIRONMENT
-from transom.windows.parts import certificates
-from transom.windows.registry.registry import SetValue, sz
 
 pytestmark = pytest.mark.lab
-DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", True, Whole)
-WHOLE_NODES = Resource("", "v1", "Node", "nodes", False, Whole)
-WMCO = "windowsmachineconfig.openshift.io"
-(IMPORTED,) = parse_bundle(ROOT_1).certificates
-(BEFORE,) = parse_bundle(ROOT_2).certificates
-STORE = certificates.store(certificates.ROOT)
-
-
-class Peer:
-    """The Windows Machine Config Operator, by what it leaves in a cluster and on a host."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster, self.namespace = cluster, f"wmco-{cluster.namespace}"
-
-    async def put(self, resource: Resource[Any], name: str, **fields: Any) -> None:
-        metadata = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
-        await self.cluster.client.server_side_apply(resource, metadata | fields, name, self.namespace)
-
-    async def install(self, variables: dict[str, str]) -> None:
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
-        await self.cluster.client.create(NAMESPACES, namespace)
-        key = self.cluster.simulator.client_key.export_private_key()
-        await self.put(SECRETS, "cloud-private-key", data={"private-key.pem": base64.b64encode(key).decode()})
-        await self.put(CONFIG_MAPS, "windows-instances", data={"127.0.0.1": "username=Administrator"})
-        services = json.dumps([{"name": "containerd"}, {"name": "kubelet"}])
-        data = {"services": services, "files": "[]", "environmentVars": json.dumps(variables)}
-        await self.put(CONFIG_MAPS, "windows-services-10.19.0", data=data)
-        await self.scale(1)
-
-    async def scale(self, replicas: int) -> None:
-        labels = {"name": "windows-machine-config-operator"}
-        container = {"name": "manager", "image": "registry.corp.example/wmco"}
-        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
-        await self.put(DEPLOYMENTS, "windows-machine-config-operator", spec=spec)
-
-    async def join(self, host: Host, variables: dict[str, str]) -> str:
-        """A node: the machine's environment has the proxy, the CA was imported, and the host has booted with both."""
-        name = f"byoh-{self.cluster.namespace}"
-        host.edit(SetValue(ENVIRONMENT, variable, sz(value)) for variable, value in variables.items())
-        stored = [(one.sha1, certificates.blob(one.der, one.sha1)) for one in (IMPORTED, BEFORE)]
-        host.edit(SetValue(rf"{STORE}\{sha1}", "Blob", blob) for sha1, blob in stored)
-        host.files.write(r"C:\k\imported-certs.pem", ROOT_1.encode())
-        await host.boot()
-        annotations = {f"{WMCO}/version": "10.19.0", f"{WMCO}/desired-version": "10.19.0"}
-        labels = {"node.openshift.io/os_id": "Windows", f"{WMCO}/byoh": "true"}
-        await self.cluster.put(NODES, name, metadata={"name": name, "annotations": annotations, "labels": labels})
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-        status = {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}], "conditions": [ready]}
-        status["nodeInfo"] = {"operatingSystem": "windows", "kubeletVersion": "v1.36.3"}
-        await self.cluster.merge(NODES, name, {"status": status}, "status")
-        return name
-
-
-async def adopt(peer: Peer, *more: str) -> Ran:
-    arguments = (
-        "--from",
-        "wmco",
-        "--namespace",
-        peer.cluster.namespace,
-        "--peer-namespace",
-        peer.namespace,
-        "--context",
-        "lab",
-        *more,
-    )
-    return await asyncio.to_thread(run, "adopt", *arguments)
 
 
 async def test_the_lines_of_the_page(cluster: Cluster, tmp_path: Path) -> None:
@@ -147,6 +73,8 @@ async def test_a_node_of_the_peer_is_taken_over(cluster: Cluster, tmp_path: Path
     told = await adopt(peer)
     assert (told.code, told.err) == (0, "")
     assert "nothing is restarted" in told.out
+    assert "does not look after the kubelet's client CAs, mirrors, registry logins" in told.out
+    assert "windows-instance-config-daemon stays on the hosts" in told.out
     assert "hunter2" not in told.out
     assert "PRIVATE" not in told.out
     done = await adopt(peer, "--yes", "-o", "json")

@@ -4,16 +4,14 @@ import asyncio
 import base64
 import json
 import ssl
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
 from tests.support.operator.clusters import Cluster
-from tests.support.operator.foreign import definition
 from tests.support.operator.nodes import QUICK, bare, node_of
+from tests.support.operator.openshift import CONFIG_OPERATOR, OPERATOR_NETWORKS, SERVER, plane_map, token_secret
 from tests.support.operator.requests import ask, holder, until_approved
 from tests.support.waiting import until
 from tests.support.workers.payloads import TEXT, write
@@ -22,53 +20,14 @@ from tests.windows.node_certificates import CLIENT_USAGES, pem
 
 from transom.controllers.join.bootstrap_tokens import Token
 from transom.controllers.join.cluster_registries import CONTROLLER_CONFIGS, IMAGES, MIRROR_SETS
-from transom.kube.objects import Whole
 from transom.kube.resources import (
-    CONFIG_MAPS,
-    OPENSHIFT_INFRASTRUCTURES,
-    OPENSHIFT_NETWORKS,
     SECRETS,
-    Resource,
 )
 from transom.proxy.secret import Secret
 from transom.proxy.trust import pem as pem_of
 from transom.windows.nodes.node_certificates import CLIENT
 
 pytestmark = pytest.mark.lab
-OPERATOR_NETWORKS = Resource("operator.openshift.io", "v1", "Network", "networks", False, Whole)
-CONFIG_OPERATOR = "openshift-machine-config-operator"
-KINDS = [
-    definition("config.openshift.io", "v1", "Network", "networks"),
-    definition("config.openshift.io", "v1", "Infrastructure", "infrastructures"),
-    definition("operator.openshift.io", "v1", "Network", "networks"),
-    definition("config.openshift.io", "v1", "ImageDigestMirrorSet", "imagedigestmirrorsets"),
-    definition("config.openshift.io", "v1", "Image", "images"),
-    definition("machineconfiguration.openshift.io", "v1", "ControllerConfig", "controllerconfigs"),
-]
-SERVER = "https://api-int.ocp.corp.example:6443"
-
-
-@pytest.fixture
-async def openshift(cluster: Cluster) -> AsyncIterator[Cluster]:
-    """A cluster with OVN-Kubernetes and no hybrid overlay; nothing of kubeadm."""
-    plane = cluster.control_plane
-    await asyncio.to_thread(plane.kubectl, "delete", "configmap", "-n", "kube-public", "cluster-info", "--ignore-not-found")
-    await asyncio.to_thread(plane.define, KINDS)
-    await cluster.put(
-        OPENSHIFT_NETWORKS, "cluster", status={"networkType": "OVNKubernetes", "serviceNetwork": ["172.30.0.0/16"]}
-    )
-    await cluster.put(OPERATOR_NETWORKS, "cluster", spec={"defaultNetwork": {"type": "OVNKubernetes"}})
-    status = {"apiServerInternalURI": SERVER, "platformStatus": {"type": "None"}}
-    await cluster.put(OPENSHIFT_INFRASTRUCTURES, "cluster", status=status)
-    mirrors = [{"source": "quay.io", "mirrors": ["mirror.corp.example/quay"]}]
-    await cluster.put(MIRROR_SETS[0], "corp", spec={"imageDigestMirrors": mirrors})
-    await cluster.put(CONFIG_MAPS, "kube-root-ca.crt", data={"ca.crt": plane.authority_file.read_text()})
-    yield cluster
-    await asyncio.to_thread(plane.forget, KINDS)
-
-
-def token_secret(token: str) -> dict[str, Any]:
-    return {"data": {"token": base64.b64encode(token.encode()).decode()}}
 
 
 async def test_a_host_joins_openshift(openshift: Cluster, tmp_path: Path) -> None:
@@ -186,10 +145,3 @@ async def test_registries_follow_what_people_write_and_a_bad_entry_costs_itself(
     finally:
         await cluster.client.delete(SECRETS, "node-bootstrapper-token", CONFIG_OPERATOR)
         await cluster.client.delete(SECRETS, "pull-secret", "openshift-config")
-
-
-async def plane_map(cluster: Cluster, namespace: str, name: str, data: dict[str, str]) -> None:
-    metadata = {"name": name, "namespace": namespace}
-    await asyncio.to_thread(
-        cluster.control_plane.apply, [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}]
-    )

@@ -652,6 +652,34 @@ class TestFaults:
         assert simulated.environments("containerd")[-1]["HTTPS_PROXY"] == URL
         assert ledger.read(host.registry).installed.services["containerd"].adopted
 
+    async def test_services_that_are_taken_over_run_on_where_the_payload_does_not(
+        self, simulated: Simulated, tmp_path: Path
+    ) -> None:
+        """A person gave kubelet to Transom, and containerd not; programs that do not run leave all as it was found."""
+        host = simulated.host
+        for name in ("containerd", "kubelet"):
+            host.add_service(name)
+            await host.services.start(name)
+        simulated.put(KUBELET, b"MZservice of another operator")
+        keys = {name: host.registry.value(rf"{SERVICE_KEYS}\{name}", "ImagePath") for name in ("containerd", "kubelet")}
+        operator = Operator(simulated, tmp_path)
+        good, operator.payload = operator.payload, simulated.payload(tmp_path / "bad", program=b"MZends 23 after 1")
+        operator.facts = Facts(provided=PROVIDED, takes=("Kubelet",))
+        result = await operator.configure()
+        assert isinstance(result.error, PutBack) and "kubelet ended with exit code 23" in str(result.error)
+        assert {name: host.registry.value(rf"{SERVICE_KEYS}\{name}", "ImagePath") for name in keys} == keys
+        assert simulated.content(KUBELET) == b"MZservice of another operator"
+        assert simulated.running() == {"containerd", "kubelet"}
+        assert not ledger.read(host.registry).installed.services
+        operator.payload = good
+        await operator.reached()
+        services = ledger.read(host.registry).installed.services
+        taken = services["kubelet"].taken
+        assert taken is not None and keys["kubelet"] is not None and taken.command == keys["kubelet"].text()
+        assert services["containerd"].adopted and services["containerd"].taken is None
+        assert (await operator.remove()).error is None
+        assert host.services.names() == ("containerd",) and simulated.content(KUBELET) is None
+
     async def test_a_service_of_the_settings_that_the_payload_does_not_know(self, simulated: Simulated, tmp_path: Path) -> None:
         """What people name gets proxy and restarts, is never configured, and comes back; what is not there costs nothing."""
         host = simulated.host

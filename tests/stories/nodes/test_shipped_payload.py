@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tests.support.workers.hosts import VIP, Simulated
 from tests.support.workers.publishers import completed
-from tests.support.workers.shipped import FACTS, KUBEADM, PROVIDED, shipped
+from tests.support.workers.shipped import FACTS, KUBEADM, PROVIDED, complete, shipped
 
 from transom.hosts.owner import Owner
 from transom.hosts.passes.configure import Configured, Worker, configure
@@ -17,7 +17,6 @@ from transom.hosts.passes.passes import PassSettings
 from transom.hosts.passes.removal import remove
 from transom.hosts.scripts.script import Patience
 from transom.hosts.ssh.known_hosts import NoHostKeys
-from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.simulator import Simulator
@@ -27,16 +26,6 @@ from transom.windows.payload.worker import Facts
 PROXY = Secret("http://alice:hunter2%25@proxy.x:3128")
 NODE = {"metadata": {"annotations": {"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.1.0/24"}}}
 CNI = r"C:\k\cni\config\cni.conf"
-
-
-def complete(path: Path) -> PayloadDirectory:
-    """The shipped payload with programs that a simulated host starts."""
-    shipped("default", "--output-dir", str(path))
-    for file in yaml.safe_load((path / "payload.yaml").read_text())["files"]:
-        if source := file.get("source"):
-            (path / source).parent.mkdir(parents=True, exist_ok=True)
-            (path / source).write_bytes(b"MZ " + source.encode())
-    return PayloadDirectory.open(path)
 
 
 async def test_the_order_of_the_hybrid_overlay(tmp_path: Path) -> None:

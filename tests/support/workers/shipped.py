@@ -1,8 +1,12 @@
 """The payload that Transom ships."""
 
+from pathlib import Path
+
+import yaml
 from typer.testing import CliRunner
 
 from transom.cli.app import app
+from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
 
 FACTS = {
@@ -40,3 +44,13 @@ def shipped(*arguments: str) -> str:
     done = CliRunner().invoke(app, ["payload", *arguments])
     assert done.exit_code == 0, done.output
     return done.stdout
+
+
+def complete(path: Path) -> PayloadDirectory:
+    """The shipped payload with programs that a simulated host starts."""
+    shipped("default", "--output-dir", str(path))
+    for file in yaml.safe_load((path / "payload.yaml").read_text())["files"]:
+        if source := file.get("source"):
+            (path / source).parent.mkdir(parents=True, exist_ok=True)
+            (path / source).write_bytes(b"MZ " + source.encode())
+    return PayloadDirectory.open(path)

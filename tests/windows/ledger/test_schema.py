@@ -15,7 +15,7 @@ from transom.windows.firstboot.first_boot import SCRIPT
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.state import Preparation
 from transom.windows.ledger import ledger
-from transom.windows.ledger.installed import Installed, Output, OwnFile, OwnService, Prepared
+from transom.windows.ledger.installed import Installed, Output, OwnFile, OwnService, Prepared, TakenOver
 from transom.windows.ledger.ledger import (
     Deferred,
     FormerValue,
@@ -48,8 +48,8 @@ FULL = Ledger(
     installed=Installed(
         "1.0.0",
         Prepared(Preparation(True, "win-1", (10250,), (r"C:\k",)), 1),
-        {"kubelet": OwnService(adopted=True, networks=("Overlay",))},
-        {r"C:\k\a.exe": OwnFile("digest", 1, aside=True, former="former", former_size=2)},
+        {"kubelet": OwnService(adopted=True, networks=("Overlay",), taken=TakenOver("a.exe", 16, 2))},
+        {r"C:\k\a.exe": OwnFile("digest", 1, aside=True, former="former", former_size=2, found="found")},
         (r"C:\k", r"C:\var"),
         (r"C:\k",),
         {"VIP": Output("10.0.0.1", 1)},

@@ -28,4 +28,5 @@ def of_node(node: HostNode | None) -> tuple[Any, ...] | None:
     ready = (node.ready.status, node.ready.reason) if node.ready is not None else None
     # what is done to it while it is first configured is nobody's news
     cordoned = node.cordoned and node.first_configuration != "Cordoned"
-    return node.metadata.uid, ready, node.managed_by_other, node.addresses, cordoned, node.system, node.uninitialized
+    whose = (node.managed_by_other, node.adopted, node.takes)
+    return node.metadata.uid, ready, whose, node.addresses, cordoned, node.system, node.uninitialized

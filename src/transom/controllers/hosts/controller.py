@@ -264,7 +264,7 @@ class HostsController:
         return replace(case, cached=cached)
 
     async def _pass(self, case: InstanceView, target: Target, leadership: Leadership) -> Result:
-        on = visit(case, target, leadership, self._pace, lambda said: self._cases.managed(case.cached, said), self._contact)
+        on = visit(case, target, leadership, self._pace, lambda *of: self._cases.managed(case.cached, *of), self._contact)
 
         async def record(hashes: str) -> None:
             fields: dict[str, str | None] = {KEY_HASH: hashes, CHANGES: self._turns.marks(case, target)}
@@ -418,13 +418,11 @@ class HostsController:
 
     async def _work(self, on: HostSession, admit: Admit, *, change_expected: bool) -> PassResult:
         """The connection, and what is done over it. `admit` is asked before a change."""
-        case, taken = on.case, None
-        if case.node is not None and case.node.adopted:
-            try:
-                first = not case.cached.live.get("stateHash")
-                taken = await peer.taken(on.target.access, on.host_keys, on.settings) if first else Adopted()
-            except HostError as error:
-                return PassResult(error=error)
+        case = on.case
+        try:
+            taken = await self._peers(on)
+        except HostError as error:
+            return PassResult(error=error)
         return await one_pass(
             on.target,
             on.host_keys,
@@ -435,6 +433,14 @@ class HostsController:
             admit=admit,
             taken=taken,
         )
+
+    @staticmethod
+    async def _peers(on: HostSession) -> Adopted | None:
+        """What another operator left that had the host before; None where none had. Raises HostError."""
+        if on.case.node is None or not on.case.node.adopted:
+            return None
+        first = not on.case.cached.live.get("stateHash")
+        return await peer.taken(on.target.access, on.host_keys, on.settings) if first else Adopted()
 
     def _stands_alone(self, case: InstanceView) -> bool:
         """Whether the host takes no part in rollouts: there is nothing on it that a change could harm."""

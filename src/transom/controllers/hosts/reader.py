@@ -71,9 +71,11 @@ class InstanceReader:
         managed = self.managed(cached, identity=identity)
         return replace(case, cached=cached, identity=identity, node=self._identities.node(identity), managed=managed)
 
-    def managed(self, cached: CachedInstance, said: str = "", identity: Identity | None = None) -> HostNode | None:
-        """A Node of another operator's that the host may be; `said` is the name that it gives itself."""
-        return next((node for node in self._identities.related(cached, said, identity) if node.managed_by_other), None)
+    def managed(
+        self, cached: CachedInstance, said: str = "", reached: str = "", identity: Identity | None = None
+    ) -> HostNode | None:
+        """A Node of another operator's that the host may be: `said` is the name that it gives itself, `reached` its address."""
+        return next((node for node in self._identities.related(cached, said, reached, identity) if node.managed_by_other), None)
 
     def current(self, case: InstanceView) -> InstanceView:
         """The case with the status that was written meanwhile."""

@@ -56,7 +56,7 @@ class Surrounds:
     write: Write
     current: Callable[[InstanceView], InstanceView]
     """The case with what was written meanwhile."""
-    managed: Callable[[CachedInstance, str], HostNode | None]
+    managed: Callable[[CachedInstance, str, str], HostNode | None]
     """A Node of another operator's that the host of an instance may be."""
     observe: Callable[[PassResult], None]
     contact: Contact
@@ -208,7 +208,9 @@ class Removal:
         message = f"{target.instance.spec.address}: what Transom made goes, and what it replaced comes back"
         await self._on.write(case, {"Configured": Condition("False", "Removing", message)}, {}, leadership)
         managed = self._on.managed
-        on = visit(case, target, leadership, self._on.pace, lambda said: managed(case.cached, said), self._on.contact)
+        on = visit(
+            case, target, leadership, self._on.pace, lambda said, reached: managed(case.cached, said, reached), self._on.contact
+        )
         payload = self._on.tokens is not None
         found = await hosts.remove(target.access, on.host_keys, on.settings, check=on.check, payload=payload)
         leadership.permit()

@@ -14,8 +14,8 @@ from transom.kube.errors import ApiError
 from transom.kube.lease import LeaseLost
 from transom.windows.host.state import HostState
 
-Managed = Callable[[str], HostNode | None]
-"""A Node of another operator's that a host with this computer name may be."""
+Managed = Callable[[str, str], HostNode | None]
+"""A Node of another operator's that a host with this computer name, reached at this address, may be."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class HostSession:
         """Asked with each state that a plan is made from. Raises ManagedByOther, SettingsMissing, and LeaseLost."""
         self.leadership.permit()
         check_missing(self.target.egress, actual)
-        if (node := self.managed(actual.computer_name.lower())) is not None:
+        if (node := self.managed(actual.computer_name.lower(), actual.reached)) is not None:
             raise ManagedByOther(managed_message(node))
 
 

@@ -68,14 +68,16 @@ class NodeIdentities:
         node = self._informers.nodes.snapshot().named(identity.name) if identity.uid else None
         return node if node is not None and node.metadata.uid == identity.uid else None
 
-    def related(self, cached: CachedInstance, said: str = "", identity: Identity | None = None) -> Iterator[HostNode]:
+    def related(
+        self, cached: CachedInstance, said: str = "", reached: str = "", identity: Identity | None = None
+    ) -> Iterator[HostNode]:
         """Nodes that may be an instance's: the recorded one alone, or what its names and addresses lead to.
 
         `identity` is what was decided a moment ago. Enough to leave a host alone for another operator's sake, and for nothing
         else.
         """
         cached = self.newest(cached)
-        identity = identity if identity is not None else self.of(cached, said=said)
+        identity = identity if identity is not None else self.of(cached, said=said, reached=reached)
         if (node := self.node(identity)) is not None:
             yield node
             return
@@ -85,7 +87,7 @@ class NodeIdentities:
         for name in (cached.fields.get("nodeName"), cached.live.get("nodeName"), said):
             if name and (node := snapshot.named(str(name).lower())) is not None:
                 yield node
-        for address in addresses_of(cached):
+        for address in addresses_of(cached) | ({reached} if reached else set()):
             yield from snapshot.by("address", address)
 
     def named(self, name: str) -> Iterator[CachedInstance]:

@@ -5,13 +5,16 @@ Its objects are those of github.com/openshift/windows-machine-config-operator: t
 no host is connected to.
 """
 
+import asyncio
+import contextlib
 import json
+import socket
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
-from transom.controllers.runtime.cached import ADOPT, MANAGED_BY_WMCO
+from transom.controllers.runtime.cached import ADOPT, MANAGED_BY_WMCO, TAKE_OVER
 from transom.controllers.runtime.machine_api import MACHINES
 from transom.controllers.userdata import PRIVATE_KEY
 from transom.kube.client import Client
@@ -19,12 +22,24 @@ from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, NODES, SECRETS, Resource
 from transom.proxy.settings import Egress
+from transom.windows.addresses import address
 from transom.windows.nodes.instance import KEY
 from transom.windows.nodes.inventory import CONFIG_MAP, OS_ID, InventoryEntry, from_config_map, from_machine, machine_addresses
+from transom.windows.parts.adopted import PEER, UNATTENDED
 
 NAMESPACE: Final = "openshift-windows-machine-config-operator"
 OPERATOR: Final = "windows-machine-config-operator"
 SERVICES: Final = "windows-services-"
+_MADE: Final = (
+    "containerd",
+    "kubelet",
+    "hybrid-overlay-node",
+    "kube-proxy",
+    "csi-proxy",
+    "windows_exporter",
+    "cloud-node-manager",
+)
+"""What it makes on hosts, where its own list is gone (pkg/services/services.go, GenerateManifest)."""
 DESIRED: Final = "windowsmachineconfig.openshift.io/desired-version"
 """Without it the daemon of the operator on a host does nothing (pkg/daemon/controller, Reconcile)."""
 _DEPLOYMENTS: Final = Resource("apps", "v1", "Deployment", "deployments", True, Whole)
@@ -44,14 +59,15 @@ class PeerLeftover(msgspec.Struct, frozen=True):
 
 
 async def candidates(
-    client: Client, namespace: str, peer: str, egress: Egress | None, *, hand_over: bool
+    client: Client, namespace: str, peer: str, egress: Egress | None, *, hand_over: bool, services: bool = False
 ) -> list[PeerLeftover]:
     """What the operator in namespace `peer` has; with `hand_over`, Transom in `namespace` gets it. Raises ApiError.
 
+    With `services` the hosts' services become Transom's, too: those that the operator's own list names.
     Nothing is handed over while the operator runs: it would go on to work on the hosts.
     """
     running = await _running(client, peer)
-    taking = _Taking(client, namespace, peer, egress, hand_over=hand_over and not running)
+    taking = _Taking(client, namespace, peer, egress, hand_over=hand_over and not running, services=services)
     found = [PeerLeftover("Deployment", peer, OPERATOR, "kept", _STOP)] if running else []
     return [*found, *(await taking.found())]
 
@@ -70,7 +86,10 @@ async def _running(client: Client, peer: str) -> bool:
 class _Taking:
     """The objects one after the other: what makes an instance comes before the annotation that lets it be worked on."""
 
-    def __init__(self, client: Client, namespace: str, peer: str, egress: Egress | None, *, hand_over: bool) -> None:
+    def __init__(
+        self, client: Client, namespace: str, peer: str, egress: Egress | None, *, hand_over: bool, services: bool
+    ) -> None:
+        self._services = services
         self._client, self._namespace, self._peer, self._egress = client, namespace, peer, egress
         self._hand_over = hand_over
         self._done: Result = "taken over" if hand_over else "to take over"
@@ -78,6 +97,10 @@ class _Taking:
     async def found(self) -> list[PeerLeftover]:
         entries = await self._data(self._peer, CONFIG_MAPS, CONFIG_MAP)
         machines = await self._machines()
+        lists = [one for one in (await self._client.list_objects(CONFIG_MAPS, self._peer)).items if _is_list(one)]
+        named = tuple(dict.fromkeys(name for one in lists for name in _names(_data(one)))) or _MADE
+        taken = named if self._services else ()
+        places = await _resolved(entries)
         found = [
             *(await self._copied(SECRETS, PRIVATE_KEY, (KEY,))),
             *(await self._copied(CONFIG_MAPS, CONFIG_MAP, tuple(entries))),
@@ -85,8 +108,8 @@ class _Taking:
         for node in (await self._client.list_objects(NODES, labels="node.openshift.io/os_id=Windows")).items:
             annotations = node.metadata.annotations or {}
             if MANAGED_BY_WMCO in annotations:
-                found.append(await self._node(node, _reached(node.value, entries, machines)))
-        return [*found, *(await self._services())]
+                found.append(await self._node(node, _reached(node.value, entries, machines, places), taken))
+        return [*found, *(self._list(one) for one in lists)]
 
     async def _data(self, namespace: str, resource: Resource[Whole], name: str) -> dict[str, str]:
         try:
@@ -123,32 +146,57 @@ class _Taking:
         result: Result = self._done if missing else "kept" if others else "there already"
         return [PeerLeftover(resource.kind, self._peer, name, result, detail)]
 
-    async def _node(self, node: Whole, reached: str) -> PeerLeftover:
+    async def _node(self, node: Whole, reached: str, taken: tuple[str, ...]) -> PeerLeftover:
         annotations = node.metadata.annotations or {}
         name, version = node.metadata.name, annotations[MANAGED_BY_WMCO]
         if not reached:
             why = f"set up by version {version}; neither {CONFIG_MAP} nor a Machine says how its host is reached"
             return PeerLeftover("Node", "", name, "kept", why)
         detail = f"set up by version {version}; {reached}"
-        if annotations.get(ADOPT) == "true" and DESIRED not in annotations:
+        change: dict[str, str | None] = {ADOPT: "true", DESIRED: None} | ({TAKE_OVER: ",".join(taken)} if taken else {})
+        if all(annotations.get(field) == text for field, text in change.items()):
             return PeerLeftover("Node", "", name, "there already", detail)
         if self._hand_over:
-            change = {"metadata": {"uid": node.metadata.uid, "annotations": {ADOPT: "true", DESIRED: None}}}
-            await self._client.patch(NODES, change, name)
+            metadata = {"uid": node.metadata.uid, "annotations": change}
+            await self._client.patch(NODES, {"metadata": metadata}, name)
         return PeerLeftover("Node", "", name, self._done, detail)
 
-    async def _services(self) -> list[PeerLeftover]:
-        found = []
-        for cached in (await self._client.list_objects(CONFIG_MAPS, self._peer)).items:
-            if cached.metadata.name.startswith(SERVICES):
-                data = cached.value.get("data") or {}
-                detail = "; ".join(_told(data, self._egress))
-                found.append(PeerLeftover("ConfigMap", self._peer, cached.metadata.name, "read", detail))
-        return found
+    def _list(self, one: Whole) -> PeerLeftover:
+        detail = "; ".join(_told(_data(one), self._egress, taken=self._services))
+        return PeerLeftover("ConfigMap", self._peer, one.metadata.name, "read", detail)
 
 
-def _reached(node: Mapping[str, Any], entries: Mapping[str, str], machines: Iterable[Mapping[str, Any]]) -> str:
-    """By what Transom makes an instance for the host of a Node; empty where there is nothing."""
+def _is_list(one: Whole) -> bool:
+    return one.metadata.name.startswith(SERVICES)
+
+
+def _data(one: Whole) -> Mapping[str, str]:
+    return dict(one.value.get("data") or {})
+
+
+async def _resolved(entries: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """The IP addresses of entries that are DNS names, as far as they are known here."""
+    loop, found = asyncio.get_running_loop(), {}
+    for made in from_config_map(entries):
+        place = str(made.spec["address"]) if isinstance(made, InventoryEntry) else ""
+        if place and address(place) is None:
+            with contextlib.suppress(OSError):
+                answers = await loop.getaddrinfo(place, None, type=socket.SOCK_STREAM)
+                known = (address(str(answer[4][0])) for answer in answers)
+                found[place] = frozenset(one for one in known if one is not None)
+    return found
+
+
+def _reached(
+    node: Mapping[str, Any],
+    entries: Mapping[str, str],
+    machines: Iterable[Mapping[str, Any]],
+    places: Mapping[str, frozenset[str]],
+) -> str:
+    """By what Transom makes an instance for the host of a Node; empty where there is nothing.
+
+    `places` are the IP addresses of entries by name; a name that is not known here leads to the Node that has its first label.
+    """
     name = node["metadata"]["name"]
     addresses = {one.get("address", "").casefold() for one in (node.get("status") or {}).get("addresses") or ()} | {name}
     for machine in machines:
@@ -157,16 +205,36 @@ def _reached(node: Mapping[str, Any], entries: Mapping[str, str], machines: Iter
         if (reference.get("name") == name or known & addresses) and isinstance(made := from_machine(machine), InventoryEntry):
             return f"Machine {made.origin}"
     for made in from_config_map(entries):
-        if isinstance(made, InventoryEntry) and str(made.spec["address"]).casefold() in addresses:
+        if not isinstance(made, InventoryEntry):
+            continue
+        place = str(made.spec["address"]).casefold()
+        reached = places.get(place)
+        label = "" if reached is not None or address(place) is not None else place.partition(".")[0]
+        if ({place, label, str(made.spec.get("nodeName", "")).casefold(), *(reached or ())} - {""}) & addresses:
             return f"{CONFIG_MAP}, {made.origin}"
     return ""
 
 
-def _told(data: Mapping[str, str], egress: Egress | None) -> Iterator[str]:
+def _names(data: Mapping[str, str]) -> list[str]:
+    """The services of a list."""
+    return [str(one.get("name")) for one in _json(data.get("services"), list) if isinstance(one, dict)]
+
+
+def _told(data: Mapping[str, str], egress: Egress | None, *, taken: bool) -> Iterator[str]:
     """What a ConfigMap with services says, beside the settings that Transom has."""
-    services = _json(data.get("services"), list)
-    if names := [str(one.get("name")) for one in services if isinstance(one, dict)]:
-        yield f"services {', '.join(names)} stay as they are"
+    named = ", ".join(_names(data))
+    if named and taken:
+        yield (
+            f"services {named} become Transom's where its payload has them: each Node is drained once, and they restart "
+            "with the payload's programs; they are kept and upgraded from then on, and removed with the WindowsInstance"
+        )
+    elif named:
+        yield (
+            f"services {named} stay as they are: Transom does not look after {', '.join(UNATTENDED)} of these nodes; "
+            "with --services it does"
+        )
+    if named:
+        yield f"service {PEER} stays on the hosts, and does nothing: remove it with sc.exe delete"
     given = _json(data.get("environmentVars"), dict)
     wanted = egress.variables if egress is not None else {}
     differing = [name for name in _VARIABLES if given.get(name, "") != wanted.get(name, "")]

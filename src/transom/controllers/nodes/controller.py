@@ -24,7 +24,7 @@ from transom.controllers.join.cluster_facts import ClusterFacts
 from transom.controllers.join.members import Members
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.nodes.facts import NodeFacts
-from transom.controllers.nodes.outstanding import configurations, outstanding, put_right, remarks
+from transom.controllers.nodes.outstanding import AdoptedNodeFound, configurations, outstanding, put_right, remarks, taken_over
 from transom.controllers.nodes.payload_source import PayloadSource
 from transom.controllers.nodes.progress import REASONS, NodeProgress
 from transom.controllers.rollout.interruptions import Interruptions, Purpose
@@ -51,6 +51,7 @@ from transom.sources.payload import PayloadError
 from transom.windows.host.state import HostState
 from transom.windows.nodes import skew, support
 from transom.windows.nodes.instance import Lifecycle
+from transom.windows.parts.adopted import UNATTENDED
 from transom.windows.payload.payload import Payload
 from transom.windows.payload.worker import Facts, others
 from transom.windows.planning.plan import Plan
@@ -61,7 +62,8 @@ _PREPARATION: Final = "Preparation"
 _ADOPTED: Final = Condition(
     "True",
     "Adopted",
-    "another operator made this host a node: its services and files stay as they are. Transom keeps proxy, trust and SSH key",
+    "another operator made this host a node: its services and files stay as they are. Transom keeps proxy, trust and SSH key, "
+    f"and does not look after {', '.join(UNATTENDED)}: `transom adopt --services` has it do so",
 )
 
 
@@ -192,7 +194,7 @@ class NodesController(HostsController):
 
     async def _pass(self, case: InstanceView, target: Target, leadership: Leadership) -> Result:
         node, key = case.node, case.cached.key
-        if node is not None and node.adopted:
+        if node is not None and node.adopted and not node.takes:
             self._interruptions.forget(key)
             return await super()._pass(replace(case, later=_ADOPTED), target, leadership)
         if self._source is None or node is None:
@@ -201,7 +203,7 @@ class NodesController(HostsController):
             return await super()._pass(replace(case, earlier=nodes if node is None else None), target, leadership)
         if (incomplete := await self._source.open()) is not None or self._directory is None:
             return await super()._pass(replace(case, later=incomplete), target, leadership)
-        if first_configuration.is_first(node, installed=bool(case.cached.live.get("payloadVersion"))):
+        if not node.adopted and first_configuration.is_first(node, installed=bool(case.cached.live.get("payloadVersion"))):
             await self._hold_back(key, node, leadership)
         await first_configuration.respect(node, leadership)
         purpose, why = self._interruption(case, self._directory.payload.version)
@@ -233,6 +235,8 @@ class NodesController(HostsController):
     def _interruption(self, case: InstanceView, version: str) -> tuple[Purpose | None, str]:
         """For what the Node of a host has to be drained, and a sentence on it."""
         installed = (case.node.payload_version if case.node else None) or case.cached.live.get("payloadVersion")
+        if case.node is not None and case.node.takes and not installed:
+            return "upgrade", f"{', '.join(case.node.takes)} are taken over, with payload {version}"
         if installed and installed != version:
             return "upgrade", f"payload {installed} is installed, and {version} is to be"
         if case.cached.reason("RebootRequired") == _PREPARATION:
@@ -293,6 +297,10 @@ class NodesController(HostsController):
             target = msgspec.structs.replace(target, egress=msgspec.structs.replace(target.egress, windows=windows))
             return await super()._work(replace(on, target=target), admit, change_expected=change_expected)
         facts = self._facts.of(case, leadership)
+        try:
+            taken = await self._peers(on)
+        except HostError as error:
+            return PassResult(error=error)
 
         async def known(actual: HostState) -> Facts:
             on.check(actual)
@@ -311,7 +319,7 @@ class NodesController(HostsController):
         try:
             again = on.owed or case.drained or case.cached.reason("EgressWorks") != "Fetched"
             when = "now" if case.drained else restarts(target)
-            worker = Worker(directory, known, target.egress, when, fetch_anyway=again)
+            worker = Worker(directory, known, target.egress, when, fetch_anyway=again, taken=taken)
             found = await hosts.configure(target.access, on.host_keys, on.settings, worker, report=progress, admit=wanted)
             if found.error is None and found.reboot and self._may_boot(case):
                 await self._boot(on, found)
@@ -335,7 +343,9 @@ class NodesController(HostsController):
             )
             if (error := error_of(identity)) is not None:
                 raise error
-            case = self._cases.identified(case, identity, cached)
+            before, case = case.node, self._cases.identified(case, identity, cached)
+            if before is None and case.node is not None and case.node.adopted:
+                raise AdoptedNodeFound(f"the host is Node {case.node.metadata.name}, which was adopted: the next pass knows it")
             return await self._facts.joining(facts, case, node_ip(actual, given), leadership)
         except ApiError as error:
             raise NotRecorded(f"which Node the host is, and its token, could not be written down: {error}") from None
@@ -390,7 +400,7 @@ class NodesController(HostsController):
         elif said := "; ".join(self._remarks(case, found, payload, leadership)):
             conditions["Configured"] = Condition("True", "UpToDate", f"the host is as the settings ask for; {said}")
         if node is not None:
-            if _is_new(node, case) and first_configuration.is_first(node, installed=True):
+            if not node.adopted and _is_new(node, case) and first_configuration.is_first(node, installed=True):
                 await self._hold_back(case.cached.key, node, leadership)
             await mark(case.cached, node, payload.version, fields.get("stateHash"), leadership)
             if not lacks and (first_configuration.is_pending(node) or case.cached.key in self._held):
@@ -427,7 +437,8 @@ class NodesController(HostsController):
         unknown = list(support.problems(version, platform=self._cluster.platform, vxlan_port=port))
         for problem in unknown:
             leadership.recorder.warning(regarding_of(case.cached), "UnsupportedVersion", problem)
-        return [*remarks(found, payload, self._cluster.linux_versions()), *unknown]
+        taken = taken_over(state) if state is not None else ()
+        return [*taken, *remarks(found, payload, self._cluster.linux_versions()), *unknown]
 
     def _readiness(
         self, case: InstanceView, node: HostNode | None, name: str, conditions: Conditions, leadership: Leadership, done: Result

@@ -31,16 +31,19 @@ class NodeFacts:
 
     def of(self, case: InstanceView, leadership: Leadership) -> Facts:
         """What is known of the cluster, before its host is connected to."""
+        takes = case.node.takes if case.node is not None else ()
         found = self._cluster.registries.read()
         for problem in found.problems:
             leadership.recorder.warning(regarding_of(case.cached), "MirrorNotSet", problem)
         return Facts(
-            rename=HOST_NAME in (case.cached.metadata.annotations or {}),
+            # a host that is a Node has its name
+            rename=HOST_NAME in (case.cached.metadata.annotations or {}) and not takes,
             network=self._cluster.network,
             platform=self._cluster.platform,
             variables=self._cluster.variables(),
             provided=self._cluster.provided(),
             registries=found.registries,
+            takes=takes,
         )
 
     async def joining(self, facts: Facts, case: InstanceView, node_ip: str, leadership: Leadership) -> Facts:

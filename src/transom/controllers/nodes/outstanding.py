@@ -5,16 +5,23 @@ from typing import Final
 
 from transom.controllers.instance.first_configuration import is_pending
 from transom.controllers.runtime.cached import UNINITIALIZED, HostNode
+from transom.hosts.errors import HostError
 from transom.hosts.passes.configure import Configured
 from transom.windows.host.queries import SERVICES
 from transom.windows.host.state import HostState
+from transom.windows.ledger import ledger
 from transom.windows.nodes import skew
+from transom.windows.parts.adopted import PEER
 from transom.windows.parts.installation import DRIFT
 from transom.windows.payload.payload import Payload
 from transom.windows.payload.worker import Waiting
 from transom.windows.planning.plan import Plan
 
 _SHOWN: Final = 5
+
+
+class AdoptedNodeFound(HostError):
+    """Once the host was reached, it is seen to be a Node that another operator made."""
 
 
 def outstanding(found: Configured, node: HostNode | None) -> str:
@@ -35,6 +42,18 @@ def remarks(found: Configured, payload: Payload, linux: Set[str]) -> Iterator[st
     yield from (_said(one) for one in found.waits if not one.required)
     if (odd := skew.warning(payload.kubernetes, set(linux))) is not None:
         yield odd
+
+
+def taken_over(state: HostState) -> Iterator[str]:
+    """What of a host was another operator's, where a person had it taken over, and what still is."""
+    services = ledger.read(state.registry).installed.services
+    if not (ours := [name for name, own in services.items() if own.taken is not None]):
+        return
+    yield f"taken over: {', '.join(ours)}"
+    if kept := [name for name, own in services.items() if own.adopted]:
+        yield f"left as found: {', '.join(kept)}"
+    if state.service(PEER) is not None:
+        yield f"{PEER} of the operator that had the host before is still there, and does nothing: remove it with sc.exe delete"
 
 
 def configurations(state: HostState | None) -> dict[str, int]:

@@ -18,6 +18,8 @@ from transom.windows.addresses import address
 
 MANAGED_BY_WMCO: Final = "windowsmachineconfig.openshift.io/version"
 ADOPT: Final = "transom.dev/adopt"
+TAKE_OVER: Final = "transom.dev/adopt-services"
+"""Of an adopted Node: the services of its host that become Transom's, with commas between."""
 CORDONED: Final = "transom.dev/cordoned"
 """The annotation of a Node that Transom cordoned, and for what: only such a one is uncordoned."""
 DRAIN: Final = "transom.dev/drain"
@@ -39,6 +41,7 @@ class NodeAnnotations(msgspec.Struct, frozen=True):
 
     managed_by_wmco: str | None = msgspec.field(default=None, name=MANAGED_BY_WMCO)
     adopt: str | None = msgspec.field(default=None, name=ADOPT)
+    take_over: str | None = msgspec.field(default=None, name=TAKE_OVER)
     cordoned: str | None = msgspec.field(default=None, name=CORDONED)
     drain: str | None = msgspec.field(default=None, name=DRAIN)
     drained: str | None = msgspec.field(default=None, name=DRAINED)
@@ -205,6 +208,12 @@ class HostNode(Projected, frozen=True):
         """Whether another operator made it a node, and somebody gave it to Transom."""
         cached = self.metadata.annotations
         return cached is not None and cached.managed_by_wmco is not None and cached.adopt == "true"
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The services of an adopted Node's host that become Transom's; none where it keeps proxy and trust alone."""
+        named = (self.metadata.annotations.take_over if self.adopted and self.metadata.annotations else None) or ""
+        return tuple(name for one in named.split(",") if (name := one.strip()))
 
     @property
     def managed_by_other(self) -> bool:

@@ -17,12 +17,13 @@ from transom.hosts.steps.facts_parser import merged
 from transom.hosts.steps.gather import gather
 from transom.hosts.steps.outputs import outputs
 from transom.hosts.steps.payload_directory import PayloadDirectory
-from transom.hosts.steps.probing import probed
+from transom.hosts.steps.probing import found_files, probed
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import SERVICES, Queries
 from transom.windows.host.state import HostState
 from transom.windows.ledger import ledger
 from transom.windows.nodes.fetch import configurations
+from transom.windows.parts.adopted import PEER, Adopted
 from transom.windows.parts.downtime import When
 from transom.windows.payload.worker import Desired, Facts, Waiting, desired, node_name, others, probed_paths, scripts
 from transom.windows.planning import desired as node
@@ -48,6 +49,8 @@ class Worker(msgspec.Struct, frozen=True):
     """When services that run are restarted; what does not run yet is started at once."""
     fetch_anyway: bool = False
     """Whether the host tries the readiness endpoints also where nothing had to be changed."""
+    taken: Adopted | None = None
+    """What another operator left that had the host before."""
 
 
 class Configured(PassResult, frozen=True):
@@ -105,6 +108,7 @@ class _Configuration(Pass[Configured]):
         self._asked = _first(worker)
         self._facts = Facts()
         self._fetches = configurations(worker.egress)
+        self._found: dict[str, str] = {}
 
     async def _steps(self, directory: Directory) -> None:
         self._report(DeliveryProgress("read"))
@@ -155,20 +159,26 @@ class _Configuration(Pass[Configured]):
             return state
         found = _named(merged(state, await gather(directory, questions.beyond(asked, self._asked))))
         self._asked = asked
-        return _with_scripts(msgspec.structs.replace(found, files=state.files, directories=state.directories), state)
+        known = {"files": state.files, "directories": state.directories, "found": state.found}
+        return _with_scripts(msgspec.structs.replace(found, **known), state)
 
     async def _probed(self, directory: Directory, state: HostState) -> HostState:
         """The state with the files and directories that matter."""
         recorded = ledger.read(state.registry).installed
         files, directories = probed_paths(self._worker.directory.payload, self._facts, recorded)
-        return await probed(directory.transport, state, files, directories)
+        state = await probed(directory.transport, state, files, directories)
+        if not self._facts.takes or self._dry_run:
+            return state
+        self._found |= await found_files(directory.transport, state, self._found)
+        return msgspec.structs.replace(state, found=self._found)
 
     def _desired(self, state: HostState) -> Desired:
         payload = self._worker.directory
         return desired(payload.payload, payload.artifacts, self._facts, self._worker.egress, state)
 
     def _planned(self, wanted: Desired, state: HostState) -> Plan:
-        return plan(wanted.state, state, self._salt, self._worker.restarts, manager=self._settings.manager)
+        when, taken = self._worker.restarts, self._worker.taken
+        return plan(wanted.state, state, self._salt, when, taken=taken, manager=self._settings.manager)
 
     async def _plan(self, directory: Directory, state: HostState) -> tuple[Desired, Plan, HostState]:
         wanted = self._desired(state)
@@ -222,7 +232,8 @@ def _first(worker: Worker) -> Queries:
     state = node.desired(msgspec.structs.replace(worker.egress, windows=windows))
     asked = questions.first(state)
     names = tuple(service.name for service in services)
-    return questions.combined(asked, Queries(services=names, boot=True, keys=(_NETWORK,)))
+    asked = questions.combined(asked, Queries(services=names, boot=True, keys=(_NETWORK,)))
+    return asked if worker.taken is None else questions.combined(asked, Queries(services=(PEER,), environment=True))
 
 
 def _named(state: HostState) -> HostState:

@@ -1,6 +1,7 @@
 """The three things that are asked of a host: put files, run a script, fetch files; SSH is the first way to do them."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar, cast
@@ -70,6 +71,10 @@ class Transport(Protocol):
 
     async def read(self, path: str, size: int) -> bytes | None:
         """The first `size` bytes of a file, or all that it has; None where there is no such file. Raises FileRefused."""
+        ...
+
+    async def digest(self, path: str, size: int) -> str | None:
+        """The SHA-256 of what `read` gives, in hex, with no more than a part of it in memory. Raises FileRefused."""
         ...
 
     async def modified(self, path: str) -> int | None:
@@ -167,15 +172,24 @@ class SshTransport:
 
     async def read(self, path: str, size: int) -> bytes | None:
         """As Transport says."""
+        arrived = bytearray()
+        return bytes(arrived) if await self._read(path, size, arrived.extend) else None
+
+    async def digest(self, path: str, size: int) -> str | None:
+        """As Transport says."""
+        hashed = hashlib.sha256()
+        return hashed.hexdigest() if await self._read(path, size, hashed.update) else None
+
+    async def _read(self, path: str, size: int, take: Callable[[bytes], object]) -> bool:
+        """Hand what is read to `take`, in its order; whether there is such a file."""
         sftp = await self._files()
         try:
             opened = await self._limited(sftp.open(path, asyncssh.FXF_READ, encoding=None, block_size=0))
         except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath):
-            return None
+            return False
         except asyncssh.SFTPError as error:
             raise _refused(error, path) from None
         file = cast(_File, opened)
-        arrived: list[bytes] = []
         for start in range(0, size, _BLOCK * _WINDOW):
             sizes = [min(_BLOCK, size - at) for at in range(start, min(start + _BLOCK * _WINDOW, size), _BLOCK)]
             reads = asyncio.gather(*(file.read(asked, start + _BLOCK * n) for n, asked in enumerate(sizes)))
@@ -184,11 +198,11 @@ class SshTransport:
             if any(len(block) > asked for block, asked in zip(blocks, sizes, strict=True)):
                 self._connection.abort()
                 raise FileRefused(f"{path}: the host sends more than it was asked for")
-            arrived += blocks
+            take(b"".join(blocks))
             if not closed and len(blocks[-1]) < sizes[-1]:
                 await self._asked(file.close(), path)
                 break
-        return b"".join(arrived)
+        return True
 
     async def modified(self, path: str) -> int | None:
         """As Transport says."""

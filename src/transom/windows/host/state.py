@@ -67,6 +67,8 @@ class HostState(msgspec.Struct, frozen=True):
     `trusting` are the services that are restarted with the trust store, None: all that are managed.
     `directories` are those of interest that are there; as a wish, `owned` are those of them that go with all that is in them
     when the host is given back, `closed` those that hold keys, and `networks` the HNS networks that services make, by service.
+    `takes` are, as a wish, services of another operator that become ours; `found` has the SHA-256 of files that lay there
+    when they do.
     `outputs` are what scripts of the payload printed, and `complaints` what those said that failed.
     `payload` is the version of what is installed; as a wish, None leaves services, files and directories as they are.
     `preparation` is what was done to Windows itself.
@@ -84,6 +86,8 @@ class HostState(msgspec.Struct, frozen=True):
     owned: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
     networks: dict[str, tuple[str, ...]] = {}
+    takes: tuple[str, ...] = ()
+    found: dict[str, str] = {}
     outputs: dict[str, str] = {}
     complaints: dict[str, str] = {}
     payload: str | None = None

@@ -7,21 +7,32 @@ import msgspec
 from transom.windows.host.state import Preparation, stamp
 
 
+class TakenOver(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a service was found that is ours by a person's word: its command line (`ImagePath`), and its `Type` and `Start`."""
+
+    command: str
+    type: int = 0
+    start: int = 0
+
+
 class OwnService(msgspec.Struct, frozen=True, omit_defaults=True):
     """A service of the payload: made by us, or there before (adopted): then its environment alone is ours.
 
-    `networks` are the HNS networks that it makes, which go after it.
+    `networks` are the HNS networks that it makes, which go after it. `taken`: another operator made it, and a person gave it
+    to Transom: it is kept, upgraded and removed as one of ours.
     """
 
     adopted: bool = False
     networks: tuple[str, ...] = ()
+    taken: TakenOver | None = None
 
 
 class OwnFile(msgspec.Struct, frozen=True, omit_defaults=True):
     """A file that was sent: the keyed digest of its SHA-256, and its size.
 
     `aside`: a file of somebody else's was there, and lies beside it. `former`: what it replaces, as long as that may still
-    be there, for the line is written before the file is replaced.
+    be there, for the line is written before the file is replaced. `found`: the same digest of the file that lay there when its
+    services were taken over; it does not come back.
     """
 
     digest: str
@@ -29,6 +40,7 @@ class OwnFile(msgspec.Struct, frozen=True, omit_defaults=True):
     aside: bool = False
     former: str = ""
     former_size: int = 0
+    found: str = ""
 
     def known(self, size: int, modified: int) -> str | None:
         """The digest of what lies there, by its size and its time; None where it is neither of the two that were sent."""
@@ -47,7 +59,7 @@ class OwnFile(msgspec.Struct, frozen=True, omit_defaults=True):
         """The line once it is seen which of the two is there."""
         if there not in (self.digest, self.former) or not self.former:
             return self
-        return OwnFile(there, self.size if there == self.digest else self.former_size, self.aside)
+        return OwnFile(there, self.size if there == self.digest else self.former_size, self.aside, found=self.found)
 
 
 def describe(digest: str, size: int) -> str:

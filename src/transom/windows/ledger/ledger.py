@@ -48,7 +48,7 @@ from transom.windows.registry.registry import (
     sz,
 )
 
-VERSION = 2
+VERSION = 3
 CLOSED = "Closed"
 MOST_ENTRIES, MOST_OF_A_KIND = 5_000, 1_000
 """Keys and values of a ledger, and those of one kind but files: one of a payload with a hundred files and a bundle of 150

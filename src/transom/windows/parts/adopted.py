@@ -18,6 +18,18 @@ TAKEN: Final = "of the operator that had the host before: Transom's from now on"
 """Why something of the peer enters the ledger."""
 IMPORTED: Final = r"C:\k\imported-certs.pem"
 """The certificates that the peer imported."""
+UNATTENDED: Final = (
+    "the kubelet's client CAs",
+    "mirrors",
+    "registry logins",
+    "registry CAs",
+    "certificates",
+    "services that somebody changes or stops",
+    "upgrades",
+)
+"""What the peer kept right on a node, and nobody does on one whose services stay as they are."""
+PEER: Final = "windows-instance-config-daemon"
+"""The peer's own service on a host, which made the others; it stays (windows-machine-config-operator, pkg/windows)."""
 IMPORTED_LIMIT: Final = 2**21
 """Bytes; more is no list of certificates."""
 

@@ -14,7 +14,7 @@ import msgspec
 from transom.windows.host.queries import SERVICES
 from transom.windows.host.state import CHANGED, HostState, Preparation, Service, ServiceState
 from transom.windows.host.steps import Step
-from transom.windows.ledger.installed import Installed, Output, OwnFile, OwnService, describe
+from transom.windows.ledger.installed import Installed, Output, OwnFile, OwnService, TakenOver, describe
 from transom.windows.ledger.ledger import digest
 from transom.windows.parts import service
 from transom.windows.parts.service import Configuration
@@ -24,6 +24,7 @@ _GONE: Final = "it is gone"
 _DOES_NOT_RUN: Final = "it does not run"
 _DIFFERS: Final = "its configuration differs"
 _DRIFT: Final = "drift: somebody else changed it"
+_TAKEN: Final = "taken over from another operator"
 DRIFT: Final[Mapping[str, tuple[str, ...]]] = {"service": (_GONE, _DOES_NOT_RUN, _DIFFERS), "file": (_GONE, _DRIFT)}
 """How the reasons of steps begin, by their kind, where nobody had asked for a change."""
 
@@ -215,14 +216,17 @@ class _Decider:
                 if settled is not None:
                     self.files = _without(self.files, [path]) | {path: settled}
                 continue
-            aside = own.aside if own else there is not None
+            # what belongs to a service that was taken over is ours to replace
+            found_sha256 = self.actual.found.get(path, "") if own is None and self.desired.takes else ""
+            aside = own.aside if own else there is not None and not found_sha256
             size = self.desired.sizes.get(path, 0)
             found.append(FilePlace(path, sha256, size, recorded, aside=aside))
             former = settled if settled and settled.digest == there else None
-            line = OwnFile(recorded, size, aside, former.digest if former else "", former.size if former else 0)
+            as_found = own.found if own else found_sha256 and digest(self.salt, "File", found_sha256)
+            line = OwnFile(recorded, size, aside, former.digest if former else "", former.size if former else 0, as_found)
             self.files = _without(self.files, [path]) | {path: line}
             shown = own.describe(there) if own else there and "a file that is not Transom's"
-            reason = _file_reason(own, there, recorded)
+            reason = _TAKEN if found_sha256 else _file_reason(own, there, recorded)
             self.steps.append(Step("file", path, "replace" if there else "add", reason, shown, describe(recorded, size)))
             for name in self.desired.readers.get(path, ()):
                 self.restarts.setdefault(name, f"{path} changes")
@@ -264,11 +268,17 @@ class _Decider:
             there, own = self.actual.service(name), self.recorded.service(name)
             present = self.actual.registry.key(key.path)
             if own is not None and not own.adopted:
-                self.services = _without(self.services, [name]) | {name: self._own(name)}
+                self.services = _without(self.services, [name]) | {name: self._own(name, own.taken)}
             if there is None or present is None:
                 create.append(service.of_key(name, key))
-                self.services = _without(self.services, [name]) | {name: self._own(name)}
+                self.services = _without(self.services, [name]) | {name: self._own(name, own.taken if own else None)}
                 self.steps.append(Step("service", name, "add", "part of the payload" if own is None else _GONE))
+            elif (own is None or own.adopted) and _listed(name, self.desired.takes):
+                configure.append(service.with_items_of(service.of_key(name, key), present))
+                taken = service.taken_over(present)
+                self.services = _without(self.services, [name]) | {name: self._own(name, taken)}
+                self.steps.append(Step("service", name, "replace", _TAKEN, taken.command))
+                self.restarts[name] = _TAKEN
             elif own is None:
                 self.services[name] = OwnService(adopted=True)
                 self.steps.append(Step("ledger", name, "add", "was there before: adopted, and only its environment is ours"))
@@ -285,8 +295,8 @@ class _Decider:
                     self.steps.append(Step("service", name, "restart", _DOES_NOT_RUN))
         return tuple(create), tuple(configure)
 
-    def _own(self, name: str) -> OwnService:
-        return OwnService(networks=self.desired.networks.get(name, ()))
+    def _own(self, name: str, taken: TakenOver | None = None) -> OwnService:
+        return OwnService(networks=self.desired.networks.get(name, ()), taken=taken)
 
     def _wanted(self) -> tuple[str, ...]:
         """In the order of start: that of the wish's services, then others."""

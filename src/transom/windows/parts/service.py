@@ -5,8 +5,9 @@ import struct
 import msgspec
 
 from transom.windows.host.queries import SERVICES
+from transom.windows.ledger.installed import TakenOver
 from transom.windows.parts.environment import NAMES
-from transom.windows.registry.registry import Edit, Key, SetValue, Value, binary, dword, expand_sz, multi_sz, sz
+from transom.windows.registry.registry import Edit, Key, SetValue, Value, ValueType, binary, dword, expand_sz, multi_sz, sz
 
 ENVIRONMENT = "Environment"
 _RESET_SECONDS = 86400
@@ -95,6 +96,15 @@ def _items(key: Key) -> tuple[str, ...]:
 
 def _name(item: str) -> str:
     return item.partition("=")[0].upper()
+
+
+def taken_over(present: Key) -> TakenOver:
+    """What is remembered of a service that another operator made."""
+    command = present.get("ImagePath")
+    numbers = {
+        name: value.number() for name in ("Type", "Start") if (value := present.get(name)) and value.type == ValueType.DWORD
+    }
+    return TakenOver(command.text() if command else "", numbers.get("Type", 0), numbers.get("Start", 0))
 
 
 def configured(key: Key | None) -> bool:

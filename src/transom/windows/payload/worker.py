@@ -1,7 +1,7 @@
 """What a worker's host should be, from the payload, the facts of its cluster, and the egress settings."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -28,7 +28,8 @@ class Facts(msgspec.Struct, frozen=True):
     `node_name` empty: the host's own name holds, in lower case. `rename`: the host gets the node's name as its own before the
     kubelet first starts. `variables` are cluster facts by name (`windows.payload.FACTS`); `node` is the Node as the API has it.
     `provided` are contents of files by the payload's name for them: a name that is missing leaves the file as it is, None
-    removes it. A service that reads a provided file waits until it is there.
+    removes it. A service that reads a provided file waits until it is there. `takes` are services that were there before and
+    become ours: a person said so.
     """
 
     node_name: str = ""
@@ -40,6 +41,7 @@ class Facts(msgspec.Struct, frozen=True):
     node: Mapping[str, Any] | None = None
     provided: Mapping[str, Secret | None] = {}
     registries: tuple[Registry, ...] = ()
+    takes: tuple[str, ...] = ()
 
 
 class Artifact(msgspec.Struct, frozen=True):
@@ -67,6 +69,11 @@ class Desired(msgspec.Struct, frozen=True):
     state: HostState
     contents: Mapping[str, Secret] = {}
     waiting: tuple[Waiting, ...] = ()
+
+
+def is_taken(takes: Iterable[str], name: str) -> bool:
+    """Whether a service is one of those that become ours."""
+    return name.casefold() in map(str.casefold, takes)
 
 
 def node_name(facts: Facts, computer_name: str) -> str:
@@ -145,6 +152,7 @@ class _Worker:
             owned=self.payload.directories,
             closed=self.payload.closed_directories,
             networks={service.name: service.hns_networks for service in ordered if service.hns_networks},
+            takes=self.facts.takes,
             payload=self.payload.version,
             preparation=self._preparation(),
         )
@@ -171,6 +179,8 @@ class _Worker:
                 yield variable.name, text or variable.default or ""
 
     def _adopted(self, name: str) -> bool:
+        if is_taken(self.facts.takes, name):
+            return False
         own = self.recorded.service(name)
         return own.adopted if own else self.actual.service(name) is not None
 

@@ -159,6 +159,9 @@ def _install(draft: PlanBuilder, lines: _Lines) -> Install:
 def _reversible(install: Install, draft: PlanBuilder, lines: _Lines) -> Install:
     """The installation with what takes it back, where another version of ours was there as a whole."""
     former, version = draft.old.installed.payload, draft.desired.payload
+    if not former and draft.desired.takes and version:
+        # what another operator had there runs
+        former = version
     if not former or not version or not (install.place or install.configure):
         return install
     made = reversal.reversal(install, former, version, draft.found, draft.actual.registry.apply(draft.edits))
