@@ -83,8 +83,13 @@ class ControlPlane:
 
     @property
     def authority_file(self) -> Path:
-        """The CA of the API server, as PEM."""
+        """The CA by which the API server is known, as PEM."""
         return self.directory / "ca.crt"
+
+    @property
+    def client_authority_file(self) -> Path:
+        """The CA of its clients, kubelets among them, as PEM: another one, as on OpenShift."""
+        return self.directory / "clients" / "ca.crt"
 
     def __enter__(self) -> ControlPlane:
         try:
@@ -137,7 +142,7 @@ class ControlPlane:
             f"--secure-port={self.port}",
             f"--tls-cert-file={here / 'server.crt'}",
             f"--tls-private-key-file={here / 'server.key'}",
-            f"--client-ca-file={here / 'ca.crt'}",
+            f"--client-ca-file={self.client_authority_file}",
             f"--service-account-key-file={here / 'sa.pub'}",
             f"--service-account-signing-key-file={here / 'sa.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
@@ -148,8 +153,8 @@ class ControlPlane:
             "--disable-admission-plugins=ServiceAccount",
             f"--service-cluster-ip-range={SERVICE_NETWORK}",
             "--allow-privileged",
-            f"--kubelet-client-certificate={here / 'kubelet-client.crt'}",
-            f"--kubelet-client-key={here / 'kubelet-client.key'}",
+            f"--kubelet-client-certificate={here / 'clients' / 'kubelet-client.crt'}",
+            f"--kubelet-client-key={here / 'clients' / 'kubelet-client.key'}",
             "--kubelet-preferred-address-types=InternalIP",
             "--endpoint-reconciler-type=none",
             "--etcd-compaction-interval=0",
@@ -268,11 +273,12 @@ class ControlPlane:
     def _prepare(self) -> None:
         here = self.directory
         here.mkdir(parents=True, exist_ok=True)
-        authority = Authority(here)
+        (here / "clients").mkdir(exist_ok=True)
+        authority, clients = Authority(here), Authority(here / "clients", "test-clients-ca")
         first_service = SERVICE_NETWORK.replace(".0.0/16", ".0.1")
         authority.issue("server", "kube-apiserver", addresses=(self.address, "kubernetes.default.svc", first_service))
-        authority.issue("kubelet-client", "kube-apiserver-kubelet-client", organizations=("system:masters",))
-        authority.issue("other-client", "other-client", organizations=("system:masters",))
+        clients.issue("kubelet-client", "kube-apiserver-kubelet-client", organizations=("system:masters",))
+        clients.issue("other-client", "other-client", organizations=("system:masters",))
         write_key_pair(here / "sa.key", here / "sa.pub")
         (here / "tokens.csv").write_text(f"{self.admin_token},admin,admin,system:masters\n")
         (here / "audit-policy.yaml").write_text(yaml.safe_dump(_AUDIT_POLICY))
@@ -286,8 +292,8 @@ class ControlPlane:
             f"--authentication-kubeconfig={self.kubeconfig}",
             f"--authorization-kubeconfig={self.kubeconfig}",
             f"--controllers={','.join(CONTROLLERS)}",
-            f"--cluster-signing-cert-file={here / 'ca.crt'}",
-            f"--cluster-signing-key-file={here / 'ca.key'}",
+            f"--cluster-signing-cert-file={self.client_authority_file}",
+            f"--cluster-signing-key-file={here / 'clients' / 'ca.key'}",
             f"--root-ca-file={here / 'ca.crt'}",
             f"--service-account-private-key-file={here / 'sa.key'}",
             "--leader-elect=false",

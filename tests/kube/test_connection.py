@@ -112,7 +112,7 @@ async def test_a_token_from_a_plugin_is_asked_for_once_and_again_after_a_401(
 
 @pytest.mark.lab
 async def test_a_client_certificate(control_plane: ControlPlane, tmp_path: Path) -> None:
-    here = control_plane.directory
+    here = control_plane.client_authority_file.parent
     files = {"client-certificate": str(here / "kubelet-client.crt"), "client-key": str(here / "kubelet-client.key")}
     kubeconfig = edited(control_plane.kubeconfig, tmp_path / "config", **files)
     assert await who(kubeconfig) == "kube-apiserver-kubelet-client"
@@ -121,7 +121,7 @@ async def test_a_client_certificate(control_plane: ControlPlane, tmp_path: Path)
 @pytest.mark.lab
 async def test_a_client_certificate_is_read_again(control_plane: ControlPlane, tmp_path: Path) -> None:
     """Requests go over new connections, a watch that was begun goes on; a half-written file costs nothing."""
-    here, certificate, key = control_plane.directory, tmp_path / "tls.crt", tmp_path / "tls.key"
+    here, certificate, key = control_plane.client_authority_file.parent, tmp_path / "tls.crt", tmp_path / "tls.key"
 
     def rotate(name: str) -> None:
         for suffix, target in (("key", key), ("crt", certificate)):

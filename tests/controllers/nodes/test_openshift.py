@@ -13,6 +13,7 @@ from tests.support.operator.clusters import Cluster
 from tests.support.operator.nodes import QUICK, bare, node_of
 from tests.support.operator.openshift import CONFIG_OPERATOR, OPERATOR_NETWORKS, SERVER, plane_map, token_secret
 from tests.support.operator.requests import ask, holder, until_approved
+from tests.support.operator.upgrades import message
 from tests.support.waiting import until
 from tests.support.workers.payloads import TEXT, write
 from tests.windows.authorities import authority
@@ -21,6 +22,8 @@ from tests.windows.node_certificates import CLIENT_USAGES, pem
 from transom.controllers.join.bootstrap_tokens import Token
 from transom.controllers.join.cluster_registries import CONTROLLER_CONFIGS, IMAGES, MIRROR_SETS
 from transom.kube.resources import (
+    CONFIG_MAPS,
+    OPENSHIFT_INFRASTRUCTURES,
     SECRETS,
 )
 from transom.proxy.secret import Secret
@@ -87,6 +90,33 @@ async def test_a_host_joins_openshift(openshift: Cluster, tmp_path: Path) -> Non
             await until_approved(cluster, "by-bootstrapper")
     finally:
         await cluster.client.delete(SECRETS, "node-bootstrapper-token", CONFIG_OPERATOR)
+
+
+async def test_a_wrong_ca_is_named_before_a_host_is_changed(openshift: Cluster, tmp_path: Path) -> None:
+    """The API server and its clients have CAs of their own; somebody who gives the overlay the clients' cuts it off."""
+    cluster, plane = openshift, openshift.control_plane
+    await cluster.put(
+        OPENSHIFT_INFRASTRUCTURES, "cluster", status={"apiServerInternalURI": plane.url, "platformStatus": {"type": "None"}}
+    )
+    await cluster.put(CONFIG_MAPS, "kube-root-ca.crt", data={"ca.crt": plane.client_authority_file.read_text()})
+    hybrid = {"hybridOverlayConfig": {"hybridClusterNetwork": [{"cidr": "10.132.0.0/14", "hostPrefix": 23}]}}
+    network = {"type": "OVNKubernetes", "ovnKubernetesConfig": hybrid}
+    await cluster.put(OPERATOR_NETWORKS, "cluster", spec={"defaultNetwork": network})
+    host = await bare(cluster, "win")
+    overlay = r"- {path: 'C:\k\api.crt', provided: api-server-ca, services: [hybrid-overlay-node]}"
+    service = r"- {name: hybrid-overlay-node, command: 'C:\k\kubelet.exe overlay'}"
+    text = TEXT.replace("files:\n", f"files:\n{overlay}\n").replace("services:\n- name", f"services:\n{service}\n- name")
+    async with cluster.operator(payload=write(tmp_path / "payload", text), pace=QUICK):
+        await cluster.instance("win-1", host, lifecycle="Node")
+        await cluster.until("win-1", Configured="False/ApiServerNotTrusted")
+        said = await message(cluster, "win-1")
+        assert said.startswith(f"hybrid-overlay-node, kubelet would not connect to {plane.url}, by the CAs of ConfigMap ")
+        assert "/kube-root-ca.crt: " in said and "certificate" in said
+        assert host.traffic.connections == 0
+        await cluster.put(CONFIG_MAPS, "kube-root-ca.crt", data={"ca.crt": plane.authority_file.read_text()})
+        await cluster.until("win-1", NodeReady="False/Registering")
+        assert host.files.read(r"C:\k\api.crt").decode() == plane.authority_file.read_text()
+        assert host.files.read(r"C:\k\pki\ca.crt").decode().strip() == plane.client_authority_file.read_text().strip()
 
 
 async def test_registries_follow_what_people_write_and_a_bad_entry_costs_itself(openshift: Cluster, tmp_path: Path) -> None:

@@ -303,7 +303,7 @@ async def test_certificate_has_to_name_what_tls_server_name_says(
 
 
 async def test_client_certificate_in_a_kubeconfig_is_used(workload_plane: ControlPlane) -> None:
-    paths = [workload_plane.directory / f"kubelet-client.{suffix}" for suffix in ("crt", "key")]
+    paths = [workload_plane.client_authority_file.parent / f"kubelet-client.{suffix}" for suffix in ("crt", "key")]
     certificate_data, key_data = (base64.b64encode(path.read_bytes()).decode() for path in paths)
     user = {"client-certificate-data": certificate_data, "client-key-data": key_data}
     connection = remote(kubeconfig(workload_plane, **user), "here")

@@ -74,7 +74,7 @@ async def installed(control_plane: ControlPlane) -> AsyncIterator[Installation]:
 
 def provided(control_plane: ControlPlane, kubeconfig: str) -> dict[str, Secret | None]:
     """The files that the lab's payload wants."""
-    return {"kubelet-ca": Secret(control_plane.authority_file.read_text()), "bootstrap-kubeconfig": Secret(kubeconfig)}
+    return {"kubelet-ca": Secret(control_plane.client_authority_file.read_text()), "bootstrap-kubeconfig": Secret(kubeconfig)}
 
 
 def variables(control_plane: ControlPlane, egress: Egress) -> dict[str, str]:

@@ -2,8 +2,11 @@
 
 import asyncio
 import hashlib
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lab.control_plane import ControlPlane
@@ -13,7 +16,7 @@ from lab.mirror import Mirror
 from lab.network import Network
 from tests.stories.nodes.conftest import SOURCE_VIP
 from tests.stories.nodes.test_nodes import node, publish, until
-from tests.support.operator.installation import Installation
+from tests.support.operator.installation import Installation, followed
 from tests.support.workers.publishers import HOSTS, published
 from tests.support.workers.shipped import shipped
 from typer.testing import CliRunner
@@ -54,6 +57,10 @@ def programs_of_a_node() -> list[Path]:
     return [build.program(program) for program in (*build.CONTAINERD_PROGRAMS[:1], *build.node_programs())]
 
 
+def _by_overlay(event: dict[str, Any]) -> bool:
+    return event["user"]["username"] == "system:anonymous" and event.get("userAgent", "").startswith("kube-proxy.exe/")
+
+
 @pytest.fixture(scope="session")
 def payload() -> Path:
     """Made once for the programs and the code that it is made by."""
@@ -61,9 +68,43 @@ def payload() -> Path:
     return cache.entry("kubeadm-payload", key, built)
 
 
+OVERLAY = r"""
+- {path: 'C:\k\overlay\api-server.crt', provided: api-server-ca, services: [overlay]}
+- path: C:\k\overlay\kubeconfig
+  services: [overlay]
+  content: |
+    apiVersion: v1
+    kind: Config
+    clusters: [{name: x, cluster: {server: "${API_SERVER}", certificate-authority: 'C:\k\overlay\api-server.crt'}}]
+    contexts: [{name: x, context: {cluster: x, user: nobody}}]
+    current-context: x
+services:
+- name: overlay
+  order: 3
+  command: >-
+    C:\k\kube-proxy.exe --windows-service --kubeconfig=C:\k\overlay\kubeconfig --hostname-override=overlay
+    --proxy-mode=kernelspace --network-name=wine --source-vip=10.9.9.9
+  dependsOn: [kubelet]"""
+
+
+def with_overlay(payload: Path, path: Path) -> Path:
+    """The payload and one program more, in the place of an overlay's: all that it has is the API server's CA."""
+    shutil.copytree(payload, path, copy_function=os.link)
+    text = (path / "payload.yaml").read_text()
+    (path / "payload.yaml").unlink()
+    (path / "payload.yaml").write_text(text.replace("\nservices:", OVERLAY, 1))
+    return path
+
+
 async def test_from_bare_to_ready(
-    control_plane: ControlPlane, bare_machine: Callable[[str], Machine], installed: Installation, payload: Path
+    control_plane: ControlPlane,
+    bare_machine: Callable[[str], Machine],
+    installed: Installation,
+    payload: Path,
+    tmp_path: Path,
 ) -> None:
+    """The API server and its clients have CAs of their own, as on OpenShift."""
+    assert control_plane.authority_file.read_text() != control_plane.client_authority_file.read_text()
     # what is built is what the lab has
     kubelet = hashlib.sha256(build.program(build.node_programs()[0]).read_bytes()).hexdigest()
     assert (payload / "downloads" / kubelet).exists()
@@ -75,7 +116,7 @@ async def test_from_bare_to_ready(
     powershell = machine.drive / "lab" / "powershell.out"
     powershell.write_text("")
     await installed.key(machine.ssh.key)
-    async with installed.program(payload=str(payload)):
+    async with installed.program(payload=str(with_overlay(payload, tmp_path / "payload"))):
         await installed.instance(machine, "worker-k", lifecycle="Node")
         waiting = "jsonpath={.status.conditions[?(@.type=='Configured')].reason}=Waiting"
         await until(installed, "worker-k", waiting)
@@ -98,4 +139,6 @@ async def test_from_bare_to_ready(
         may = await installed.kubectl("auth", "can-i", "list", "endpointslices.discovery.k8s.io", *as_node)
         assert may.strip() == "yes"
         assert await installed.kubectl("get", "--raw", "/api/v1/nodes/worker-k/proxy/healthz") == "ok"
+        # who trusts the file with the server's CA alone was heard by the API server
+        await followed(lambda: any(map(_by_overlay, control_plane.audit())))
     await installed.kubectl("delete", "configmap", "kubeadm-config", "-n", "kube-system")

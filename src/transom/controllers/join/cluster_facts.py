@@ -95,6 +95,14 @@ class ClusterFacts:
             return None
         return {"server": server, "certificate-authority-data": base64.b64encode(authority.encode()).decode()}
 
+    @property
+    def published_in(self) -> str:
+        """Where `cluster` has its CAs from, for people."""
+        info = self._info.snapshot().named("cluster-info", "kube-public")
+        if info is not None and _published(info) is not None:
+            return "ConfigMap kube-public/cluster-info"
+        return f"ConfigMap {self._informers.namespace}/{_ROOT_CA}"
+
     def client_ca(self) -> Secret | None:
         """The CAs of those that may ask kubelets: the API server's own. None where they are not published."""
         cached = self._authentication.snapshot().named(_CLIENT_CA, "kube-system")

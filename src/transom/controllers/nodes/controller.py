@@ -20,6 +20,7 @@ from transom.controllers.instance.node_identities import NodeIdentities
 from transom.controllers.instance.node_marks import mark
 from transom.controllers.instance.status import not_connected
 from transom.controllers.instance.view import InstanceView, regarding_of
+from transom.controllers.join.api_server_trust import ApiServerTrust
 from transom.controllers.join.cluster_facts import ClusterFacts
 from transom.controllers.join.members import Members
 from transom.controllers.keys.key_rotation import KeyRotation
@@ -52,7 +53,7 @@ from transom.windows.host.state import HostState
 from transom.windows.nodes import skew, support
 from transom.windows.nodes.instance import Lifecycle
 from transom.windows.parts.adopted import UNATTENDED
-from transom.windows.payload.payload import Payload
+from transom.windows.payload.payload import API_SERVER_CA, BOOTSTRAP_KUBECONFIG, Payload
 from transom.windows.payload.worker import Facts, others
 from transom.windows.planning.plan import Plan
 
@@ -105,6 +106,7 @@ class NodesController(HostsController):
         )
         self._members = members
         self._cluster = ClusterFacts(informers, settings)
+        self._trust = ApiServerTrust()
         self._facts = NodeFacts(members, self._cluster)
         path, cache = options.payload, options.payload_cache
         self._source = PayloadSource(path, cache or path, settings, self._ask_all) if path is not None else None
@@ -176,12 +178,18 @@ class NodesController(HostsController):
             return not_connected("NetworkNotSupported", why)
         if why := skew.refusal(payload.kubernetes, await self._cluster.server_version(leadership.client)):
             return not_connected("VersionSkew", why)
-        if self._cluster.cluster() is None:
+        if (cluster := self._cluster.cluster()) is None:
             return not_connected(
                 "ApiServerUnknown",
                 "nothing says how hosts reach the API server: neither ConfigMap kube-public/cluster-info, nor OpenShift's "
                 "Infrastructure with the ConfigMap kube-root-ca.crt",
             )
+        if why := await self._trust.refusal(cluster):
+            readers = ", ".join(payload.readers_of(API_SERVER_CA, BOOTSTRAP_KUBECONFIG))
+            message = (
+                f"{readers} would not connect to {cluster.get('server')}, by the CAs of {self._cluster.published_in}: {why}"
+            )
+            return not_connected("ApiServerNotTrusted", message)
         egress = case.target.egress if case.target is not None else None
         if egress is not None and (egress.http_proxy or egress.https_proxy) and not egress.api_server_known:
             return not_connected(

@@ -184,6 +184,10 @@ class Payload(PayloadEntry, frozen=True):
         kubelet = (KUBELET_KEYS,) if joining and not told else ()
         return tuple({path.casefold(): path for path in (*joining, *kubelet, *self.closed)}.values())
 
+    def readers_of(self, *provided: str) -> tuple[str, ...]:
+        """The services that read files that the cluster provides, by the payload's names for them."""
+        return tuple(dict.fromkeys(name for file in self.files if file.provided in provided for name in file.services))
+
     def service(self, name: str) -> PayloadService | None:
         """The service of that name, compared without case."""
         return next((service for service in self.services if service.name.casefold() == name.casefold()), None)
