@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.operator.clusters import Cluster
 from tests.support.operator.nodes import QUICK, SUBNET, WHOLE_NODES, bare, node_of, reasons, registered
@@ -158,11 +159,20 @@ async def test_a_windows_that_is_not_known_to_work_is_told_and_becomes_a_node(
     cluster: Cluster, payload: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(support, "RELEASES", tuple(one for one in support.RELEASES if one.build != 20348))
+    monkeypatch.setattr(support, "OPENSSH", msgspec.structs.replace(support.OPENSSH, least=(99, 0)))
     host = await bare(cluster, "win")
-    async with cluster.operator(payload=payload, pace=QUICK):
+    async with cluster.operator(payload=payload, pace=msgspec.structs.replace(QUICK, node_check=0.5)):
         await cluster.instance("win-1", host, lifecycle="Node")
         await cluster.until("win-1", NodeReady="False/Registering")
         await registered(cluster, host, **SUBNET)
+        info = {"operatingSystem": "windows", "kubeletVersion": "v1.36.3", "containerRuntimeVersion": "containerd://1.6.31"}
+        await cluster.merge(NODES, node_of(host), {"status": {"nodeInfo": info}}, "status")
         await cluster.until("win-1", NodeReady="True/KubeletReady", Configured="True/UpToDate")
-        assert "Windows build 20348 is none of those that are known to work" in await said(cluster)
+
+        async def all_said() -> bool:
+            told = await said(cluster)
+            wanted = ("Windows build 20348 is none of those", "OpenSSH for Windows 9.5 is older", "containerd 1.6 is older")
+            return all(one in told for one in wanted)
+
+        await until(all_said)
     assert "UnsupportedVersion" in await reasons(cluster, "win-1")

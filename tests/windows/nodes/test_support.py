@@ -3,7 +3,7 @@
 import pytest
 from tests.support.repository import DOCS
 
-from transom.windows.nodes.support import problems, table
+from transom.windows.nodes.support import problems, programs, table
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,27 @@ def test_what_is_not_known_to_work_is_named(version: str, platform: str, port: s
     found = list(problems(version, platform=platform, vxlan_port=port))
     assert len(found) == len(says)
     assert all(part in text for part, text in zip(says, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"ssh_server": "SSH-2.0-OpenSSH_for_Windows_7.7"}, ""),
+        ({"ssh_server": "SSH-2.0-OpenSSH_for_Windows_10.0p2"}, ""),
+        ({"ssh_server": "SSH-2.0-OpenSSH_for_Windows_7.6"}, "OpenSSH for Windows 7.6 is older"),
+        ({"ssh_server": "SSH-2.0-dropbear_2022.83"}, ""),
+        ({"runtime": "containerd://2.3.4"}, ""),
+        ({"runtime": "containerd://1.6.31"}, "containerd 1.6 is older than what is known to work (1.7 and 2): use a payload"),
+        ({"runtime": "docker://24.0.9"}, ""),
+        ({"openshift": "v1.27.0"}, ""),
+        ({"openshift": "v1.26.9+abc"}, "use OpenShift 4.14 or later"),
+        ({}, ""),
+    ],
+)
+def test_programs_that_are_too_old_are_named(given: dict[str, str], says: str) -> None:
+    found = list(programs(**given))
+    assert len(found) == bool(says)
+    assert all(says in text for text in found)
 
 
 def test_the_page_has_the_table() -> None:

@@ -75,6 +75,11 @@ class ClusterFacts:
                 self._version = (time.monotonic(), str(answer.get("gitVersion", "")))
             return self._version[1]
 
+    @property
+    def known_version(self) -> str:
+        """What `server_version` last said; empty before it was asked."""
+        return self._version[1] if self._version is not None else ""
+
     def linux_versions(self) -> set[str]:
         """The versions of the kubelets of the Linux nodes."""
         return {node.kubelet_version for node in self._informers.nodes.snapshot() if _is_linux(node)}

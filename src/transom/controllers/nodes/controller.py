@@ -442,7 +442,14 @@ class NodesController(HostsController):
         """What is worth a word though the host is as it should be."""
         state = found.after or found.before
         version, port = state.os_version if state is not None else "", self._cluster.vxlan_port
-        unknown = list(support.problems(version, platform=self._cluster.platform, vxlan_port=port))
+        unknown = [
+            *support.problems(version, platform=self._cluster.platform, vxlan_port=port),
+            *support.programs(
+                ssh_server=state.ssh_server if state is not None else "",
+                runtime=case.node.runtime if case.node is not None else "",
+                openshift=self._cluster.known_version if self._cluster.network else "",
+            ),
+        ]
         for problem in unknown:
             leadership.recorder.warning(regarding_of(case.cached), "UnsupportedVersion", problem)
         taken = taken_over(state) if state is not None else ()

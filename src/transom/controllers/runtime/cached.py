@@ -75,6 +75,7 @@ class NodeSystem(Projected, frozen=True):
 
     operating_system: str | None = None
     kubelet_version: str | None = None
+    container_runtime_version: str | None = None
 
 
 class NodeState(Projected, frozen=True):
@@ -202,6 +203,12 @@ class HostNode(Projected, frozen=True):
         """As `v1.36.3`; empty where its kubelet has not reported."""
         info = self.status.node_info if self.status else None
         return (info.kubelet_version if info else None) or ""
+
+    @property
+    def runtime(self) -> str:
+        """As `containerd://2.3.4`; empty where its kubelet has not reported."""
+        info = self.status.node_info if self.status else None
+        return (info.container_runtime_version if info else None) or ""
 
     @property
     def adopted(self) -> bool:

@@ -14,6 +14,7 @@ from transom.hosts.errors import ConnectionLost, FileRefused, HostError
 from transom.hosts.scripts import script
 from transom.hosts.ssh.connection import Access, Timeouts, connect
 from transom.hosts.ssh.known_hosts import HostKeys
+from transom.shown import shown
 from transom.windows.addresses import address
 
 _T = TypeVar("_T")
@@ -60,6 +61,8 @@ class Transport(Protocol):
     """How many channels were opened."""
     reached: str
     """The IP address that the connection goes to, whatever name it was asked for by."""
+    server: str
+    """The version that its SSH server gives itself; printable."""
 
     async def run(self, path: str) -> Run:
         """Run the script at `path` to its end."""
@@ -128,6 +131,7 @@ class SshTransport:
         self.channels = 0
         peer = connection.get_extra_info("peername")
         self.reached = (address(str(peer[0])) if peer else None) or ""
+        self.server = shown(str(connection.get_extra_info("server_version") or ""))
 
     async def run(self, path: str) -> Run:
         """As Transport says. Ends the connection when nothing comes for as long as a channel may be silent."""

@@ -174,6 +174,7 @@ def merged(first: HostState, second: HostState) -> HostState:
         complaints=first.complaints | second.complaints,
         computer_name=second.computer_name or first.computer_name,
         os_version=second.os_version or first.os_version,
+        ssh_server=second.ssh_server or first.ssh_server,
         reached=second.reached or first.reached,
         own_address=second.own_address or first.own_address,
     )

@@ -64,7 +64,8 @@ async def _has_other(directory: Directory, questions: Queries) -> bool:
 
 
 async def _state(directory: Directory, collected: Collected, questions: Queries) -> HostState:
-    return msgspec.structs.replace(await collected.state(questions), reached=directory.transport.reached)
+    transport = directory.transport
+    return msgspec.structs.replace(await collected.state(questions), reached=transport.reached, ssh_server=transport.server)
 
 
 async def _first(directory: Directory, questions: Queries) -> Collected:

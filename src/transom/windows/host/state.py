@@ -60,7 +60,8 @@ class HostState(msgspec.Struct, frozen=True):
     `boot` is another number after every boot: BootId of the prefetcher, or one of ours that a boot takes away; None where it
     was not read.
     `dependencies` maps every service of the host to the services that it depends on (DependOnService), where that was read.
-    `computer_name` and `os_version` (`10.0.20348.2485`) are for people. `reached` is the IP address that SSH went to, and
+    `computer_name`, `os_version` (`10.0.20348.2485`) and `ssh_server` (what that calls itself) are for people.
+    `reached` is the IP address that SSH went to, and
     `own_address` the one that the host says it was reached at: another one behind NAT or a jump host. Empty where not known.
     `files` maps paths (`C:\\…`) of files that are of interest: in a wish to their SHA-256, else to the ledger's digest of it,
     or to CHANGED; `sizes` those that are wanted to their size in bytes, and `readers` to the services that read them.
@@ -96,6 +97,7 @@ class HostState(msgspec.Struct, frozen=True):
     os_version: str = ""
     reached: str = ""
     own_address: str = ""
+    ssh_server: str = ""
 
     def service(self, name: str) -> Service | None:
         """The service of that name, compared without case."""

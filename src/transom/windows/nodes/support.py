@@ -22,11 +22,13 @@ class Release(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Something else that has versions: what works, and where that is said."""
+    """Something else that has versions: what works, and where that is said. `least`: major and minor, what is older is told."""
 
     name: str
     works: str
     source: str
+    least: tuple[int, int] = (0, 0)
+    remedy: str = ""
 
 
 RELEASES: Final = (
@@ -41,17 +43,42 @@ RELEASES: Final = (
     Release("Windows Server 2025", 26100, note="OpenSSH is there, and has to be started"),
 )
 """Source: WMCO at 0be4b9ccb, docs/wmco-prerequisites.md, docs/byoh-instance-pre-requisites.md, pkg/secrets/secrets.go."""
+OPENSHIFT: Final = Part(
+    "OpenShift",
+    "4.14 (Kubernetes 1.27) and later, with the hybrid overlay",
+    "WMCO, docs/wmco-prerequisites.md: on every platform from there on",
+    (1, 27),
+    "use OpenShift 4.14 or later",
+)
+"""`least` is of its Kubernetes."""
+OPENSSH: Final = Part(
+    "OpenSSH for Windows",
+    "7.7 and later",
+    "the capability of Windows Server 2019 (Win32-OpenSSH#1317); tests of the protocol alone",
+    (7, 7),
+    "update the capability OpenSSH.Server, or install a newer release of Win32-OpenSSH",
+)
+CONTAINERD: Final = Part(
+    "containerd",
+    "1.7 and 2",
+    "containerd, docs/hosts.md and its configuration version 2; its archive has the shim that fits it",
+    (1, 7),
+    "use a payload with a newer one, and its shim",
+)
 PARTS: Final = (
     Part("Kubernetes", "a kubelet of the API server's minor version, or up to three older", "Kubernetes, Version Skew Policy"),
+    OPENSHIFT,
+    OPENSSH,
+    CONTAINERD,
     Part(
-        "OpenShift",
-        "4.14 and later, with the hybrid overlay",
-        "WMCO, docs/wmco-prerequisites.md: on every platform from there on",
+        "containerd-shim-runhcs-v1",
+        "0.9.1 and later: that of containerd 1.7 and later",
+        "microsoft/hcsshim: containers outlive a restart of containerd",
     ),
-    Part("OpenSSH for Windows", "7.7 and later", "the capability of Windows Server 2019; tests of the protocol alone"),
-    Part("containerd", "1.7 and 2", "containerd, docs/hosts.md and its configuration version 2"),
-    Part("containerd-shim-runhcs-v1", "0.9.1 and later", "microsoft/hcsshim: containers outlive a restart of containerd"),
 )
+_OPENSSH: Final = re.compile(r"OpenSSH_for_Windows_(\d{1,4})\.(\d{1,4})")
+_RUNTIME: Final = re.compile(r"containerd://v?(\d{1,4})\.(\d{1,4})")
+_KUBERNETES: Final = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
 DEFAULT_PORT: Final = "4789"
 _VERSION: Final = re.compile(r"10\.0\.(\d+)(?:\.(\d+))?")
 
@@ -73,6 +100,19 @@ def problems(os_version: str, *, platform: str = "", vxlan_port: str = "") -> It
         yield f"{release.name} is not supported on {platform} (but on {', '.join(release.platforms)}): use a newer release"
     if not release.custom_port and vxlan_port not in ("", DEFAULT_PORT):
         yield f"{release.name} has the VXLAN port {DEFAULT_PORT} alone, and the cluster's is {vxlan_port}: use a newer release"
+
+
+def programs(*, ssh_server: str = "", runtime: str = "", openshift: str = "") -> Iterator[str]:
+    """What is older than what is known to work, each with what to do. What cannot be read is none.
+
+    `ssh_server` is the version that the SSH server gives itself (`SSH-2.0-OpenSSH_for_Windows_8.1`), `runtime` that of the
+    Node (`containerd://2.3.4`), `openshift` the API server's on OpenShift (`v1.27.3`).
+    """
+    told = ((OPENSSH, _OPENSSH, ssh_server), (CONTAINERD, _RUNTIME, runtime), (OPENSHIFT, _KUBERNETES, openshift))
+    for part, version, text in told:
+        found = version.search(text)
+        if found is not None and (int(found[1]), int(found[2])) < part.least:
+            yield f"{part.name} {found[1]}.{found[2]} is older than what is known to work ({part.works}): {part.remedy}"
 
 
 def table() -> str:
