@@ -33,6 +33,28 @@ def test_definitions_that_are_not_there(command: tuple[str, ...], tmp_path: Path
     assert "transom manifests --part crds | kubectl apply -f -" in told.err
 
 
+TAKING_A_NAMESPACE = (
+    *ASKING,
+    ("status",),
+    ("version",),
+    ("adopt", "--from", "wmco"),
+    ("uninstall", "--context", "staging"),
+    ("uninstall", "--context", "staging", "--leave-hosts"),
+)
+
+
+@pytest.mark.parametrize("command", TAKING_A_NAMESPACE, ids="-".join)
+def test_a_namespace_that_is_not_there(command: tuple[str, ...], tmp_path: Path) -> None:
+    """It is a slip of the finger, and no place in which nothing is wrong."""
+    # a pod's namespace is asked for after Transom's own objects, which are somewhere else
+    flag = "--transom-namespace" if command[0] == "pods" else "-n"
+    with saying(404, "NotFound", 'namespaces "nosuch" not found') as server:
+        config = kubeconfig(tmp_path / "config", server)
+        told = run(*command, "--kubeconfig", config, flag, "nosuch")
+    assert told.code == 1
+    assert f"{flag} nosuch: {server} (context staging of {config}) has no such namespace: name another" in told.err
+
+
 @pytest.mark.parametrize(
     ("code", "reason", "message", "told"),
     [

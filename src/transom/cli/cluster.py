@@ -73,6 +73,13 @@ class ClusterOptions(Options, frozen=True):
         """Where Transom's objects are, for commands that ask for no others."""
         return self.namespace or self.transom_namespace
 
+    @property
+    def named_namespaces(self) -> "tuple[tuple[str, str], ...]":
+        """Namespaces that somebody named, each with its flag: they have to be there."""
+        own = None if self.transom_namespace == NAMESPACE else self.transom_namespace
+        given = (("-n", self.namespace), ("--transom-namespace", own))
+        return tuple((flag, name) for flag, name in given if name)
+
 
 def ask(cluster: ClusterOptions, work: "Callable[[Client], Coroutine[Any, Any, _T]]", *, otherwise: str = "") -> _T:
     """What `work` makes of the answers of the API server; where there are none the command ends and says which was asked.
@@ -89,8 +96,16 @@ def ask(cluster: ClusterOptions, work: "Callable[[Client], Coroutine[Any, Any, _
 
     async def asked() -> _T:
         connection = connect(cluster.kubeconfig, cluster.context)
+        client = Client(connection)
         try:
-            return await work(Client(connection))
+            for flag, name in cluster.named_namespaces:
+                if not await _is_there(client, name):
+                    fail(
+                        f"{flag} {name}: {place(connection)} has no such namespace: name another (`kubectl get namespaces` "
+                        "lists them), or another --context",
+                        ExitCode.NOT_DONE,
+                    )
+            return await work(client)
         except ApiError as error:
             fail(_told(error, connection), ExitCode.NOT_DONE)
         finally:
@@ -100,6 +115,21 @@ def ask(cluster: ClusterOptions, work: "Callable[[Client], Coroutine[Any, Any, _
         return asyncio.run(asked())
     except ConfigurationError as error:
         fail(f"{error}{otherwise}", ExitCode.INVALID)
+
+
+async def _is_there(client: "Client", namespace: str) -> bool:
+    """Whether there is such a namespace; who may not ask is believed."""
+    from transom.kube.errors import NotFound, StatusError
+    from transom.kube.resources import NAMESPACES
+
+    try:
+        await client.get(NAMESPACES, namespace)
+    except NotFound:
+        return False
+    except StatusError as error:
+        if error.code != 403:
+            raise
+    return True
 
 
 def place(connection: "Connection") -> str:

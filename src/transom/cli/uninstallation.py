@@ -27,6 +27,7 @@ from transom.kube.resources import (
 )
 from transom.manifests.roles import LABELS
 
+_ROLE_BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False, Whole)
 _STEP: Final = 1.0
 _HEARD: Final = 20.0
 """Seconds in which an operator that works renews its lease at least once (`transom run`: within 10 s)."""
@@ -42,7 +43,7 @@ class Uninstallation:
 
     async def give_back(self) -> None:
         """The operator works on it until there is nothing left."""
-
+        await self._insist_on_its_namespace()
         if await self._there() and not await self._operator_works():
             fail(
                 f"no operator works in namespace {self._namespace}, so nobody would give the hosts back, and nothing was done: "
@@ -60,7 +61,7 @@ class Uninstallation:
 
     async def leave(self) -> None:
         """The operator goes first; what it still sees of the deletions says that hosts are left."""
-
+        await self._insist_on_its_namespace()
         kinds = ((EGRESS_PROXIES, OF_SETTINGS), (WINDOWS_INSTANCES, OF_HOST))
         for resource, _ in kinds:
             for one in await self._list(resource):
@@ -75,6 +76,20 @@ class Uninstallation:
             await self._until_undefined(resource)
             tell(f"transom: {resource.plural}: gone, and the hosts keep what they have")
         await self._rest()
+
+    async def _insist_on_its_namespace(self) -> None:
+        """Definitions and roles are the whole cluster's: they must not go from below an installation in another namespace."""
+        try:
+            bound = (await self._client.get(_ROLE_BINDINGS, "transom")).value.get("subjects") or ()
+        except NotFound:
+            return
+        elsewhere = sorted({str(one.get("namespace")) for one in bound})
+        if elsewhere and self._namespace not in elsewhere:
+            fail(
+                f"Transom is not installed in namespace {self._namespace}, and nothing was done: it is in {', '.join(elsewhere)} "
+                f"(by ClusterRoleBinding transom); name it with -n {elsewhere[0]}",
+                ExitCode.NOT_DONE,
+            )
 
     async def _let_go(self, resource: Resource[Whole], meta: ObjectMeta, finalizer: str) -> None:
         left = [each for each in meta.finalizers or () if each != finalizer]
@@ -101,7 +116,6 @@ class Uninstallation:
 
     async def _there(self) -> bool:
         """Whether there is anything for an operator to do."""
-
         return bool([*await self._list(WINDOWS_INSTANCES), *await self._list(EGRESS_PROXIES)])
 
     async def _operator_works(self) -> bool:
@@ -115,7 +129,6 @@ class Uninstallation:
         return False
 
     async def _renewed(self) -> str | None:
-
         try:
             lease = await self._client.get(LEASES, "transom", self._namespace)
         except NotFound:
@@ -123,7 +136,6 @@ class Uninstallation:
         return lease.spec.renew_time if lease.spec is not None and lease.spec.holder_identity else None
 
     async def _list(self, resource: Resource[Whole]) -> list[Whole]:
-
         try:
             return list((await self._client.list_objects(resource, self._namespace if resource.namespaced else None)).items)
         except NotFound:
@@ -148,7 +160,6 @@ class Uninstallation:
 
     async def _until_undone(self) -> None:
         """What the settings made in other namespaces: an operator that works takes it away."""
-
         left: list[str] = []
         for _ in range(int(_UNDONE / _STEP)):
             left = [
@@ -163,7 +174,6 @@ class Uninstallation:
         tell(f"transom: {counted(len(left), 'object')} of the settings stay: {', '.join(left)}")
 
     async def _annotate(self, resource: Any, name: str, namespace: str | None, annotation: str) -> None:
-
         try:
             await self._client.patch(resource, {"metadata": {"annotations": {annotation: "true"}}}, name, namespace)
         except NotFound:
@@ -171,7 +181,6 @@ class Uninstallation:
 
     async def _delete_workloads(self) -> None:
         """The operator and the admission server, and their pods, which may still be at work."""
-
         deployments = Resource("apps", "v1", "Deployment", "deployments", True, Metadata)
         pods = Resource("", "v1", "Pod", "pods", True, Metadata)
         for name in ("transom", "transom-webhook"):
@@ -205,7 +214,6 @@ class Uninstallation:
             tell(f"transom: namespace {self._namespace} stays: it is not labelled as Transom's")
 
     async def _delete(self, resource: Any, name: str, namespace: str | None) -> None:
-
         try:
             await self._client.delete(resource, name, namespace)
         except NotFound:
@@ -213,7 +221,6 @@ class Uninstallation:
 
 
 def _installed(namespace: str) -> Iterator[dict[str, Any]]:
-
     yield from everything(namespace)
     # the first to go: an API server must not ask a server that is gone
     yield {
@@ -225,7 +232,6 @@ def _installed(namespace: str) -> Iterator[dict[str, Any]]:
 
 def _resource(value: dict[str, Any]) -> Resource[Any]:
     """Where the API has objects of the kind: the plurals of what `transom manifests` makes are regular."""
-
     kind = value["kind"]
     group, _, version = value["apiVersion"].rpartition("/")
     name = kind.lower()

@@ -20,7 +20,8 @@ from tests.support.workers.payloads import write
 
 from lab import cluster_api
 from transom.kube.errors import NotFound
-from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES
+from transom.kube.objects import Whole
+from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.manifests.definitions import definitions
 from transom.simulator import Host, Simulator
 from transom.windows.host.queries import LEDGER
@@ -196,3 +197,23 @@ async def test_without_an_operator_nothing_is_done(installed: Cluster) -> None:
     assert (await installed.client.get(EGRESS_PROXIES, "cluster")).metadata.deletion_timestamp is None
     assert all(f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet") for host in found)
     await installed.leave()
+
+
+async def test_an_installation_in_another_namespace_is_left(installed: Cluster) -> None:
+    """Its definitions and roles are the whole cluster's."""
+    rights = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "transom"}
+    bound = {"kind": "ServiceAccount", "name": "transom", "namespace": "egress-system"}
+    bindings = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False, Whole)
+    head = {"apiVersion": bindings.api_version, "kind": bindings.kind, "metadata": {"name": "transom"}}
+    await installed.client.create(bindings, head | {"roleRef": rights, "subjects": [bound]})
+    try:
+        for more in ((), ("--leave-hosts",)):
+            code, said = await carried_out(
+                installed, "transom", "uninstall", "--context", "lab", "-n", installed.namespace, *more
+            )
+            assert code == 1
+            assert f"not installed in namespace {installed.namespace}, and nothing was done: it is in egress-system" in said
+        assert (await installed.client.list_objects(EGRESS_PROXIES)).items == []
+    finally:
+        await installed.client.delete(bindings, "transom")
+        await installed.leave()
