@@ -148,7 +148,8 @@ def test_what_changes_is_told_at_once_also_into_a_pipe(server: str, tmp_path: Pa
     assert then[1].endswith(" WindowsInstance/win-2: gone\n")
 
 
-def test_a_cluster_without_transom(server: str, tmp_path: Path) -> None:
+def test_a_cluster_without_transom(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LISTS, "/api/v1/namespaces/elsewhere", [])
     told = run("status", "--kubeconfig", kubeconfig(tmp_path / "config", server), "-n", "elsewhere")
     assert (told.code, told.out) == (1, "")
     assert "the definitions of Transom are not there" in told.err

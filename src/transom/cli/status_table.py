@@ -79,7 +79,8 @@ def _detail(group: Sequence[ObjectStatus]) -> str:
         parts.append(", ".join(each.name for each in group))
     if one.hosts:
         counts = ", ".join(f"{count} {name}" for name, count in one.hosts.items() if name != "total" and count)
-        parts.append(f"{one.hosts.get('total', 0)} hosts" + (f": {counts}" if counts else ""))
+        total = one.hosts.get("total", 0)
+        parts.append(f"{total:,} host{'' if total == 1 else 's'}" + (f": {counts}" if counts else ""))
     if one.earliest_expiry:
         parts.append(f"the first CA expires {one.earliest_expiry}")
     if one.address and len(group) == 1:

@@ -86,8 +86,8 @@ class Uninstallation:
         elsewhere = sorted({str(one.get("namespace")) for one in bound})
         if elsewhere and self._namespace not in elsewhere:
             fail(
-                f"Transom is not installed in namespace {self._namespace}, and nothing was done: it is in {', '.join(elsewhere)} "
-                f"(by ClusterRoleBinding transom); name it with -n {elsewhere[0]}",
+                f"Transom is not installed in namespace {self._namespace}: it is in {', '.join(elsewhere)} "
+                f"(by ClusterRoleBinding transom), and nothing was done: name it with -n {elsewhere[0]}",
                 ExitCode.NOT_DONE,
             )
 

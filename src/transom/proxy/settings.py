@@ -152,14 +152,15 @@ def effective(objects: SettingsObjects, now: datetime, server: str | None = None
     """
     findings: list[Finding] = []
     broken = {finding.object for finding in getattr(objects, "findings", ()) if finding.severity == "error"}
+    base = layers.base_settings(objects)
+    misnamed = base is None and objects.proxy is None and not objects.clusters
     for layer in _all_layers(objects):
-        found = list(validation.examine(layer, objects, now))
+        found = list(validation.examine(layer, objects, now, misnamed=misnamed))
         findings += found
         if any(finding.severity == "error" for finding in found):
             broken.add(layer.source.place.object)
 
-    base = layers.base_settings(objects)
-    if base is None and objects.proxy is None and not objects.clusters:
+    if misnamed:
         message = f"no EgressProxy is named `{layers.BASE}`, so no host gets settings: name the one for this cluster so"
         findings += [item.place.error(("metadata", "name"), message) for item in objects.egress_proxies]
     if base and objects.proxy:

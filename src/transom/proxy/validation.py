@@ -33,8 +33,10 @@ _BASE_ALONE: Final = {
 }
 
 
-def examine(layer: Layer, objects: SettingsObjects, now: datetime) -> Iterator[Finding]:
+def examine(layer: Layer, objects: SettingsObjects, now: datetime, *, misnamed: bool = False) -> Iterator[Finding]:
     """The findings of one EgressProxy or Proxy, and of the Secret and the ConfigMap that it names.
+
+    `misnamed`: it is meant as the base, though its name is another, and may have what a base has.
 
     OpenShift's Proxy is validated by its own operator: while its spec is invalid, its status holds. The bundle has no status.
     """
@@ -47,7 +49,7 @@ def examine(layer: Layer, objects: SettingsObjects, now: datetime) -> Iterator[F
         yield from _credentials(layer.credentials, place, objects)
     if layer.trusted_ca:
         yield from _trust(layer.trusted_ca, place, objects, now)
-    is_base = layer.source.metadata.name == BASE
+    is_base = misnamed or layer.source.metadata.name == BASE
     if is_base and spec.readiness_endpoints:
         yield from _endpoints(spec.readiness_endpoints, bool(spec.http_proxy), bool(spec.https_proxy), layer)
     if isinstance(layer.source, EgressProxy):

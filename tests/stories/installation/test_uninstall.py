@@ -212,7 +212,7 @@ async def test_an_installation_in_another_namespace_is_left(installed: Cluster) 
                 installed, "transom", "uninstall", "--context", "lab", "-n", installed.namespace, *more
             )
             assert code == 1
-            assert f"not installed in namespace {installed.namespace}, and nothing was done: it is in egress-system" in said
+            assert f"not installed in namespace {installed.namespace}: it is in egress-system" in said
         assert (await installed.client.list_objects(EGRESS_PROXIES)).items == []
     finally:
         await installed.client.delete(bindings, "transom")
