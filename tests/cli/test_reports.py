@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from tests.support.command import run
 
-from transom.apply.report import HostReport, Report
+from transom.apply.report import STOPPED, HostReport, Report
 from transom.apply.target import Target
 from transom.cli.options import Options, grouped
 from transom.cli.progress import Progress
@@ -125,6 +125,27 @@ def test_a_diff_shows_what_a_value_was_and_will_be(monkeypatch: pytest.MonkeyPat
     ]
 
 
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_300_hosts_that_were_not_reached_or_all_failed_are_on_one_screen(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a Ctrl-C it is to be seen what was done, and a proxy that is away fails on everybody."""
+    hosts = [host(number) if number < 20 else host(number, changes=(), restarted=()).skip(STOPPED) for number in range(300)]
+    stopped = printed(Report(tuple(hosts), stopped=True), width, monkeypatch, capsys, planned=False).splitlines()
+    assert len(stopped) <= 50
+    assert " ".join(stopped[-1:]).endswith("300 hosts: 20 changed, 280 skipped")
+    failed = printed(fleet(300, tuple(range(300))), width, monkeypatch, capsys, planned=False).splitlines()
+    assert len(failed) <= 50
+    assert "and 290 more" in " ".join(failed[-3:])
+
+
+def test_who_was_not_begun_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(2, "done")
+    progress.done(host(1))
+    progress.done(host(2).skip(STOPPED))
+    assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == ["win-1"]
+
+
 def test_who_is_skipped_is_told_with_the_reason_and_before_who_failed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,6 +187,9 @@ async def test_who_is_worked_on_longest_and_what_is_waited_for(monkeypatch: pyte
     await watched(named("win-1"), EVERYBODY)
     assert seen[0] == "win-1 for 24 s; the others wait for the first host"
     assert progress.standing() == "the others wait for the first host"
+    for number in (3, 4):
+        progress.done(host(number, result="failed", error="no answer"))
+    assert progress.standing() == "2 failed: win-3, win-4; the others wait for the first host"
 
 
 def named(name: str) -> Target:

@@ -9,13 +9,14 @@ from typing import Final, Self
 
 import structlog
 from rich.console import RenderableType
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from transom.apply.report import HostReport
+from transom.apply.report import STOPPED, HostReport
 from transom.apply.target import Target, Work
-from transom.cli.tables import STYLES, line_of
+from transom.cli.tables import STYLES, line_of, named
 from transom.cli.terminal import Terminal
 from transom.hosts.passes.passes import Admit, PassResult
 from transom.shown import shown
@@ -26,11 +27,12 @@ _LONG: Final = 2.0
 
 
 class Progress:
-    """Lines, and on a terminal how many hosts are done, which one is worked on longest, what the others wait for."""
+    """Lines, and on a terminal how many hosts are done, who failed, who is worked on longest, what others wait for."""
 
     def __init__(self, total: int, word: str) -> None:
         self._console = Terminal(stderr=True)
         self._working: dict[str, float] = {}
+        self._failed: list[str] = []
         self._awaited = ""
         self._word, self._stopping = word, False
         columns = (
@@ -63,8 +65,13 @@ class Progress:
 
     def done(self, report: HostReport) -> None:
         """One host more."""
+        if report.error == STOPPED:
+            # it was not begun, so nothing of it ends: the report says so of all of them
+            return
         line = line_of(report, planned=self._word == "compared")
         self._print(line, STYLES[report.result] if report.error else "")
+        if report.result == "failed":
+            self._failed.append(report.name)
         self._bar.advance(self._task)
 
     def _print(self, line: str, style: str = "") -> None:
@@ -96,9 +103,9 @@ class Progress:
         return watched
 
     def standing(self) -> str:
-        """Who is worked on longest, and what the others wait for."""
+        """Who failed, who is worked on longest, and what the others wait for."""
         now = time.monotonic()
-        parts = []
+        parts = [f"{len(self._failed):,} failed: {named(self._failed, 3)}"] if self._failed else []
         if self._working:
             name, since = min(list(self._working.items()), key=lambda one: one[1])
             if now - since >= _LONG:
@@ -118,4 +125,4 @@ class _Bar(Bar):
     def get_renderables(self) -> Iterable[RenderableType]:
         yield from super().get_renderables()
         if standing := self.below():
-            yield Text(f"  {shown(standing)}", "dim", no_wrap=True, overflow="ellipsis")
+            yield Padding(Text(shown(standing), "dim"), (0, 0, 0, 2))

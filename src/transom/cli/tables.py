@@ -28,8 +28,8 @@ _WHAT: Final = {
 }
 _DETAILED: Final = 20
 """Groups whose changes are listed; of more there is a line each."""
-_NAME_LINES: Final = 2
-"""Lines of names of a group of hosts that are well."""
+_NAME_LINES: Final[dict[Result, int]] = {"unchanged": 2, "changed": 2, "skipped": 2, "failed": 10}
+"""Lines of names of a group of hosts; JSON has them all."""
 _RECAPPED: Final = 10
 """Names of hosts in the last line."""
 _INDENT: Final = "  "
@@ -91,14 +91,14 @@ def _headline(group: Sequence[HostReport], *, planned: bool) -> Text:
     if first.restarted:
         line.append(f", restarted {', '.join(first.restarted)}")
     if len(group) == 1 and first.channels:
-        line.append(f"  {first.seconds:.1f} s, {first.channels} channels", "dim")
+        line.append(f"  {first.seconds:.1f} s, {_counted(first.channels, 'channel')}", "dim")
     return line
 
 
 def _print_names(out: Terminal, group: Sequence[HostReport]) -> None:
-    """All names of hosts that something is wrong with; of the others as many as fit."""
+    """As many of the names as fit, more of those that failed."""
     names = _lines(", ".join(host.name for host in group), out.width)
-    most = len(names) if group[0].error else _NAME_LINES
+    most = _NAME_LINES[group[0].result]
     for line in names[:most]:
         out.print(line, style="dim", soft_wrap=True)
     if len(names) > most:
@@ -151,15 +151,16 @@ def _totals(report: Report, *, planned: bool) -> str:
         names = [host.name for host in report.hosts if host.result == result]
         if names:
             told = f"{len(names):,} {_word(result, planned=planned)}"
-            parts.append(f"{told}: {_named(names)}" if result == "failed" else told)
+            parts.append(f"{told}: {named(names)}" if result == "failed" else told)
     hosts = _counted(len(report.hosts), "host")
     stopped = "stopped by Ctrl-C: " if report.stopped else ""
     return stopped + (f"{hosts}: {', '.join(parts)}" if parts else "no hosts: nothing to do")
 
 
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - _RECAPPED
-    return ", ".join(names[:_RECAPPED]) + (f" and {more:,} more" if more > 0 else "")
+def named(names: Sequence[str], most: int = _RECAPPED) -> str:
+    """The first of the names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _counted(number: int, noun: str) -> str:
