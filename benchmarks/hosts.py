@@ -60,7 +60,21 @@ async def serve(count: int) -> None:
         key = simulator.client_key.export_private_key().decode()
         sys.stdout.write(json.dumps({"key": key, "ports": [host.port for host in simulator.hosts]}) + "\n")
         sys.stdout.flush()
+        telling = asyncio.create_task(tell_starts(simulator))
         await asyncio.to_thread(sys.stdin.read)
+        telling.cancel()
+
+
+async def tell_starts(simulator: Simulator) -> None:
+    """A line with the number of a host each time that its kubelet was started."""
+    told = [0] * len(simulator.hosts)
+    while True:
+        for number, host in enumerate(simulator.hosts):
+            if (starts := len(host.starts("kubelet"))) != told[number]:
+                told[number] = starts
+                sys.stdout.write(f"{number}\n")
+        sys.stdout.flush()
+        await asyncio.sleep(0.2)
 
 
 def egress(value: str) -> Egress:

@@ -39,8 +39,11 @@ from transom.proxy.secret import Secret
 NAMESPACE = "transom-system"
 ROOT = Path(__file__).parent.parent
 CHECK_SECONDS = 120
-REPORT_SECONDS = 10
-"""As often as a kubelet looks at its own state (nodeStatusUpdateFrequency); what stays the same it tells every five minutes."""
+REPORT_SECONDS = 300
+"""As often as a kubelet reports what stays the same (KubeletConfiguration, nodeStatusReportFrequency)."""
+START_SECONDS = 3.0
+"""Until a kubelet that was started reports: at once when it runs (Kubernetes, `Kubelet.Run` in pkg/kubelet/kubelet.go begins
+syncNodeStatus and fastStatusUpdateOnce; of a process's first status pkg/kubelet/kubelet_node_status.go says that it is due)."""
 BACKGROUND_SECONDS = 20
 POLL_SECONDS = 2.0
 HEARTBEATS = 20_000
@@ -192,17 +195,36 @@ def requests(plane: ControlPlane, skip: int) -> tuple[int, int, int]:
     return len(counted), sum(one["verb"] == "list" for one in counted), len(events)
 
 
+@dataclass
+class Hosts:
+    """Simulated hosts in a process of their own."""
+
+    key: str
+    ports: list[int]
+    starts: asyncio.Queue[int]
+    """The number of each host whose kubelet was started."""
+
+
 @asynccontextmanager
-async def hosts(count: int) -> AsyncIterator[tuple[str, list[int]]]:
+async def hosts(count: int) -> AsyncIterator[Hosts]:
     command = [sys.executable, "-m", "benchmarks.hosts", "--serve", "--hosts", str(count)]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)  # noqa: ASYNC220
     try:
         assert server.stdout
         told = json.loads(await asyncio.to_thread(server.stdout.readline))
-        yield told["key"], told["ports"]
+        made = Hosts(told["key"], told["ports"], asyncio.Queue())
+        loop = asyncio.get_running_loop()
+
+        def listen(lines: Iterable[str]) -> None:
+            for line in lines:
+                loop.call_soon_threadsafe(made.starts.put_nowait, int(line))
+
+        listening = asyncio.create_task(asyncio.to_thread(listen, server.stdout))
+        yield made
     finally:
         server.terminate()
         server.wait()
+    await listening
 
 
 async def prepare(plane: ControlPlane, client: Client, key: str, ports: list[int], nodes: int) -> None:
@@ -242,21 +264,31 @@ async def beat(client: Client, numbers: Iterable[int], nodes: int, when: str, at
 
 
 @asynccontextmanager
-async def beating(client: Client, count: int, nodes: int) -> AsyncIterator[None]:
-    """The kubelets of the hosts are heard of, each every ten seconds: a host that is changed counts when its Node is."""
+async def beating(client: Client, found: Hosts, nodes: int) -> AsyncIterator[None]:
+    """The kubelets of the hosts report when they were started, and now and then: a changed host counts when its Node does."""
 
     async def go_on() -> None:
         while True:
             begun = time.perf_counter()
-            await beat(client, range(count), nodes, "", at_once=2)
+            await beat(client, range(len(found.ports)), nodes, "", at_once=2)
             await asyncio.sleep(max(0.0, REPORT_SECONDS - (time.perf_counter() - begun)))
 
-    task = asyncio.create_task(go_on())
+    async def report(number: int) -> None:
+        await asyncio.sleep(START_SECONDS)
+        await beat(client, (number,), nodes, "")
+
+    async def follow() -> None:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                group.create_task(report(await found.starts.get()))
+
+    tasks = asyncio.create_task(go_on()), asyncio.create_task(follow())
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def first_status(client: Client, nodes: int) -> None:
@@ -271,7 +303,8 @@ async def first_status(client: Client, nodes: int) -> None:
     await asyncio.gather(*(work() for _ in range(16)))
 
 
-async def measure(plane: ControlPlane, client: Client, key: str, ports: list[int], nodes: int, controllers: str) -> None:
+async def measure(plane: ControlPlane, client: Client, found: Hosts, nodes: int, controllers: str) -> None:
+    key, ports = found.key, found.ports
     count = len(ports)
     begun = time.perf_counter()
     await prepare(plane, client, key, ports, nodes)
@@ -285,7 +318,7 @@ async def measure(plane: ControlPlane, client: Client, key: str, ports: list[int
 
     operator = Operator(plane, 18080, controllers)
     try:
-        async with beating(client, count, nodes):
+        async with beating(client, found, nodes):
             await first_round(operator, plane, count)
             used = await change(operator, plane, client, count)
         # the machine is not the same all the time: the bare loop runs before and after
@@ -385,7 +418,7 @@ async def change(operator: Operator, plane: ControlPlane, client: Client, count:
     await until(lambda: done(operator, before + count))
     wall, used = time.perf_counter() - begun, operator.cpu() - cpu
     # the last hosts have to be heard of: one that is not has failed, and is looked at again
-    await asyncio.sleep(3 * REPORT_SECONDS)
+    await asyncio.sleep(10 * START_SECONDS)
     asked, lists, _ = requests(plane, lines)
     say(
         f"one proxy change, {count} hosts: CPU {used:.1f} s, of which {rate * wall:.1f} s are what that time takes anyway; "
@@ -426,10 +459,10 @@ def say(text: str) -> None:
 
 async def run(nodes: int, count: int, controllers: str) -> None:
     with tempfile.TemporaryDirectory(prefix="transom-benchmark-") as directory, ControlPlane(Path(directory)) as plane:
-        async with hosts(count) as (key, ports):
+        async with hosts(count) as found:
             connection = connect(str(plane.kubeconfig))
             try:
-                await measure(plane, Client(connection), key, ports, nodes, controllers)
+                await measure(plane, Client(connection), found, nodes, controllers)
             finally:
                 await connection.close()
                 say((plane.directory / "operator.log").read_text()[-300:])
