@@ -200,12 +200,14 @@ class Histories:
         for number in range(HOSTS):
             await self.cluster.until(f"win-{number}", Ready="True")
             await until(lambda number=number: self.is_opened(number))
-            assert (await self.cluster.status(f"win-{number}"))["payloadVersion"] == self.version
+            installed = (await self.cluster.status(f"win-{number}")).get("payloadVersion")
+            assert installed == self.version, f"Ready, and win-{number} is said to have {installed}, not {self.version}"
         for host in self.hosts:
-            assert version_of(host) == self.version
+            assert version_of(host) == self.version, f"{host.name} has {version_of(host)}, not {self.version}"
             node = await self.kubelets.node(host.name.lower())
             assert not node["spec"].get("unschedulable") and not node["metadata"]["annotations"].keys() & set(MARKS), node
-            assert [line for line in host.files.read(KEYS).split(b"\r\n") if line] == [public_line(self.key).encode()]
+            keys = [line.decode() for line in host.files.read(KEYS).split(b"\r\n") if line]
+            assert keys == [public_line(self.key)], f"{host.name} is opened by {keys}"
         assert [admins_of(host) for host in self.hosts] == admins, "a value of an administrator's is another one"
         for proxy, numbers in self.wrong.items():
             most = (2 if self.flawed else 1) * self.bad_words[proxy]

@@ -263,9 +263,8 @@ class NodesController(HostsController):
         if not await self._interruptions.give_back(case.cached, node, leadership):
             return Result(again=self._pace.unready / (4 if awaited else 1))
         if kept_back is None:
-            await self._write(
-                case, {"Configured": Condition("True", "UpToDate", "the host is as the settings ask for")}, {}, leadership
-            )
+            done: Conditions = {"Configured": Condition("True", "UpToDate", "the host is as the settings ask for")}
+            await self._write(case, done, {"payloadVersion": node.payload_version}, leadership)
         return Result(again=self._pace.check_interval)
 
     def _stands_alone(self, case: InstanceView) -> bool:
