@@ -59,6 +59,7 @@ CRI_PULL = Program("cri-pull", "cri-pull", ".", "", system="linux")
 _NOT_PREEMPTED = "-X runtime.godebugDefault=asyncpreemptoff=1"
 RECORDER = Program("recorder", "recorder", ".", "", _NOT_PREEMPTED)
 RUNTIME = Program("runtime", "runtime", ".", "", _NOT_PREEMPTED)
+LINUX_RUNTIME = Program("runtime", "runtime", ".", "", system="linux")
 ACTIONLINT = Program("actionlint", "actionlint", "github.com/rhysd/actionlint/cmd/actionlint", "1.7.12", system="linux")
 CURL = Program("curl", "curl", ".", "")
 CONTAINERD_PROGRAMS = (

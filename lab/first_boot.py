@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from lab import kubernetes
+from lab.root import Root
 
 SCRIPT = "/first-boot.sh"
 CLOUD_INIT = "/usr/bin/cloud-init"
@@ -26,25 +27,6 @@ _KUBEADM = """#!/bin/sh
 [ "$1" = init ] || { echo "kubeadm $*" >>/joined; exit 0; }
 shift
 exec /opt/kubeadm init phase control-plane all "$@"
-"""
-_ENTER = """
-set -eu
-cd "$1"
-for name in bin sbin lib lib64; do
-  if [ -L "/$name" ]; then
-    ln -s "$(readlink "/$name")" "$name"
-  elif [ -d "/$name" ]; then
-    mkdir "$name"
-    mount --rbind "/$name" "$name"
-  fi
-done
-mount --rbind /usr usr
-mount -t tmpfs none usr/local
-mkdir -p usr/local/bin usr/local/share/ca-certificates
-cp opt/kubeadm-init usr/local/bin/kubeadm
-mount --rbind /proc proc
-mount --rbind /dev dev
-exec chroot . /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin HOME=/root /bin/sh /enter
 """
 _WRITE = """
 import sys
@@ -64,34 +46,29 @@ class FirstBoot:
     """A root below ``directory``, to boot once."""
 
     def __init__(self, directory: Path) -> None:
-        self.root = directory
-        for name in ("usr", "opt", "proc", "dev", "tmp", "run", "var/lib", "etc/ssl/certs", "root"):
-            (directory / name).mkdir(parents=True)
-        for name in ("passwd", "group", "ca-certificates.conf"):
-            shutil.copy(f"/etc/{name}", directory / "etc" / name)
-        self._put("/etc/hosts", b"127.0.0.1 localhost\n")
+        self._root = Root(directory)
         shutil.copy(kubernetes.kubeadm(), directory / "opt/kubeadm")
-        self._put("/opt/kubeadm-init", _KUBEADM.encode(), 0o755)
+        self._root.put("/opt/bin/kubeadm", _KUBEADM.encode(), 0o755)
 
     def cloud_config(self, user_data: bytes) -> str:
         """Boot from CABPK's cloud-config; what the script printed. Raises FirstBootError."""
-        text = render(user_data, self.root / "instance-data.json")
-        self._put("/user-data", text.encode())
-        self._put("/write.py", _WRITE.encode())
-        self._put("/enter", f"set -e\n/usr/bin/python3 /write.py {SCRIPT}\nexec {SCRIPT}\n".encode())
+        text = render(user_data, self.file("/instance-data.json"))
+        self._root.put("/user-data", text.encode())
+        self._root.put("/write.py", _WRITE.encode())
+        self._root.put("/enter", f"set -e\n/usr/bin/python3 /write.py {SCRIPT}\nexec {SCRIPT}\n".encode())
         return self._enter()
 
     def ignition(self, user_data: bytes) -> str:
         """Boot from CABPK's Ignition configuration (2.3); what the script printed. Raises FirstBootError."""
         for file in json.loads(user_data)["storage"]["files"]:
             content = urllib.parse.unquote_to_bytes(file["contents"]["source"].removeprefix("data:,"))
-            self._put(file["path"], content, file.get("mode", 0o644))
-        self._put("/enter", b"exec /bin/bash /etc/kubeadm.sh\n")
+            self._root.put(file["path"], content, file.get("mode", 0o644))
+        self._root.put("/enter", b"exec /bin/bash /etc/kubeadm.sh\n")
         return self._enter()
 
     def file(self, path: str) -> Path:
         """A file of the machine, as this one sees it."""
-        return self.root / path.lstrip("/")
+        return self._root.file(path)
 
     def static_pods(self) -> Mapping[str, Mapping[str, str]]:
         """The environment of each static pod's container, by the pod's name."""
@@ -102,27 +79,9 @@ class FirstBoot:
             found[pod["metadata"]["name"]] = {item["name"]: item["value"] for item in container.get("env", ())}
         return found
 
-    def _put(self, path: str, content: bytes, mode: int = 0o644) -> None:
-        target = self.file(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-        target.chmod(mode)
-
     def _enter(self) -> str:
-        command = [
-            "unshare",
-            "--user",
-            "--map-root-user",
-            "--mount",
-            "--net",
-            "--ipc",
-            "--uts",
-            "/bin/sh",
-            "-c",
-            _ENTER,
-            "enter",
-        ]
-        done = subprocess.run([*command, self.root], capture_output=True, text=True, check=False, timeout=120)
+        command = self._root.command(("/bin/sh", "/enter"))
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         said = done.stdout + done.stderr
         if done.returncode != 0:
             raise FirstBootError(f"the script ended with {done.returncode}: {said[-2000:]}")

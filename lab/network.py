@@ -81,7 +81,7 @@ class Network:
         inside: tuple[str, ...] = ("ip", "netns", "exec", namespace)
         if name:
             inside += ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', name)
-        return Place(address, 22, inside)
+        return Place(address, 22, inside, f"/run/netns/{namespace}")
 
     def close(self) -> None:
         """Remove the namespaces, with what still runs in them, and the bridge."""

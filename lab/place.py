@@ -9,11 +9,15 @@ from lab.ports import reserve
 
 @dataclass(frozen=True)
 class Place:
-    """An address, and the Linux command that runs the rest of its arguments there (empty: here)."""
+    """An address, and the Linux command that runs the rest of its arguments there (empty: here).
+
+    ``namespace`` is the file of its network namespace, for who has a file system of its own.
+    """
 
     address: str
     port: int
     inside: tuple[str, ...] = ()
+    namespace: str = ""
 
 
 def loopback() -> Place:

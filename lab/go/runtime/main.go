@@ -1,46 +1,26 @@
-// runtime PIPE FILE: a Windows service that answers the kubelet over CRI, and starts nothing. A sandbox is ready once it is run, a
-// container runs from its start until it is stopped. What there is stands in FILE, so that it outlives the service, as containers do.
+// runtime answers the kubelet over CRI. A sandbox is ready once it is run, a container runs from its start until it is stopped.
+//
+// On Windows it is a service, `runtime PIPE FILE`, and starts nothing: what there is stands in FILE, so that it outlives the service,
+// as containers do. On Linux, `runtime SOCKET FILE`, a container is a process of its own in the runtime's file system and network.
 package main
 
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 
-	"github.com/Microsoft/go-winio"
-	"golang.org/x/sys/windows/svc"
 	"google.golang.org/grpc"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-type runtime struct{ pipe, file string }
-
-// Execute answers the service control manager until it asks for a stop.
-func (r runtime) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool, uint32) {
-	held, err := read(r.file)
-	if err != nil {
-		return false, 1
-	}
-	listener, err := winio.ListenPipe(r.pipe, nil)
-	if err != nil {
-		return false, 2
-	}
+// serve answers until the server is stopped.
+func serve(listener net.Listener, runtime cri.RuntimeServiceServer, held *store) *grpc.Server {
 	server := grpc.NewServer()
-	cri.RegisterRuntimeServiceServer(server, &pods{store: held})
+	cri.RegisterRuntimeServiceServer(server, runtime)
 	cri.RegisterImageServiceServer(server, &images{store: held})
 	go server.Serve(listener)
-	status <- svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
-	for request := range requests {
-		switch request.Cmd {
-		case svc.Interrogate:
-			status <- request.CurrentStatus
-		case svc.Stop, svc.Shutdown:
-			status <- svc.Status{State: svc.StopPending}
-			server.Stop()
-			return false, 0
-		}
-	}
-	return false, 0
+	return server
 }
 
 // images has every image from when it was asked for.
@@ -92,10 +72,10 @@ func image(name string) *cri.Image {
 
 func main() {
 	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: runtime PIPE FILE")
+		fmt.Fprintln(os.Stderr, "usage: runtime PIPE|SOCKET FILE")
 		os.Exit(2)
 	}
-	if err := svc.Run("runtime", runtime{os.Args[1], os.Args[2]}); err != nil {
+	if err := run(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -68,6 +68,7 @@ func (p *pods) PodSandboxStatus(_ context.Context, request *cri.PodSandboxStatus
 	if !ok {
 		return nil, status.Errorf(codes.NotFound, "no sandbox %s", request.PodSandboxId)
 	}
+	namespaces := &cri.Namespace{Options: found.Config.GetLinux().GetSecurityContext().GetNamespaceOptions()}
 	return &cri.PodSandboxStatusResponse{Status: &cri.PodSandboxStatus{
 		Id:             request.PodSandboxId,
 		Metadata:       found.Config.GetMetadata(),
@@ -77,6 +78,7 @@ func (p *pods) PodSandboxStatus(_ context.Context, request *cri.PodSandboxStatus
 		Labels:         found.Config.GetLabels(),
 		Annotations:    found.Config.GetAnnotations(),
 		RuntimeHandler: found.Handler,
+		Linux:          &cri.LinuxPodSandboxStatus{Namespaces: namespaces},
 	}}, nil
 }
 
@@ -161,6 +163,7 @@ func (p *pods) ContainerStatus(_ context.Context, request *cri.ContainerStatusRe
 		CreatedAt:   one.Created,
 		StartedAt:   one.Started,
 		FinishedAt:  one.Finished,
+		ExitCode:    one.ExitCode,
 		Image:       one.Config.GetImage(),
 		ImageRef:    one.Config.GetImage().GetImage(),
 		ImageId:     one.Config.GetImage().GetImage(),

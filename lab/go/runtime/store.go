@@ -23,6 +23,7 @@ type container struct {
 	Config                     *cri.ContainerConfig
 	State                      cri.ContainerState
 	Created, Started, Finished int64
+	ExitCode                   int32
 }
 
 // store is everything that there is, by id; images by name.

@@ -1,0 +1,81 @@
+"""A machine's file system without a machine: this machine's programs, and files of its own below a directory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.place import Place
+
+_DIRECTORIES = ("usr", "opt", "proc", "sys", "dev", "tmp", "run", "var/lib", "etc/ssl/certs", "root")
+_ENTER = """
+set -eu
+# kubelet looks for the mount that its directory is on
+mount --bind "$1" "$1"
+cd "$1"
+shift
+for name in bin sbin lib lib64; do
+  if [ -L "/$name" ]; then
+    ln -sfn "$(readlink "/$name")" "$name"
+  elif [ -d "/$name" ]; then
+    mkdir -p "$name"
+    mount --rbind "/$name" "$name"
+  fi
+done
+mount --rbind /usr usr
+mount -t tmpfs none usr/local
+mkdir -p usr/local/bin usr/local/share/ca-certificates
+for name in proc sys dev; do
+  mount --rbind "/$name" "$name"
+done
+# the kernel takes this root for its own: what it would let it set is read-only
+mount --bind proc/sys proc/sys
+for point in "$PWD/proc/sys" $(awk -v under="$PWD/sys" 'index($5, under) == 1 { print $5 }' /proc/self/mountinfo); do
+  mount -o remount,bind,ro "$point"
+done
+exec chroot . /usr/bin/env -i PATH=/opt/bin:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin HOME=/root "$@"
+"""
+
+
+class Root:
+    """A directory that programs take for ``/``. What lies in its ``/opt/bin`` they find first."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        for name in (*_DIRECTORIES, "opt/bin"):
+            (directory / name).mkdir(parents=True)
+        for name in ("passwd", "group", "ca-certificates.conf"):
+            shutil.copy(f"/etc/{name}", directory / "etc" / name)
+        self.put("/etc/hosts", b"127.0.0.1 localhost\n")
+
+    def file(self, path: str) -> Path:
+        """A file of the machine, as this one sees it."""
+        return self.directory / path.lstrip("/")
+
+    def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        """Write a file of the machine."""
+        target = self.file(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+        target.chmod(mode)
+
+    def install(self, program: Path) -> None:
+        """Put a program where the machine finds it first."""
+        target = self.directory / "opt/bin" / program.name
+        try:
+            target.hardlink_to(program)
+        except OSError:
+            # another file system
+            shutil.copy(program, target)
+
+    def command(self, words: Sequence[str], place: Place | None = None) -> list[str]:
+        """What runs a command on the machine, with no other environment than a path.
+
+        It has a user namespace of its own, where it is root and nothing of this machine's kernel can be set; without a place it
+        has no network.
+        """
+        inside = ["unshare", "--user", "--map-root-user", "--mount", "--ipc", "--uts"]
+        # `ip netns exec` would take the control groups away, which kubelet looks for
+        network = ["nsenter", f"--net={place.namespace}", *inside] if place else [*inside, "--net"]
+        return [*network, "/bin/sh", "-c", _ENTER, "enter", str(self.directory), *words]
