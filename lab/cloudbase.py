@@ -89,7 +89,7 @@ def read(
     """
     from cloudbaseinit.plugins.common import userdata  # type: ignore[import-untyped]
 
-    with _recording(plugins or {}, modules) as outcome:
+    with recording(plugins or {}, modules) as outcome:
         source = service(user_data, metadata or HOST)
         userdata.UserDataPlugin().execute(source, {})
     return outcome
@@ -113,14 +113,14 @@ def service(user_data: bytes, metadata: Mapping[str, str]) -> Any:
 
 
 @contextmanager
-def _recording(plugins: Mapping[str, str], modules: Sequence[Path]) -> Iterator[Outcome]:
-    """The ends of cloudbase-init that would touch this machine, as a record."""
+def recording(plugins: Mapping[str, str], modules: Sequence[Path], windows: _Windows | None = None) -> Iterator[Outcome]:
+    """The ends of cloudbase-init that would touch this machine, as a record: that of `windows`, where it is given."""
     from cloudbaseinit import conf  # type: ignore[import-untyped]
     from cloudbaseinit.osutils import factory  # type: ignore[import-untyped]
     from cloudbaseinit.plugins.common.userdataplugins.cloudconfigplugins import write_files  # type: ignore[import-untyped]
 
-    outcome = Outcome()
-    windows = _Windows(outcome)
+    windows = windows or _Windows(Outcome())
+    outcome = windows.outcome
     complaints = _Complaints(outcome)
     logger = logging.getLogger("cloudbaseinit")
 
@@ -156,6 +156,7 @@ class _Windows:
     """The functions of cloudbase-init's Windows layer that the plugins call."""
 
     def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
         self._events = outcome.events
 
     def get_default_script_exec_header(self) -> str:

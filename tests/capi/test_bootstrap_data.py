@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from lab import build, cloudbase
 from transom.capi import user_data, windows_proxy
-from transom.capi.checks import command_problems
+from transom.capi.commands import command_problems
 from transom.capi.content import script
 from transom.capi.inputs import ApiVersion, Cni, Daemons, InputFile, InputUser, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS

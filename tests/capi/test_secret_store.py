@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
+import requests
 
 from lab import cloudbase, golang, infrastructure
 from transom.capi.inputs import SecretStore
@@ -144,6 +145,27 @@ def test_what_is_in_the_store_is_what_boots(store: SecretStore, plugin: ModuleTy
     assert (found.complaints, Amazon.held) == ([], {})
     (join,) = found.files
     assert f"token: {TOKEN}\nname: 'win-1'" in join.content.decode()
+
+
+def test_the_store_is_reached_through_the_proxy(plugin: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine's own proxy is in what is fetched: the image has one for the store, and metadata are asked directly."""
+    settings, asked = tmp_path / "transom_boothook.json", []
+    settings.write_text(json.dumps({"proxy": "http://proxy.example.com:3128", "ca": "-----BEGIN CERTIFICATE-----\n"}))
+    monkeypatch.setattr(plugin, "SETTINGS", settings)
+    ask = requests.Session.request
+
+    def request(session: requests.Session, method: str, url: str, **given: Any) -> requests.Response:
+        asked.append((method.upper(), (given.get("proxies") or {}).get("https")))
+        bundle = given.pop("verify", None)
+        assert (method.upper() == "POST") == (bundle is not None)
+        assert bundle is None or Path(bundle).read_text().endswith("-----BEGIN CERTIFICATE-----\n")
+        return ask(session, method, url, **given | {"proxies": None})
+
+    monkeypatch.setattr(requests.Session, "request", request)
+    prefix = "aws.cluster.x-k8s.io/0f5c"
+    found = cloudbase.read(document("secrets-manager", prefix, keep("secrets-manager", prefix)), plugins=PLUGIN)
+    assert found.files != []
+    assert set(asked) == {("POST", "http://proxy.example.com:3128"), ("PUT", None), ("GET", None)}
 
 
 def test_without_the_plugin_nothing_boots(amazon: str) -> None:

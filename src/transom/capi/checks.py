@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from transom.capi import daemons, windows_proxy
+from transom.capi.commands import command_problems
 from transom.capi.inputs import SERVICE_CIDR, InputFile, InputUser, WorkerInputs
 from transom.capi.providers.provider import Provider
 from transom.capi.windows_release import RELEASES
@@ -13,18 +14,22 @@ from transom.proxy import labels
 from transom.proxy.finding import Finding, Severity, field_name
 from transom.proxy.names import NAME
 
-VERSION = re.compile(r"v1\.(0|[1-9][0-9]?)\.(0|[1-9][0-9]?)\Z")
+VERSION = re.compile(
+    r"v1\.(0|[1-9][0-9]?)\.(0|[1-9][0-9]?)(-(?!alpha|beta|rc)[a-z][0-9A-Za-z.-]*)?(\+[0-9A-Za-z]([0-9A-Za-z.-]*[0-9A-Za-z])?)?\Z"
+)
+"""A release, with what a vendor adds: `v1.36.3`, `v1.36.3+vmware.1`, `v1.36.3-eks-1a2b3c4`."""
 NETBIOS = 15
 """A longer computer name is cut for NetBIOS (Microsoft: "Naming conventions in Active Directory")."""
+LABEL = 63
+"""The longest value of a label (Kubernetes: "Labels and Selectors")."""
 RANDOM = 6
 """What Cluster API adds to a machine's name: a hyphen and five characters."""
 OLDER = 3
 """How many minor versions a kubelet may be older than the API server (Kubernetes: "Version skew policy")."""
-COMMAND = 8_191
-"""What cmd.exe reads of a line, in characters (Microsoft: "Command prompt line string limitation")."""
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
-_PATH = re.compile(r"[Cc]:[/\\](?:[A-Za-z0-9._-]+[/\\])*[A-Za-z0-9._-]+\Z")
+# no part ends in a dot: Windows drops it, and `.` and `..` are other directories
+_PATH = re.compile(r"[Cc]:[/\\](?:[A-Za-z0-9._-]*[A-Za-z0-9_-][/\\])*[A-Za-z0-9._-]*[A-Za-z0-9_-]\Z")
 _PERMISSIONS = re.compile(r"0[0-7]{3}\Z")
 _USER = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,19}\Z")
 _GROUP = re.compile(r"[A-Za-z][A-Za-z0-9._-]*( [A-Za-z0-9._-]+)*\Z")
@@ -33,11 +38,8 @@ _BOOLEAN = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 _ARGUMENT = re.compile(r"[a-z][a-z0-9-]*\Z")
 _VALUE = re.compile(r"[A-Za-z0-9_./:,=-]*\Z")
 _STORE_NEED = "an image of `transom capi image`, whose cloudbase-init fetches it"
-_ENDS_SCRIPT = re.compile(r'(?i)"?[^"\s]+\.(cmd|bat)"?(\s|\Z)')
-_LEAVES_SCRIPT = re.compile(r"(?i)@?(exit|goto)\b")
 _NETWORK = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _ENDPOINT = re.compile(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}\Z")
-_TEMPLATE = ("{{", "{%", "{#")
 
 
 class Checks:
@@ -56,6 +58,7 @@ class Checks:
         yield from self._names()
         yield from self._versions()
         yield from self._store()
+        yield from self._key_pair()
         for index, file in enumerate(self._inputs.files):
             yield from self._of_file(index, file)
         for index, user in enumerate(self._inputs.users):
@@ -78,7 +81,13 @@ class Checks:
         for field, name in (("cluster", inputs.cluster), ("namespace", inputs.namespace)):
             if not (NAME if field == "cluster" else _LABEL).match(name):
                 yield self.finding("error", (field,), f"{name!r} is no name of an object")
-        longest = 63 - 11
+        if len(inputs.cluster) > LABEL:
+            yield self.finding(
+                "error",
+                ("cluster",),
+                f"{inputs.cluster!r}: Cluster API puts the name into a label, which takes {LABEL} characters",
+            )
+        longest = LABEL - 11
         if not _LABEL.match(inputs.deployment) or len(inputs.deployment) > longest:
             yield self.finding(
                 "error",
@@ -181,6 +190,18 @@ class Checks:
                 f"--secret-store {self._provider.secret_stores[0]} keeps it out",
             )
 
+    def _key_pair(self) -> Iterator[Finding]:
+        inputs = self._inputs
+        if inputs.key_pair and inputs.provider != "aws":
+            yield self.finding("error", ("keyPair",), f"{inputs.provider} has no key pairs: `users` have sshAuthorizedKeys")
+        if inputs.provider == "aws" and inputs.image and inputs.machine.get("sshKeyName") == "":
+            yield self.finding(
+                "error",
+                ("machine", "sshKeyName"),
+                "without a key pair cloudbase-init finds no public keys in EC2's metadata and reads no user data, "
+                "but in images of `transom capi image`: give `keyPair`, or no `image`: such a one is looked up by name",
+            )
+
     def _of_file(self, index: int, file: InputFile) -> Iterator[Finding]:
         if not _PATH.match(file.path) or len(file.path) > 512:
             yield self.finding(
@@ -249,27 +270,6 @@ RESERVED = frozenset(
 
 def _windows_path(file: InputFile) -> str:
     return file.path.replace("\\", "/").casefold()
-
-
-def command_problems(command: str) -> Iterator[str]:
-    """Why a command cannot be a line of the one script that cloudbase-init makes of all commands."""
-    instead = "put it into a file of `files`, as a script, and call that with `cmd.exe /d /c C:\\k\\name.cmd`"
-    if not command.strip():
-        yield "an empty command"
-    if any(not " " <= letter <= "~" for letter in command):
-        yield f"cmd.exe reads the script in the code page of the machine: printable ASCII alone; {instead}"
-    if "%" in command:
-        yield f"cmd.exe expands `%`: {instead}"
-    if any(mark in command for mark in _TEMPLATE):
-        yield f"cloudbase-init reads `{{{{`, `{{%` and `{{#` as a template: {instead}"
-    if command.rstrip().endswith("^"):
-        yield "a `^` at the end takes the next command into this line"
-    if _ENDS_SCRIPT.match(command.lstrip()):
-        yield "a script that is named alone ends all commands: put `call` or `cmd.exe /d /c` before it"
-    if _LEAVES_SCRIPT.match(command.lstrip()):
-        yield "this leaves the script that all commands are in, before the later ones: use `cmd.exe /d /c`"
-    if len(command) > COMMAND:
-        yield f"{len(command):,} characters; cmd.exe reads {COMMAND:,} of a line: {instead}"
 
 
 def machine_prefix(inputs: WorkerInputs) -> str:

@@ -138,7 +138,7 @@ def _ours(file: Mapping[str, Any], secrets: frozenset[str], from_secrets: frozen
 
 
 def _our_command(command: str) -> bool:
-    return command.endswith(MARK) or command in (windows_proxy.BEFORE_JOIN, windows_proxy.AFTER_JOIN)
+    return command.endswith(MARK) or command in windows_proxy.CALLS
 
 
 def _secret_of(file: Mapping[str, Any]) -> str | None:

@@ -46,7 +46,7 @@ class WorkerInputs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     `machine` is merged into the machine template's `spec.template.spec`. `images` are container images that are meant to run
     there: their Windows version is compared with the machines'. `serviceCidr` and `podCidr` are the cluster's networks, with a
     comma between two; `apiServer` is its endpoint as host:port; a Cluster that is given says all three. `networkName` is what
-    HNS calls the pods' network, for `cni: none`.
+    HNS calls the pods' network, for `cni: none`. `keyPair` is one of EC2's.
     """
 
     cluster: str
@@ -62,6 +62,7 @@ class WorkerInputs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     instance_type: str = ""
     disk_gi_b: int = 0
     secret_store: SecretStore = ""
+    key_pair: str = ""
     daemons: Daemons = "hostprocess"
     cni: Cni = "calico"
     api_version: ApiVersion = "v1beta2"

@@ -29,8 +29,11 @@ PROXY_REG = "C:/k/proxy.reg"
 PROXY_CMD = "C:/k/proxy.cmd"
 IMAGE_SERVICES = ("containerd", "kubelet")
 """The services of a worker's image that take the settings."""
-BEFORE_JOIN = r"cmd.exe /d /c C:\k\proxy.cmd"
+BEFORE_JOIN = r"cmd.exe /d /c C:\k\proxy.cmd || exit /b 1"
+"""A machine without its proxy does not join: the script of all commands ends there."""
 AFTER_JOIN = r"cmd.exe /d /c C:\k\proxy.cmd after-join"
+CALLS = (BEFORE_JOIN, AFTER_JOIN, r"cmd.exe /d /c C:\k\proxy.cmd")
+"""Ours, wherever they stand; the last is how version 0.1 called it."""
 
 
 def secret_name(cluster_id: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from transom.capi import content, identity, user_data, windows_proxy
+from transom.capi import content, identity, upstream, user_data, windows_proxy
 from transom.capi.checks import Checks, machine_prefix
 from transom.capi.daemons import NETWORKS, daemon_set_objects, machine_entries, network_objects
 from transom.capi.inputs import SERVICE_CIDR, WorkerInputs
@@ -29,6 +29,8 @@ WORKER_LABEL = "transom.dev/windows-worker"
 """On every object of a worker: the MachineDeployment's name. Objects with it that are not made any more are old ones."""
 CLUSTER_LABEL = "transom.dev/windows-workers"
 """To be put on the Cluster, with its name as the value: it gets the daemons."""
+_SERVICE_ARGUMENTS = {"container-runtime-endpoint": upstream.RUNTIME_ENDPOINT.value.partition("=")[2]}
+"""What the kubelet's service has to be told: kubeadm up to 1.35 need not say it, and its flags reach no Windows service."""
 POWERSHELL = r"powershell.exe -NoProfile -ExecutionPolicy Bypass -File C:\k\kubelet-arguments.ps1"
 
 Object = dict[str, Any]
@@ -142,18 +144,22 @@ class _Maker:
 
     def _kubelet_arguments(self) -> dict[str, str]:
         inputs = self._inputs
-        labels = ",".join(f"{key}={value}" for key, value in inputs.node_labels.items())
+        given = dict(inputs.kubelet_arguments)
+        listed = [f"{key}={value}" for key, value in inputs.node_labels.items()]
+        labels = ",".join([*listed, *filter(None, [given.pop("node-labels", "")])])
         taints = f"{TAINT['key']}={TAINT['value']}:{TAINT['effect']},{UNINITIALIZED}"
         return {
             **self._provider.kubelet_arguments,
+            **_SERVICE_ARGUMENTS,
             "register-with-taints": taints,
             "windows-priorityclass": "ABOVE_NORMAL_PRIORITY_CLASS",
             **({"node-labels": labels} if labels else {}),
-            **inputs.kubelet_arguments,
+            **given,
         }
 
     def _bootstrap_spec(self, entries: Entries) -> Object:
-        arguments = {name: value for name, value in self._kubelet_arguments().items() if name != "register-with-taints"}
+        alone = {"register-with-taints", *_SERVICE_ARGUMENTS} - set(self._inputs.kubelet_arguments)
+        arguments = {name: value for name, value in self._kubelet_arguments().items() if name not in alone}
         listed: Any = arguments
         if self._inputs.api_version == "v1beta2":
             listed = [{"name": name, "value": value} for name, value in sorted(arguments.items())]

@@ -305,8 +305,9 @@ def image(
     """
     import msgspec
 
+    from transom.capi.image.downloads import downloads as needed
     from transom.capi.image.inputs import ImageInputs
-    from transom.capi.image.recipe import InvalidRecipe, make, needed
+    from transom.capi.image.recipe import InvalidRecipe, make
     from transom.capi.inputs import NO_WINS
     from transom.capi.providers import PROVIDERS
     from transom.capi.windows_release import LICENCE

@@ -32,13 +32,15 @@ AWS = Builder(
     source="github.com/hashicorp/amazon",
     version=">= 1.3.0",
     type="amazon-ebs",
-    variables={"region": "us-east-1", "instance_type": "m5.xlarge", "subnet_id": ""},
+    variables={"region": "us-east-1", "instance_type": "m5.xlarge", "subnet_id": "", "secret_store_proxy": ""},
     body="""  ami_name        = "${local.image_name}-${local.stamp}"
   region          = var.region
   instance_type   = var.instance_type
   subnet_id       = var.subnet_id
-  user_data_file  = "scripts/winrm.ps1"
+  user_data_file  = "${path.root}/scripts/winrm.ps1"
   ebs_optimized   = true
+  # EC2Launch's sysprep stops it
+  disable_stop_instance = true
   launch_block_device_mappings {
     device_name           = "/dev/sda1"
     volume_size           = var.disk_size
@@ -98,6 +100,8 @@ VSPHERE = Builder(
   template            = var.source_template
   vm_name             = local.image_name
   convert_to_template = true
+  shutdown_command    = "powershell.exe -NoProfile -ExecutionPolicy Bypass -File C:/k/sysprep.ps1"
+  shutdown_timeout    = "1h"
   winrm_password      = var.winrm_password
 """
     + _WINRM.format(user="Administrator"),
@@ -110,11 +114,12 @@ OPENSTACK = Builder(
     type="openstack",
     variables={"source_image_name": None, "flavor": "m1.large", "network_id": None, "winrm_password": None},
     secret=("winrm_password",),
-    body="""  image_name        = "${local.image_name}-${local.stamp}"
+    body="""  # CAPO takes it by this very name
+  image_name        = local.image_name
   source_image_name = var.source_image_name
   flavor            = var.flavor
   networks          = [var.network_id]
-  user_data_file    = "scripts/winrm.ps1"
+  user_data_file    = "${path.root}/scripts/winrm.ps1"
   winrm_password    = var.winrm_password
 """
     + _WINRM.format(user="Administrator"),
@@ -132,10 +137,12 @@ GCP = Builder(
   disk_size               = var.disk_size
   disk_type               = "pd-ssd"
   image_name              = "${replace(local.image_name, ".", "-")}-${local.stamp}"
-  image_family            = "transom-windows-@WINDOWS@"
+  # CAPG takes the newest of the family
+  image_family            = replace(local.image_name, ".", "-")
   source_image_family     = "windows-@WINDOWS@-core"
   source_image_project_id = ["windows-cloud"]
   metadata = {
+    # Packer reads it relative to the template
     windows-startup-script-ps1 = file("scripts/winrm.ps1")
   }
 """

@@ -10,6 +10,7 @@ class Download(msgspec.Struct, frozen=True):
 
     `variable` is its Packer variable, named as Kubernetes' image-builder names it; `checksum` that of its SHA-256. `check` says
     how a file without one is checked: `published` (a checksum stands beside it at its source) or `signature` (Authenticode).
+    `signer` is who has to have signed it then. `sha256` is its checksum where that was recorded for the default URL.
     """
 
     name: str
@@ -18,6 +19,8 @@ class Download(msgspec.Struct, frozen=True):
     checksum: str
     check: str
     file: str
+    signer: str = ""
+    sha256: str = ""
 
 
 class ImageInputs(msgspec.Struct, frozen=True):

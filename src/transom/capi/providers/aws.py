@@ -13,9 +13,7 @@ def _machine(inputs: WorkerInputs) -> dict[str, Any]:
         if inputs.image.startswith("ami-")
         else {
             "ami": {},
-            # CAPA puts the Kubernetes version in without its v
-            "imageLookupFormat": inputs.image or image_name("{{.BaseOS}}", "v{{.K8sVersion}}") + "-*",
-            "imageLookupBaseOS": inputs.windows,
+            "imageLookupFormat": inputs.image or image_name(inputs.windows, inputs.kubernetes_version) + "-*",
         }
     )
     cloud_init: dict[str, Any] = (
@@ -24,18 +22,26 @@ def _machine(inputs: WorkerInputs) -> dict[str, Any]:
     return {
         "instanceType": inputs.instance_type or "m5.xlarge",
         **image,
+        **({"sshKeyName": inputs.key_pair} if inputs.key_pair or not inputs.image else {}),
         "iamInstanceProfile": "nodes.cluster-api-provider-aws.sigs.k8s.io",
         "rootVolume": {"size": inputs.disk_gi_b or 100, "type": "gp3", "encrypted": True},
         "cloudInit": cloud_init,
+        # said to be false: CAPA gzips only then, and EC2 takes 16 kB
+        "uncompressedUserData": False,
         # cloudbase-init's EC2Service asks without a session token
         "instanceMetadataOptions": {"httpEndpoint": "enabled", "httpTokens": "optional"},
     }
 
 
 def _notes(inputs: WorkerInputs) -> tuple[str, ...]:
+    key_pair = (
+        "no keyPair is given: CAPA asks EC2 for the AWSCluster's sshKeyName, else for a key pair called `default`, and EC2 "
+        "refuses the machine where there is none",
+    )
     if inputs.image.startswith("ami-"):
-        return ()
+        return key_pair if not inputs.key_pair and "sshKeyName" not in inputs.machine else ()
     return (
+        *(key_pair if inputs.image and not inputs.key_pair and "sshKeyName" not in inputs.machine else ()),
         "the image is looked up by name among those of the AWSCluster's imageLookupOrg: set it to the account that owns the "
         "image, or give --image ami-…",
     )
@@ -47,7 +53,7 @@ AWS = Provider(
     api_version="infrastructure.cluster.x-k8s.io/v1beta2",
     machine=_machine,
     node_name="{{ v1.local_hostname }}",
-    metadata_services=("cloudbaseinit.metadata.services.ec2service.EC2Service",),
+    metadata_services=("transom_ec2.EC2Service",),
     limit=UserDataLimit(16_384, gzip=True, base64=False, source="EC2 takes 16 kB before base64"),
     longest_name=63,
     secret_stores=("secrets-manager", "ssm-parameter-store"),

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from transom.capi.image_name import image_name
+from transom.capi.image_name import image_family
 from transom.capi.inputs import WorkerInputs
 from transom.capi.providers.provider import Provider, UserDataLimit
 
 
 def _machine(inputs: WorkerInputs) -> dict[str, Any]:
+    family = image_family(inputs.windows, inputs.kubernetes_version)
     return {
         "instanceType": inputs.instance_type or "n2-standard-4",
-        # an image's name holds no dot
-        "image": inputs.image or f"global/images/{image_name(inputs.windows, inputs.kubernetes_version).replace('.', '-')}",
+        **({"image": inputs.image} if inputs.image else {"imageFamily": f"global/images/family/{family}"}),
         "rootDeviceSize": inputs.disk_gi_b or 100,
         "rootDeviceType": "pd-ssd",
     }

@@ -1,4 +1,4 @@
-# Nothing of the build stays: no proxy, no downloads, no key. Then the machine is generalised.
+# Nothing of the build stays: no proxy, no CA of it, no downloads, no key. Sysprep comes next.
 . "$PSScriptRoot\common.ps1"
 foreach ($name in 'HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY') {
     if ($null -ne [Environment]::GetEnvironmentVariable($name, 'Machine')) {
@@ -6,6 +6,15 @@ foreach ($name in 'HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY') {
     }
 }
 Stop-Service -Name 'containerd'
-Remove-Item -Path 'C:\k\image' -Recurse -Force
-$unattend = "$env:ProgramFiles\Cloudbase Solutions\Cloudbase-Init\conf\Unattend.xml"
-& "$env:SystemRoot\System32\Sysprep\Sysprep.exe" /oobe /generalize /quiet /quit "/unattend:$unattend"
+if (Test-Path -Path 'C:\k\image\trusted-by-build.txt') {
+    foreach ($thumbprint in Get-Content -Path 'C:\k\image\trusted-by-build.txt' | Where-Object { $_ -match '^[0-9A-F]{40}$' }) { Remove-Item -Path "Cert:\LocalMachine\Root\$thumbprint" }
+}
+Remove-Item -Path 'C:\var\log\kubelet\*' -Recurse -Force
+if ($env:SHUT_DOWN_BY_SYSPREP -eq 'true') {
+    # Packer runs it after the last script; it removes itself
+    Move-Item -Path "$PSScriptRoot\sysprep.ps1" -Destination 'C:\k\sysprep.ps1' -Force
+    Remove-Item -Path 'C:\k\image' -Recurse -Force
+}
+else {
+    Get-ChildItem -Path 'C:\k\image' -Exclude 'sysprep.ps1' | Remove-Item -Recurse -Force
+}

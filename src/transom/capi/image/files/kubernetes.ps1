@@ -16,8 +16,12 @@ $arguments = @(
     '--cgroups-per-qos=false'
     '--enforce-node-allocatable='
     '--resolv-conf='
+    # up to 1.35 kubeadm need not write it into config.yaml, and the kubelet's own default is a socket of Linux
+    '--container-runtime-endpoint=npipe:////./pipe/containerd-containerd'
 )
-New-Service -Name 'kubelet' -BinaryPathName ('C:\k\kubelet.exe ' + ($arguments -join ' ')) -StartupType Automatic -DependsOn 'containerd' | Out-Null
+# the kubelet writes to standard error alone, which a service has not
+$logged = 'C:\k\kube-log-runner.exe --log-file=C:\var\log\kubelet\kubelet.log C:\k\kubelet.exe '
+New-Service -Name 'kubelet' -BinaryPathName ($logged + ($arguments -join ' ')) -StartupType Automatic -DependsOn 'containerd' | Out-Null
 Invoke-Checked -Program "$env:SystemRoot\System32\sc.exe" -Arguments @('failure', 'kubelet', 'reset=', '0', 'actions=', 'restart/10000')
 New-NetFirewallRule -Name 'kubelet' -DisplayName 'kubelet' -Direction Inbound -Protocol TCP -LocalPort 10250 -Action Allow | Out-Null
 $path = [Environment]::GetEnvironmentVariable('Path', 'Machine')

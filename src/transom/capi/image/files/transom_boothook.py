@@ -15,6 +15,7 @@ import gzip
 import hashlib
 import hmac
 import json
+import pathlib
 import re
 import time
 import urllib.parse
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from email.message import Message
 from typing import Any, TypeVar
 
+import certifi
 import requests
 from cloudbaseinit.metadata import factory  # type: ignore[import-untyped]
 from cloudbaseinit.plugins.common import userdata  # type: ignore[import-untyped]
@@ -31,6 +33,8 @@ METADATA = "http://169.254.169.254"
 TRIES = 10
 PAUSE = 10
 TIMEOUT = 30
+SETTINGS = pathlib.Path(__file__).with_suffix(".json")
+"""How the store is reached, where the image says so: `proxy`, `ca` (PEM). The machine's own proxy is in what is fetched."""
 _TOKEN_SECONDS = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
 
 
@@ -97,7 +101,7 @@ class SecretsManager:
             "X-Amz-Target": f"{self.TARGET}.{action}",
         }
         headers["Authorization"] = authorization("POST", "/", headers, payload, self._region, self.SERVICE, credentials)
-        answer = requests.post(url + "/", data=payload, headers=headers, timeout=TIMEOUT)
+        answer = requests.post(url + "/", data=payload, headers=headers, timeout=TIMEOUT, **_way())
         if answer.status_code != 200:
             raise FetchError(f"{self.SERVICE} {action}: HTTP {answer.status_code}")
         found: dict[str, Any] = answer.json() if answer.content else {}
@@ -124,6 +128,18 @@ class ParameterStore(SecretsManager):
     def joined(parts: Iterable[bytes]) -> bytes:
         """The gzipped data; here it was put into base64 before it was cut."""
         return base64.b64decode(b"".join(parts))
+
+
+def _way() -> dict[str, Any]:
+    settings = json.loads(SETTINGS.read_text("utf-8")) if SETTINGS.exists() else {}
+    way: dict[str, Any] = {}
+    if settings.get("proxy"):
+        way["proxies"] = {"http": settings["proxy"], "https": settings["proxy"]}
+    if settings.get("ca"):
+        bundle = SETTINGS.with_suffix(".pem")
+        bundle.write_text(pathlib.Path(certifi.where()).read_text("utf-8") + settings["ca"], "utf-8")
+        way["verify"] = str(bundle)
+    return way
 
 
 def instance_credentials() -> dict[str, str]:

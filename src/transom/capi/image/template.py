@@ -1,0 +1,135 @@
+"""A build of an image as Packer reads it: HCL2.
+
+Files beside the template are named from its place, so that it builds from any directory.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from transom.capi.image.builders import Builder
+from transom.capi.image.downloads import programs
+from transom.capi.image.inputs import Download, ImageInputs
+from transom.capi.image_name import image_name
+
+
+def template(inputs: ImageInputs, builder: Builder, downloads: tuple[Download, ...], *, offline: bool) -> str:
+    """`windows.pkr.hcl`: the builder, and the scripts in their order. Where `offline`, the downloads lie beside it."""
+    environment = {
+        **{item.variable.upper(): f"var.{item.variable}" for item in downloads},
+        **{item.checksum.upper(): f"var.{item.checksum}" for item in downloads},
+        **{f"{item.name.upper()}_SIGNER": _quoted(item.signer) for item in downloads if item.signer},
+        "PAUSE_IMAGE": "var.pause_image",
+        "KUBERNETES_PROGRAMS": _quoted(" ".join(programs(inputs))),
+        "WINDOWS_YEAR": _quoted(inputs.windows),
+        "AUTOMATIC_UPDATES": "var.automatic_updates",
+        **({"SECRET_STORE_PROXY": "var.secret_store_proxy"} if inputs.provider == "aws" else {}),
+        "SHUT_DOWN_BY_SYSPREP": "true" if "shutdown_command" in builder.body else "false",
+        "BUILD_HTTP_PROXY": "var.http_proxy",
+        "BUILD_HTTPS_PROXY": "var.https_proxy",
+        "BUILD_NO_PROXY": "var.no_proxy",
+    }
+    width = max(map(len, environment))
+    listed = "\n".join(f"    {name.ljust(width)} = {value}" for name, value in environment.items())
+    name = image_name(inputs.windows, inputs.kubernetes_version)
+    return (
+        _HEAD.replace("@PLUGIN@", builder.plugin).replace("@SOURCE@", builder.source).replace("@VERSION@", builder.version)
+        + f"\nlocals {{\n  image_name = {_quoted(name)}\n"
+        + '  stamp      = formatdate("YYYYMMDDhhmm", timestamp())\n'
+        + f"  environment = {{\n{listed}\n  }}\n}}\n\n"
+        + f'source "{builder.type}" "windows" {{\n{builder.body.replace("@WINDOWS@", inputs.windows)}}}\n\n'
+        + f'build {{\n  sources = ["source.{builder.type}.windows"]\n\n'
+        + _PROVISION.replace("@UPLOADS@", _UPLOAD if offline else "")
+        + "".join(_powershell(script) for script in _steps(inputs))
+        + _FETCH
+        + _powershell("finish")
+        + (_powershell("sysprep", _ELEVATED) if "shutdown_command" not in builder.body else "")
+        + "}\n"
+    )
+
+
+def _steps(inputs: ImageInputs) -> Iterator[str]:
+    yield from ("hns", "openssh", "containerd", "kubernetes", "cni", "pause")
+    yield "cloudbase-init"
+    if inputs.provider == "azure":
+        yield "azure"
+    yield "manifest"
+
+
+_HEAD = """packer {
+  required_plugins {
+    @PLUGIN@ = {
+      source  = "@SOURCE@"
+      version = "@VERSION@"
+    }
+  }
+}
+"""
+_PROVISION = """  provisioner "powershell" {
+    inline = ["New-Item -ItemType Directory -Force -Path 'C:\\\\k\\\\image' | Out-Null"]
+  }
+
+  provisioner "file" {
+    source      = "${path.root}/scripts/"
+    destination = "C:/k/image/"
+  }
+
+  # one line break where no CA is given: a file needs some content
+  provisioner "file" {
+    content     = "${var.proxy_ca}\n"
+    destination = "C:/k/image/proxy-ca.pem"
+  }
+@UPLOADS@
+  provisioner "powershell" {
+    inline           = ["& 'C:\\\\k\\\\image\\\\features.ps1'"]
+    environment_vars = [for name, value in local.environment : "${name}=${value}"]
+  }
+
+  provisioner "windows-restart" {}
+"""
+_UPLOAD = """
+  provisioner "file" {
+    source      = "${path.root}/downloads/"
+    destination = "C:/k/image/downloads/"
+  }
+"""
+_FETCH = """
+  provisioner "file" {
+    direction   = "download"
+    source      = "C:/k/image-manifest.json"
+    destination = "${path.root}/image-manifest.json"
+  }
+"""
+
+
+# what needs more rights than a session over WinRM has
+_ELEVATED = """    elevated_user     = build.User
+    elevated_password = build.Password
+"""
+
+
+def _powershell(script: str, more: str = "") -> str:
+    return f"""
+  provisioner "powershell" {{
+    inline           = ["& 'C:\\\\k\\\\image\\\\{script}.ps1'"]
+    environment_vars = [for name, value in local.environment : "${{name}}=${{value}}"]
+{more}  }}
+"""
+
+
+def declarations(variables: Mapping[str, Any], builder: Builder) -> str:
+    """`variables.pkr.hcl`: each variable with its default; None has to be given."""
+    blocks = []
+    for name, value in variables.items():
+        lines = ["  type = string"]
+        if value is not None:
+            lines.append(f"  default = {_quoted(str(value))}")
+        if name in builder.secret or name.endswith("_proxy"):
+            lines.append("  sensitive = true")
+        blocks.append(f'variable "{name}" {{\n' + "\n".join(lines) + "\n}\n")
+    return "\n".join(blocks)
+
+
+def _quoted(text: str) -> str:
+    """A string of HCL2, in which `${` and `%{` would begin a template."""
+    return json.dumps(text, ensure_ascii=False).replace("${", "$${").replace("%{", "%%{")

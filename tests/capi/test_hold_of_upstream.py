@@ -1,0 +1,305 @@
+"""What was generated once and no provider, builder or Windows would have taken, by number of finding.
+
+| finding | test |
+|---|---|
+| 1 OpenSSH's tag | test_default_urls_have_the_form_of_recorded_releases |
+| 2 paths of the template | test_files_are_found_from_any_directory |
+| 3 sysprep is awaited | test_sysprep_is_awaited_as_the_builder_needs_it |
+| 4 no restart inside Setup | test_windows_setup.test_setup_is_not_restarted |
+| 8 user data of AWS is gzipped | test_the_limit_counts_what_the_provider_sends |
+| 9 key pair of AWS | test_key_pairs, test_windows_setup.test_ec2_without_a_key_pair |
+| 10 Azure is told, its wire server is closed | test_windows_setup.test_azure_is_told…, test_azure_image |
+| 11 image names | test_the_worker_finds_what_the_build_names |
+| 12 the kubelet finds containerd | test_the_kubelet_finds_containerd |
+| 14 static addresses | test_windows_setup.test_a_static_address_of_vsphere_is_applied_first |
+| 15 SSH keys of administrators | test_keys_of_administrators_are_read |
+| 16 kubelet's log, password, updates | test_the_kubelets_log_is_kept, test_settings_of_a_node, test_windows_setup |
+| 17 the build's proxy, CA and signers | test_downloads_go_through_the_proxy_of_the_environment, test_the_signer_is_named |
+| 18 checks | test_commands_that_end_the_script, test_node_labels_are_joined, test_a_failed_proxy_ends_the_script, … |
+| 19 the boothook's proxy | test_secret_store.test_the_store_is_reached_through_the_proxy |
+"""
+
+import base64
+import fnmatch
+import importlib.resources
+import re
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar, get_args
+
+import hcl2
+import pytest
+
+from transom.capi import upstream, windows_proxy
+from transom.capi.commands import command_problems
+from transom.capi.image.downloads import downloads
+from transom.capi.image.inputs import ImageInputs
+from transom.capi.image.recipe import Recipe
+from transom.capi.image.recipe import make as make_image
+from transom.capi.image_name import image_name
+from transom.capi.inputs import InputFile, ProviderName, WorkerInputs
+from transom.capi.providers import PROVIDERS
+from transom.capi.worker import WorkerTemplate, make
+
+NAMES = get_args(ProviderName)
+FILES = Path(str(importlib.resources.files("transom.capi") / "image" / "files"))
+SECOND = "v1.33.4"
+
+
+def image(provider: ProviderName, **fields: Any) -> Recipe:
+    return make_image(ImageInputs(provider, **fields))
+
+
+def worker(provider: ProviderName = "aws", **fields: Any) -> WorkerTemplate:
+    return make(WorkerInputs(**{"cluster": "prod", "provider": provider, **fields}))
+
+
+def machine(made: WorkerTemplate) -> dict[str, Any]:
+    assert made.objects, made.findings
+    found = next(item for item in made.objects if item["kind"].endswith("MachineTemplate"))
+    spec: dict[str, Any] = found["spec"]["template"]["spec"]
+    return spec
+
+
+def script(name: str) -> str:
+    return (FILES / name).read_text("utf-8")
+
+
+def errors(made: WorkerTemplate) -> list[str]:
+    return [finding.message for finding in made.findings if finding.severity == "error"]
+
+
+def test_default_urls_have_the_form_of_recorded_releases() -> None:
+    urls = {item.name: item.url for item in downloads(ImageInputs("aws"))}
+    (recorded,) = upstream.OPENSSH_TAG.says
+    assert urls["openssh"].endswith(recorded)
+    for name, fact in (("containerd", upstream.CONTAINERD_URL), ("cloudbase_init", upstream.CLOUDBASE_URL)):
+        form = re.escape(fact.value).replace(r"\{version\}", r"[0-9.]+").replace(r"\{version_\}", "[0-9_]+")
+        assert re.search(f"{form}$", urls[name]), urls[name]
+    assert urls["kubelet"] == "https://dl.k8s.io/release/v1.36.3/bin/windows/amd64/kubelet.exe"
+
+
+@pytest.mark.parametrize("provider", NAMES)
+def test_files_are_found_from_any_directory(provider: ProviderName) -> None:
+    """Packer reads `file()` relative to the template (hcl2template/functions.go), all else to where it was started."""
+    made = make_image(ImageInputs(provider), {item.file: "0" * 64 for item in downloads(ImageInputs(provider))})
+    text = made.files["windows.pkr.hcl"].decode()
+    hcl2.loads(text)
+    named = re.findall(r'^ +(?:source|user_data_file|destination) += "([^"]+)"$', text, re.MULTILINE)
+    local = [name for name in named if not re.match(r"github\.com/|[A-Z]:/", name)]
+    assert {"${path.root}/scripts/", "${path.root}/downloads/", "${path.root}/image-manifest.json"} <= set(local)
+    assert [name for name in local if not name.startswith("${path.root}/")] == []
+    called = [name.removeprefix("${path.root}/") for name in local] + re.findall(r'\bfile\("([^"]+)"\)', text)
+    missing = [name for name in called if name.startswith("scripts/") and not name.endswith("/") and name not in made.files]
+    assert missing == []
+
+
+@pytest.mark.parametrize("provider", NAMES)
+def test_sysprep_is_awaited_as_the_builder_needs_it(provider: ProviderName) -> None:
+    made = image(provider)
+    text, sysprep = made.files["windows.pkr.hcl"].decode(), made.files["scripts/sysprep.ps1"].decode()
+    last = text.rpartition('provisioner "powershell"')[2]
+    assert "Sysprep\\unattend.xml" in sysprep
+    if provider == "vsphere":
+        assert (upstream.VSPHERE_SHUTDOWN.value in text, "sysprep.ps1" in last, "'/shutdown'" in sysprep) == (True, False, True)
+        return
+    assert "sysprep.ps1" in last
+    if provider == "aws":
+        assert re.search(rf"{upstream.AWS_STOP.value} += true", text)
+        assert upstream.AWS_ANSWER_FILE.value.split("\\")[-1] in sysprep
+        return
+    assert upstream.GENERALIZED.value in sysprep
+    assert all(f"'{word}'" in sysprep for word in upstream.SYSPREP.value.split())
+
+
+def test_the_limit_counts_what_the_provider_sends() -> None:
+    """CAPA gzips where `uncompressedUserData` is false (UserDataIsUncompressed, pkg/cloud/scope), and only there."""
+    for name in NAMES:
+        gzipped = machine(worker(name)).get(upstream.UNCOMPRESSED.value) is False
+        assert gzipped == PROVIDERS[name].limit.gzip, name
+
+
+def test_key_pairs() -> None:
+    looked_up, given = machine(worker()), machine(worker(key_pair="ops", image="ami-1"))
+    assert (looked_up["sshKeyName"], given["sshKeyName"]) == ("", "ops")
+    other = worker(image="ami-1")
+    assert "sshKeyName" not in machine(other)
+    assert any("key pair called `default`" in note for note in other.notes)
+    assert "reads no user data" in errors(worker(image="ami-1", machine={"sshKeyName": ""}))[0]
+    assert "has no key pairs" in errors(worker("gcp", key_pair="ops"))[0]
+
+
+def test_azure_image() -> None:
+    made = image("azure").files
+    text = made["scripts/azure.ps1"].decode()
+    address, user = upstream.WIRE_SERVER.value, "S-1-5-18"
+    assert (f"-RemoteAddress '{address}' -RemotePort 80" in text, f"(D;;CC;;;{user})(A;;CC;;;S-1-1-0)" in text) == (True, True)
+    assert all(f"'{name}'" in text for name in upstream.AZURE_AGENTS.value.split(", "))
+    assert "azure.ps1" in made["windows.pkr.hcl"].decode()
+    assert {f"{name}=true" for name in upstream.REPORTED.value.split(", ")} <= set(
+        made["scripts/cloudbase-init.conf"].decode().splitlines()
+    )
+
+
+@pytest.mark.parametrize("version", ["v1.36.3", SECOND, "v1.35.1+vmware.1"])
+@pytest.mark.parametrize("provider", NAMES)
+def test_the_worker_finds_what_the_build_names(provider: ProviderName, version: str) -> None:
+    variables = {"kubernetes_base_url": "https://builds.example.com/k8s"} if "+" in version else {}
+    text = image(provider, kubernetes_version=version, variables=variables).files["windows.pkr.hcl"].decode()
+    spec = machine(worker(provider, kubernetes_version=version))
+    name = image_name("2022", version)
+    assert f'image_name = "{name}"' in text
+    if provider == "aws":
+        (made,) = re.findall(r'ami_name +?= "(.+)"', text)
+        pattern = spec["imageLookupFormat"]
+        assert fnmatch.fnmatchcase(made.replace("${local.image_name}", name).replace("${local.stamp}", "202611220000"), pattern)
+    elif provider == "azure":
+        assert "image" not in spec
+    elif provider == "vsphere":
+        assert (spec["template"], "vm_name             = local.image_name" in text) == (name, True)
+    elif provider == "openstack":
+        assert (
+            spec["image"]["filter"]["name"],
+            re.search(r"image_name +?= local.image_name$", text, re.MULTILINE) is None,
+        ) == (
+            name,
+            False,
+        )
+    else:
+        family = 'image_family            = replace(local.image_name, ".", "-")'
+        assert (spec["imageFamily"], family in text) == (f"global/images/family/{name.replace('.', '-')}", True)
+
+
+@pytest.mark.parametrize("version", ["v1.36.3", SECOND])
+def test_the_kubelet_finds_containerd(version: str) -> None:
+    flag = upstream.RUNTIME_ENDPOINT.value
+    assert f"'{flag}'" in script("kubernetes.ps1")
+    template = next(item for item in worker(kubernetes_version=version).objects if item["kind"] == "KubeadmConfigTemplate")
+    files = template["spec"]["template"]["spec"]["files"]
+    (arguments,) = [file["content"] for file in files if file["path"].endswith("kubelet-arguments.txt")]
+    assert flag in base64.b64decode(arguments).decode().splitlines()
+
+
+def test_keys_of_administrators_are_read() -> None:
+    """OpenSSH's default for Windows ends in a block that reads them elsewhere."""
+    lines = [line for line in script("sshd_config").splitlines() if not line.startswith("#")]
+    assert "AuthorizedKeysFile .ssh/authorized_keys" in lines
+    assert "PasswordAuthentication no" in lines
+    assert not [line for line in lines if line.startswith("Match")]
+    text = script("openssh.ps1")
+    assert "Start-Service" not in text
+    assert "sshd_config" in image("aws").files["scripts/openssh.ps1"].decode()
+    assert "scripts/sshd_config" in image("aws").files
+
+
+def test_the_kubelets_log_is_kept() -> None:
+    text = script("kubernetes.ps1")
+    runner = upstream.LOG_RUNNER.value
+    assert rf"C:\k\{runner}.exe --log-file=C:\var\log\kubelet\kubelet.log C:\k\kubelet.exe" in text
+    assert runner in {item.file.removesuffix(".exe") for item in downloads(ImageInputs("gcp"))}
+
+
+def test_settings_of_a_node() -> None:
+    text = script("hns.ps1")
+    values = upstream.HNS_SETTINGS.value.split(", ")
+    assert [value for value in values if f"'{value}'" not in text] == []
+    assert upstream.NO_AUTOMATIC_UPDATES.value in text
+    assert "', '".join(upstream.PORT_RANGE.value.split()) in text
+    assert "AUTOMATIC_UPDATES" in image("gcp").files["windows.pkr.hcl"].decode()
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """A proxy that wants a password, and what it was asked for."""
+
+    asked: ClassVar[list[tuple[str, str | None]]] = []
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        Proxy.asked.append((self.path, self.headers["Proxy-Authorization"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+
+def test_downloads_go_through_the_proxy_of_the_environment(tmp_path: Path) -> None:
+    """The call of curl.exe, by a real curl: user and password of the proxy are sent, and exemptions go direct."""
+    found = re.search(r"-Program \"[^\"]+curl\.exe\" -Arguments @\((.+)\)$", script("common.ps1"), re.MULTILINE)
+    assert found is not None
+    arguments = re.findall(r"'([^']+)'", found[1])
+    assert arguments[-1] == "--output"
+    assert "Invoke-WebRequest" not in "".join(script(file.name) for file in FILES.glob("*.ps1"))
+    Proxy.asked.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        here = f"127.0.0.1:{server.server_port}"
+        environment = {"http_proxy": f"http://alice:hunter2%40@{here}", "no_proxy": "127.0.0.1"}
+        for url in ("http://containerd.example.com/c.tgz", f"http://{here}/direct"):
+            call = ["curl", *arguments, str(tmp_path / "out"), url]
+            subprocess.run(call, env=environment, check=True, timeout=120)
+        server.shutdown()
+    assert Proxy.asked == [("http://containerd.example.com/c.tgz", "Basic YWxpY2U6aHVudGVyMkA="), ("/direct", None)]
+
+
+def test_the_signer_is_named() -> None:
+    signed = {item.name: item.signer for item in downloads(ImageInputs("aws")) if item.check == "signature"}
+    assert set(signed) == {"cloudbase_init", "openssh"}
+    assert all(signed.values())
+    text = image("aws").files["windows.pkr.hcl"].decode()
+    for name in signed:
+        assert f"{name.upper()}_SIGNER" in text
+        assert f"-Signer $env:{name.upper()}_SIGNER" in script(f"{name.replace('_', '-')}.ps1")
+
+
+@pytest.mark.parametrize(
+    ("command", "refused"),
+    [
+        ("(", True),
+        ("echo x & exit /b 1", True),
+        ("if 1==1 exit /b 3", True),
+        ("if not exist C:\\k\\a.txt goto end", True),
+        (r"echo x & C:\k\a.cmd", True),
+        (r'"C:\Program Files\a b.bat" x', True),
+        (r"if exist C:\k\a.cmd C:\k\a.cmd", True),
+        ("echo x && (echo y) || exit 1", True),
+        ("echo )", True),
+        (r"if exist C:\k\a.cmd call C:\k\a.cmd", False),
+        (r"cmd.exe /d /c C:\k\a.cmd", False),
+        (r'cmd.exe /d /c "echo x & exit /b 1"', False),
+        ("echo x ^& exit", False),
+        ("(echo a & echo b)", False),
+        ("echo exit", False),
+        ("msiexec.exe /i C:\\k\\a.msi /qn", False),
+    ],
+)
+def test_commands_that_end_the_script(command: str, refused: bool) -> None:
+    assert bool(list(command_problems(command))) == refused
+
+
+def test_node_labels_are_joined() -> None:
+    made = worker(node_labels={"pool": "a"}, kubelet_arguments={"node-labels": "site=b"})
+    spec = next(item for item in made.objects if item["kind"] == "KubeadmConfigTemplate")["spec"]["template"]["spec"]
+    arguments = {item["name"]: item["value"] for item in spec["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"]}
+    assert arguments["node-labels"] == "pool=a,site=b"
+
+
+def test_a_failed_proxy_ends_the_script() -> None:
+    assert windows_proxy.BEFORE_JOIN.endswith(" || exit /b 1")
+
+
+@pytest.mark.parametrize("version", ["v1.36.3+vmware.1", "v1.36.3-eks-1a2b3c4", "v1.32.0"])
+def test_versions_of_vendors(version: str) -> None:
+    assert errors(worker(kubernetes_version=version)) == []
+
+
+@pytest.mark.parametrize("path", ["C:/k/./proxy.reg", "C:/k/proxy.reg.", "C:/k/../k/proxy.reg", "C:/k./proxy.reg"])
+def test_other_spellings_of_reserved_paths(path: str) -> None:
+    assert errors(worker(files=(InputFile(path, "x"),)))
+
+
+def test_names_that_are_no_labels() -> None:
+    assert "into a label" in errors(worker(cluster="c" * 64, name="win"))[0]
