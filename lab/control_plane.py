@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar
@@ -184,14 +185,24 @@ class ControlPlane:
         """One request as the administrator, quicker than kubectl. Raises urllib's errors; an HTTPError has the Status.
 
         A body of bytes is JSON already: of a value that is nested as deep as the server takes, Python's encoder makes none.
+        What is answered by 429 is asked again, as kubectl does: the first request for a kind that was just defined is.
         """
         context = ssl.create_default_context(cafile=str(self.authority_file))
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
         headers = {"Authorization": f"Bearer {self.admin_token}", "Content-Type": "application/json"}
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        with opener.open(urllib.request.Request(self.url + path, data, headers, method=method), timeout=seconds) as answer:
-            found: bytes = answer.read()
-            return found
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                with opener.open(
+                    urllib.request.Request(self.url + path, data, headers, method=method), timeout=seconds
+                ) as answer:
+                    found: bytes = answer.read()
+                    return found
+            except urllib.error.HTTPError as error:
+                if error.code != HTTPStatus.TOO_MANY_REQUESTS or "/eviction" in path or time.monotonic() > end:
+                    raise
+            time.sleep(0.2)
 
     def kill(self, name: str, with_signal: signal.Signals = signal.SIGKILL) -> None:
         """End one program (``etcd``, ``kube-apiserver``, ``kube-controller-manager``) and wait for its end."""
