@@ -23,6 +23,7 @@ from tests.support.workers.payloads import TEXT, write
 
 from transom.controllers.hosts.controller import Pace
 from transom.hosts.scripts.script import Patience
+from transom.hosts.ssh.connection import Timeouts
 from transom.hosts.ssh.private_key import public_hash, public_line
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.secret import Secret
@@ -32,7 +33,15 @@ from transom.simulator.processes import Invocation
 from transom.windows.registry.registry import SetValue, sz
 
 HOSTS = 12
-IMPATIENT = Pace(check_interval=2.0, unready=0.4, ready=3600, drain_step=0.1, patience=Patience(stop=2, start=2))
+IMPATIENT = Pace(
+    check_interval=2.0,
+    unready=0.4,
+    ready=3600,
+    drain_step=0.1,
+    # a host that refuses says so at once; on a machine that stands still one that does not may take long
+    timeouts=Timeouts(connect=120, progress=120),
+    patience=Patience(stop=10, start=10),
+)
 BAD = "bad"
 ACTIONS = (
     *("good", "good", "bad", "bad", "endpoint", "word", "restart", "refuse", "down", "heal", "admin", "key"),
