@@ -77,11 +77,11 @@ class Histories:
             await self.cluster.instance(f"win-{number}", host, lifecycle="Node")
         await self.operator()
         for number, host in enumerate(self.hosts):
-            await self.cluster.until(f"win-{number}", NodeReady="False/Registering")
+            await self.cluster.until(f"win-{number}", 600, NodeReady="False/Registering")
             await self.kubelets.join(host, **SUBNET)
-        await until(self.is_ready, 120)
+        await until(self.is_ready, 600)
         for number in range(HOSTS):
-            await until(lambda number=number: self.is_opened(number))
+            await until(lambda number=number: self.is_opened(number), 600)
         await self.stack.aclose()
 
     async def live(self, draw: random.Random) -> None:
@@ -207,8 +207,8 @@ class Histories:
         ]
         assert not late, f"Ready, and hosts {late} do not have the settings"
         for number in range(HOSTS):
-            await self.cluster.until(f"win-{number}", Ready="True")
-            await until(lambda number=number: self.is_opened(number))
+            await self.cluster.until(f"win-{number}", 600, Ready="True")
+            await until(lambda number=number: self.is_opened(number), 600)
             installed = (await self.cluster.status(f"win-{number}")).get("payloadVersion")
             assert installed == self.version, f"Ready, and win-{number} is said to have {installed}, not {self.version}"
         for host in self.hosts:
