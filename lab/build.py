@@ -58,6 +58,7 @@ CRI_PULL = Program("cri-pull", "cri-pull", ".", "", system="linux")
 # in two of three whole test runs a recorder's process ended unasked; without preemption by SuspendThread in none of two
 _NOT_PREEMPTED = "-X runtime.godebugDefault=asyncpreemptoff=1"
 RECORDER = Program("recorder", "recorder", ".", "", _NOT_PREEMPTED)
+SCANNER = Program("scanner", "scanner", ".", "", _NOT_PREEMPTED)
 RUNTIME = Program("runtime", "runtime", ".", "", _NOT_PREEMPTED)
 LINUX_RUNTIME = Program("runtime", "runtime", ".", "", system="linux")
 ACTIONLINT = Program("actionlint", "actionlint", "github.com/rhysd/actionlint/cmd/actionlint", "1.7.12", system="linux")

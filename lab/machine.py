@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from lab import cache, template, wine
+from lab import build, cache, template, wine
 from lab.place import Place, loopback
 from lab.ssh import SSH
 
@@ -72,6 +72,7 @@ class Machine:
         self.drive = self.prefix / "drive_c"
         self.ssh = SSH(self.directory, self.prefix, self.place, shell)
         self._power: subprocess.Popen[bytes] | None = None
+        self._scanner: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Machine:
         return self
@@ -130,6 +131,7 @@ class Machine:
         self._lock.close()
 
     def _reap(self) -> None:
+        self._end_scanner()
         if self._power:
             if self._power.stdout:
                 self._power.stdout.close()
@@ -144,6 +146,31 @@ class Machine:
         if not program.lower().endswith(".exe"):
             program += ".exe"
         return wine.run(self.prefix, [program, *command[1:]], inside=self.place.inside, timeout=timeout)
+
+    def scan(self, seconds: float) -> None:
+        """Let a virus scanner read each file for so long after a program wrote it (`ssh.scan`: SFTP did); 0: let it be gone."""
+        self._end_scanner()
+        if not seconds:
+            return
+        shutil.copy(build.program(build.SCANNER), self.drive / "lab" / "scanner.exe")
+        self._scanner = subprocess.Popen(
+            [*self.place.inside, *wine.loader(), r"C:\lab\scanner.exe", str(seconds), "C:\\", r"C:\windows"],
+            cwd=self.drive,
+            env=wine.environment(self.prefix),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert self._scanner.stdout is not None
+        if self._scanner.stdout.readline().strip() != b"ready":
+            raise MachineError(f"the scanner of {self.name} ended with {self._scanner.wait()}")
+
+    def _end_scanner(self) -> None:
+        if self._scanner and self._scanner.stdin and self._scanner.stdout:
+            with suppress(BrokenPipeError):
+                self._scanner.stdin.close()
+            self._scanner.wait(timeout=60)
+            self._scanner.stdout.close()
+            self._scanner = None
 
     def path(self, windows: str) -> Path:
         r"""Where a file of ``C:\…`` lies; upper and lower case as it is stored. The file need not exist."""

@@ -28,11 +28,12 @@ def commands(script: str) -> set[str]:
 
 @dataclass(frozen=True)
 class Call:
-    """A command that is called by name, with the parameters that are named, as they are written, and its line."""
+    """A command that is called by name: the parameters that are named, as they are written, its line, and under which `if`s."""
 
     name: str
     parameters: tuple[str, ...]
     line: int
+    conditions: tuple[str, ...] = ()
 
 
 def calls(script: str) -> list[Call]:
@@ -47,8 +48,16 @@ def calls(script: str) -> list[Call]:
             named = [_text(element).lstrip("-").rstrip(":") for element in elements if element.type == "command_parameter"]
             splatted = [_text(element).lstrip("@") for element in elements if _text(element).startswith("@")]
             keys = [key for table in splatted for key in tables.get(table.casefold(), ())]
-            found.append(Call(name, (*named, *keys), node.start_point[0] + 1))
+            found.append(Call(name, (*named, *keys), node.start_point[0] + 1, tuple(_conditions(node))))
     return found
+
+
+def _conditions(node: Node) -> Iterator[str]:
+    """The condition of each `if` in whose first block the node is, from the innermost out."""
+    while (parent := node.parent) is not None:
+        if parent.type == "if_statement" and node.type == "statement_block":
+            yield next(_text(child) for child in parent.children if child.type == "pipeline")
+        node = parent
 
 
 def functions(script: str) -> set[str]:

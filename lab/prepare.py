@@ -25,6 +25,7 @@ PARTS: tuple[Callable[[], object], ...] = (
     lambda: build.program(build.ACTIONLINT),
     lambda: build.program(build.RUNTIME),
     lambda: build.program(build.LINUX_RUNTIME),
+    lambda: build.program(build.SCANNER),
     lambda: build.program(build.kubeadm_program()),
     payload.directory,
     cluster_api.bootstrap_provider,

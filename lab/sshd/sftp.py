@@ -156,13 +156,10 @@ class Files(asyncssh.SFTPServer):
                 self._drive.require_renamable(old)
                 old.rename(new)
                 return
+            # Windows' makes the link first, and takes it away again: a scanner in Wine would read it meanwhile
+            self._drive.require_closed(old)
+            self._drive.require_unread(old)
             new.hardlink_to(old)
-            try:
-                self._drive.require_closed(old)
-                self._drive.require_unread(old)
-            except asyncssh.SFTPFailure:
-                new.unlink()
-                raise
             old.unlink()
 
         await self._request("rename", oldpath, act)

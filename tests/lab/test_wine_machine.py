@@ -4,12 +4,14 @@ import hashlib
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from lab.machine import Machine, MachineError
 from lab.network import Network
 from lab.template import template
+from tests.support.waiting import until
 
 from lab import build, wine
 
@@ -152,3 +154,25 @@ def test_a_machine_that_does_not_boot_says_what_was_seen_and_keeps_no_other_from
         with pytest.raises(MachineError, match=r"boot\.exe ended with [1-9]\d* after \d+ s; it said b''"):
             machine.boot()
         assert wine.processes(machine.prefix) == []
+
+
+async def test_a_scanner_keeps_what_a_program_wrote_from_being_renamed_and_not_from_being_read(machine: Machine) -> None:
+    machine.scan(3600)
+    machine.run("cmd", "/d", "/c", r"mkdir C:\scanned")
+    machine.run("cmd", "/d", "/c", r"echo a>C:\scanned\f")
+    file = machine.path(r"C:\scanned\f")
+    await until(lambda: held(machine, file))
+    machine.run("cmd", "/d", "/c", r"ren C:\scanned\f g & del C:\scanned\f")
+    assert file.exists()
+    assert machine.run("cmd", "/d", "/c", r"echo b>>C:\scanned\f & type C:\scanned\f").stdout.split() == [b"a", b"b"]
+    machine.scan(0)
+    assert machine.run("cmd", "/d", "/c", r"ren C:\scanned\f g").returncode == 0
+
+
+def held(machine: Machine, file: Path) -> bool:
+    """Whether a process of the machine has the file open."""
+    found = False
+    for pid in wine.processes(machine.prefix):
+        with suppress(OSError):
+            found |= any(one.readlink() == file.resolve() for one in Path(f"/proc/{pid}/fd").iterdir())
+    return found

@@ -5,6 +5,7 @@ rem Reads what Transom wants to know of this host into one file, "gathered", in 
 set "BASE=@BASE@"
 set "SC=%SystemRoot%\System32\sc.exe"
 set "REG=%SystemRoot%\System32\reg.exe"
+set "PING=%SystemRoot%\System32\ping.exe"
 set "ICACLS=%SystemRoot%\System32\icacls.exe"
 set "POWERSHELL=%SystemRoot%\System32\WindowsPowerShell\v1.0\powershell.exe"
 set "TRIES=0"
@@ -31,8 +32,16 @@ call :part version.txt
 >>computer.txt echo "%SSH_CONNECTION%"
 call :part computer.txt
 >>index.txt echo end
-copy /y /b %PARTS% gathered >nul
-if not exist gathered exit /b 1
+set "TRIES=0"
+:join
+copy /y /b %PARTS% gathered >nul 2>nul
+if not errorlevel 1 goto joined
+rem A virus scanner may just be reading what was written.
+set /a TRIES+=1
+if %TRIES% GTR 10 exit /b 1
+"%PING%" -n 2 127.0.0.1 >nul
+goto join
+:joined
 del /q "%BASE%\%NAME%\*.reg" "%BASE%\%NAME%\*.txt" "%BASE%\%NAME%\*.err" "%BASE%\%NAME%\*.all"
 for /d %%d in (%BASE%\g-* %BASE%\p-* %BASE%\t-* %BASE%\v-*) do echo transom-left: %%~nxd
 for %%f in (gathered) do echo transom-gather: %NAME% %%~zf

@@ -30,7 +30,7 @@ _OUTPUT_LIMIT = 65536
 """Bytes of a script's standard output."""
 _SPOKEN_LIMIT = 2**20
 """Bytes of all that a script says; on standard error it tells that it goes on."""
-ATTEMPTS, BETWEEN_ATTEMPTS = 10, 0.3
+ATTEMPTS, BETWEEN_ATTEMPTS = 20, 0.4
 """How often something is tried that a virus scanner may be in the way of, and the seconds between."""
 # a Windows server sends it when a file is in the way, has no room, or may not be touched (Win32-OpenSSH, sftp-server.c)
 _FAILURE = "the host's SFTP server gives no reason; a full disk is a common one"
@@ -329,7 +329,7 @@ class SshTransport:
 
 
 async def persistently(request: Callable[[], Awaitable[_T]], again: bool = True) -> _T:
-    """What a request brings, which is made again and again for 3 s while it is refused. Raises FileRefused, ConnectionLost."""
+    """What a request brings, which is made again and again for 8 s while it is refused. Raises FileRefused, ConnectionLost."""
     for _ in range(ATTEMPTS - 1 if again else 0):
         try:
             return await request()

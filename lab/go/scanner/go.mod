@@ -1,0 +1,3 @@
+module transom.dev/lab/scanner
+
+go 1.24
