@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -105,16 +107,23 @@ MUTANTS: Final = (
 )
 
 
-def found(mutant: Mutant, histories: int, test: str) -> bool:
-    """Whether the test fails on the code with the mutant in it. Raises ValueError where the line is not there once."""
+@contextmanager
+def changed(name: str, line: str, becomes: str) -> Iterator[Path]:
+    """A copy of the code in which a line of one file is another. Raises ValueError where the line is not there once."""
     with tempfile.TemporaryDirectory() as directory:
         source = Path(directory) / "src"
         shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-        file = source / "transom" / mutant.file
+        file = source / "transom" / name
         text = file.read_text("utf-8")
-        if text.count(mutant.line) != 1:
-            raise ValueError(f"{mutant.file}: {mutant.line!r} is there {text.count(mutant.line)} times")
-        file.write_text(text.replace(mutant.line, mutant.becomes), "utf-8")
+        if text.count(line) != 1:
+            raise ValueError(f"{name}: {line!r} is there {text.count(line)} times")
+        file.write_text(text.replace(line, becomes), "utf-8")
+        yield source
+
+
+def found(mutant: Mutant, histories: int, test: str) -> bool:
+    """Whether the test fails on the code with the mutant in it. Raises ValueError as `changed` does."""
+    with changed(mutant.file, mutant.line, mutant.becomes) as source:
         environment = {**os.environ, "PYTHONPATH": str(source), "TRANSOM_HISTORIES": str(histories)}
         command = [sys.executable, "-m", "pytest", test, "-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
         ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)

@@ -90,7 +90,7 @@ class Operator:
         self.facts = Facts(provided=PROVIDED)
         self.egress, self.fetch_anyway = EGRESS, False
         patience = Patience(stop=60, start=20, steady=2)
-        self.settings = PassSettings(Owner("transom", "test"), timeouts=Timeouts(progress=progress), patience=patience)
+        self.settings = PassSettings(Owner("transom", "test", 1), timeouts=Timeouts(progress=progress), patience=patience)
         self.reports: list[DeliveryProgress] = []
 
     async def configure(self, **options: bool) -> Configured:
@@ -207,17 +207,27 @@ async def test_a_whole_life_under_a_virus_scanner(host: BareHost, tmp_path: Path
     operator = Operator(host, tmp_path)
     bare = host.everything()
     host.scan(2)
+    # what may hold a value goes in the same run
+    assert (await operator.configure()).error is None
+    assert {name.partition("-")[0] for name in host.names(BASE)} == {"gather", "generation"}
     await operator.reached()
     operator.joined()
     await operator.reached()
-    # what may hold a value goes in the same run
-    assert not [name for name in host.names(BASE) if not name.startswith(("gather-", "generation"))]
     await _put_back(operator)
     operator.payload = host.payload(tmp_path / "payload", "1.0.1", kubelet=b"new")
     await operator.reached()
     assert (host.content(KUBELET) or b"").endswith(b"new")
     host.scan(0)
     await _given_back(operator, bare)
+
+
+@pytest.mark.server
+async def test_what_is_read_when_it_should_go_goes_in_the_same_pass(simulated: Simulated, tmp_path: Path) -> None:
+    operator = Operator(simulated, tmp_path)
+    await operator.reached()
+    simulated.scan(60)
+    assert (await operator.configure()).result == "unchanged"
+    assert {name.partition("-")[0] for name in simulated.names(BASE)} == {"gather", "generation"}
 
 
 @pytest.mark.server
@@ -228,7 +238,10 @@ async def test_certutil_that_may_not_run_is_not_taken_for_another_hash(simulated
     assert isinstance(refused.error, InstallFailed) and "certutil.exe" in str(refused.error)
     assert (simulated.running(), refused.sent > 0) == (set(), True)
     # what lies there is whole: it is not sent again
-    simulated.host.blocked = {"certutil.exe"}
+    simulated.host.blocked, simulated.host.unhashed = {"certutil.exe"}, True
+    silent = await operator.configure()
+    assert isinstance(silent.error, InstallFailed) and "certutil.exe" in str(silent.error)
+    simulated.host.unhashed = False
     assert (await operator.reached()).sent == 0
     assert simulated.running() == JOINING
 
@@ -254,6 +267,14 @@ async def test_a_payload_below_program_files(simulated: Simulated, tmp_path: Pat
     operator.payload = PayloadDirectory.open(tmp_path / "payload")
     await operator.reached()
     assert simulated.content(r"C:\Program Files\node\tool.exe") is not None
+
+
+@pytest.mark.server
+async def test_a_host_that_is_asked_for_by_name_has_an_address(simulated: Simulated, tmp_path: Path) -> None:
+    """A kubelet ignores a `--node-ip` that is a DNS name, and says so: kubernetes, component-helpers, node/util/ips.go."""
+    simulated.access = msgspec.structs.replace(simulated.access, address="localhost")
+    await Operator(simulated, tmp_path).reached()
+    assert simulated.content(r"C:\k\kubelet.yaml") == b"nodeIP: 127.0.0.1"
 
 
 def _called_rightly(calls: list[str]) -> None:

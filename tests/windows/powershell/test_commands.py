@@ -55,6 +55,13 @@ def test_every_cmdlet_of_the_list_has_its_page_and_is_one() -> None:
         assert re.fullmatch(page, cmdlet.page), name
 
 
+def test_defender_is_asked_for_nothing_where_it_is_not() -> None:
+    """Its module is part of the feature, which may be uninstalled: then its cmdlets are none, and a script ends there."""
+    asked = [call for text in TEXTS.values() for call in calls(text) if call.name.endswith("-MpPreference")]
+    assert len(asked) == 3
+    assert [call for call in asked if not any("MsMpEng" in condition for condition in call.conditions)] == []
+
+
 def test_nothing_is_handed_to_powershell_that_is_not_looked_at() -> None:
     lines = [line for file in PACKAGE.rglob("*.cmd") for line in file.read_text("utf-8").splitlines() if "%POWERSHELL%" in line]
     assert len([line for line in lines if '-Command "' in line]) == len([place for place in TEXTS if ".cmd " in place])
