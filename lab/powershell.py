@@ -26,6 +26,11 @@ def commands(script: str) -> set[str]:
     return {node.text.decode() for node in _walk(_tree(script)) if node.type == "command_name" and node.text}
 
 
+def statements(script: str) -> list[str]:
+    """The text of each command, in the order of the script; one within another comes after it."""
+    return [_text(node) for node in _walk(_tree(script)) if node.type == "command"]
+
+
 @dataclass(frozen=True)
 class Call:
     """A command that is called by name: the parameters that are named, as they are written, its line, and under which `if`s."""

@@ -165,6 +165,8 @@ class Host:
         """Features of Windows that are enabled, and those that the next boot enables."""
         self.users: dict[str, str] = {}
         """SIDs of ordinary local users, by name; None can be made where `makes_users` is not."""
+        self.disabled_users: set[str] = set()
+        """Names of accounts that may not log in, in lower case."""
         self.makes_users = True
         """Whether local users can be made and run tasks: a domain controller has none, a policy may forbid the other."""
         self.firewall: dict[str, str] = {}

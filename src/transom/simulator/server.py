@@ -80,6 +80,8 @@ class ServerConnection(asyncssh.SSHServer):
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
         """The keys of the file that Windows' OpenSSH has for administrators, for the administrator alone."""
+        if username.casefold() in self.host.disabled_users:
+            return False
         if self.host.key_types is not None and key.get_algorithm() not in self.host.key_types:
             return False
         present = self.host.files.find(self.host.authorized_keys)
