@@ -236,6 +236,10 @@ GRANTS: Final[Mapping[str, Grants]] = {
             rule("config.openshift.io", "imagedigestmirrorsets imagetagmirrorsets", FOLLOW, "containerd's registry mirrors"),
             rule("config.openshift.io", "images", FOLLOW, "which ConfigMap has the CAs of registries"),
             rule("machineconfiguration.openshift.io", "controllerconfigs", FOLLOW, "the CAs of registries on Linux nodes"),
+            rule("machineconfiguration.openshift.io", "machineconfigs", "get", "the credential providers of workers"),
+            rule(
+                "machineconfiguration.openshift.io", "machineconfigpools", "get", "which MachineConfig workers have", "worker"
+            ),
             _OPENSHIFT_TOKEN,
             rule("", "nodes", "get patch", "a payload's variables; annotations, the worker's role, and whether it takes pods"),
             rule("", "nodes", "delete", "the Node of a host that is given back, unless its Machine is there"),

@@ -21,6 +21,7 @@ from tests.windows.node_certificates import CLIENT_USAGES, pem
 
 from transom.controllers.join.bootstrap_tokens import Token
 from transom.controllers.join.cluster_registries import CONTROLLER_CONFIGS, IMAGES, MIRROR_SETS
+from transom.controllers.join.credential_providers import MACHINE_CONFIG_POOLS, MACHINE_CONFIGS
 from transom.kube.resources import (
     CONFIG_MAPS,
     OPENSHIFT_INFRASTRUCTURES,
@@ -31,6 +32,19 @@ from transom.proxy.trust import pem as pem_of
 from transom.windows.nodes.node_certificates import CLIENT
 
 pytestmark = pytest.mark.lab
+PROVIDERS = "/etc/kubernetes/credential-providers"
+ECR = """
+apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+- {name: ecr-credential-provider, matchImages: ["*.x"], defaultCacheDuration: 12h}
+- {name: crio-credential-provider, matchImages: [docker.io], defaultCacheDuration: 1s}
+"""
+
+
+def data_url(text: str) -> str:
+    """As the machine configuration's renderer writes a file."""
+    return "data:text/plain;charset=utf-8;base64," + base64.b64encode(text.encode()).decode()
 
 
 async def test_a_host_joins_openshift(openshift: Cluster, tmp_path: Path) -> None:
@@ -60,7 +74,13 @@ async def test_a_host_joins_openshift(openshift: Cluster, tmp_path: Path) -> Non
     await asyncio.to_thread(plane.apply, [{**secret, **token_secret(token)}])
     await cluster.instance("win-1", host, lifecycle="Node")
     try:
-        authorities = r"- {path: 'C:\k\api.crt', provided: api-server-ca}"
+        authorities = r"""- {path: 'C:\k\api.crt', provided: api-server-ca}
+- {path: 'C:\k\ecr-credential-provider.exe', source: bin/kubelet.exe}
+- {path: 'C:\k\providers.yaml', provided: credential-provider-config, content: the payload's own, services: [kubelet]}"""
+        await cluster.put(MACHINE_CONFIG_POOLS, "worker", spec={"configuration": {"name": "rendered-worker-1"}})
+        file = {"path": f"{PROVIDERS}/ecr-credential-provider.yaml", "contents": {"source": data_url(ECR)}}
+        config = {"ignition": {"version": "3.5.0"}, "storage": {"files": [file]}}
+        await cluster.put(MACHINE_CONFIGS, "rendered-worker-1", spec={"config": config})
         payload = write(tmp_path / "payload", TEXT.replace("files:\n", f"files:\n{authorities}\n"))
         async with cluster.operator(payload=payload, pace=QUICK):
             await cluster.until("win-1", Configured="False/NetworkNotSupported")
@@ -78,6 +98,9 @@ async def test_a_host_joins_openshift(openshift: Cluster, tmp_path: Path) -> Non
             config = yaml.safe_load(host.files.read(r"C:\k\bootstrap.kubeconfig"))
             assert config["clusters"][0]["cluster"]["server"] == SERVER
             assert config["users"][0]["user"]["token"] == token
+            providers = yaml.safe_load(host.files.read(r"C:\k\providers.yaml"))["providers"]
+            # CRI-O's has no program for Windows
+            assert [(one["name"], one["matchImages"]) for one in providers] == [("ecr-credential-provider.exe", ["*.x"])]
             # who trusts that file alone reaches the API server
             context = ssl.create_default_context(cadata=host.files.read(r"C:\k\api.crt").decode())
             url = urlsplit(plane.url)

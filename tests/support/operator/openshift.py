@@ -19,6 +19,8 @@ KINDS = [
     definition("config.openshift.io", "v1", "ImageDigestMirrorSet", "imagedigestmirrorsets"),
     definition("config.openshift.io", "v1", "Image", "images"),
     definition("machineconfiguration.openshift.io", "v1", "ControllerConfig", "controllerconfigs"),
+    definition("machineconfiguration.openshift.io", "v1", "MachineConfig", "machineconfigs"),
+    definition("machineconfiguration.openshift.io", "v1", "MachineConfigPool", "machineconfigpools"),
 ]
 SERVER = "https://api-int.ocp.corp.example:6443"
 

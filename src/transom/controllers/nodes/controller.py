@@ -22,6 +22,7 @@ from transom.controllers.instance.status import not_connected
 from transom.controllers.instance.view import InstanceView, regarding_of
 from transom.controllers.join.api_server_trust import ApiServerTrust
 from transom.controllers.join.cluster_facts import ClusterFacts
+from transom.controllers.join.credential_providers import CredentialProviders
 from transom.controllers.join.members import Members
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.nodes.facts import NodeFacts
@@ -106,7 +107,7 @@ class NodesController(HostsController):
         )
         self._members = members
         self._cluster = ClusterFacts(informers, settings)
-        self._trust = ApiServerTrust()
+        self._trust, self._providers = ApiServerTrust(), CredentialProviders()
         self._facts = NodeFacts(members, self._cluster)
         path, cache = options.payload, options.payload_cache
         self._source = PayloadSource(path, cache or path, settings, self._ask_all) if path is not None else None
@@ -353,6 +354,8 @@ class NodesController(HostsController):
             before, case = case.node, self._cases.identified(case, identity, cached)
             if before is None and case.node is not None and case.node.adopted:
                 raise AdoptedNodeFound(f"the host is Node {case.node.metadata.name}, which was adopted: the next pass knows it")
+            if self._source is not None and self._source.payload is not None:
+                facts = await self._providers.added(facts, self._source.payload, leadership.client)
             return await self._facts.joining(facts, case, node_ip(actual, given), leadership)
         except ApiError as error:
             raise NotRecorded(f"which Node the host is, and its token, could not be written down: {error}") from None

@@ -43,6 +43,8 @@ NODE_MANAGER_KUBECONFIG = "node-manager-kubeconfig"
 """For the cloud provider's node manager, which has to take a taint from the Node: a kubelet may not (NodeRestriction)."""
 EXPORTER_CERTIFICATE, EXPORTER_KEY = "exporter-certificate", "exporter-key"
 """By what the exporter of metrics shows who it is."""
+CREDENTIAL_PROVIDERS = "credential-provider-config"
+"""By what the kubelet logs in to a cloud's registries, as the machine configuration of OpenShift's workers has it."""
 PROVIDED = (
     KUBELET_CA,
     BOOTSTRAP_KUBECONFIG,
@@ -50,6 +52,7 @@ PROVIDED = (
     NODE_MANAGER_KUBECONFIG,
     EXPORTER_CERTIFICATE,
     EXPORTER_KEY,
+    CREDENTIAL_PROVIDERS,
 )
 """What Transom makes for each host."""
 KUBELET_KEYS = r"C:\var\lib\kubelet\pki"
@@ -103,7 +106,10 @@ class Variable(PayloadEntry, frozen=True):
 
 
 class PayloadFile(PayloadEntry, frozen=True):
-    """A file on the host, and where it comes from: one of `source`, `url`, `content`, `provided`."""
+    """A file on the host, and where it comes from: one of `source`, `url`, `content`, `provided`.
+
+    With `provided`, `content` is what it holds where the cluster has none.
+    """
 
     path: str = ""
     source: str = ""
@@ -266,8 +272,10 @@ def _files(payload: Payload, place: Place) -> Iterator[Finding]:
             yield place.error((*at, "path"), "stands twice; with `when` that exclude each other it may")
         seen[folded] = file.when
         given = [bool(file.source), bool(file.url), file.content is not None, bool(file.provided)]
-        if sum(given) != 1:
-            yield place.error(at, "must have exactly one of `source`, `url`, `content` and `provided`")
+        if sum(given) != 1 and not (sum(given) == 2 and file.provided and file.content is not None):
+            yield place.error(
+                at, "must have exactly one of `source`, `url`, `content` and `provided`; but `content` beside `provided`"
+            )
         if file.provided and file.provided not in PROVIDED:
             yield place.error((*at, "provided"), f"{file.provided!r} is not provided: {', '.join(PROVIDED)} are")
         if file.source and (not _SOURCE.fullmatch(file.source) or ".." in file.source.split("/")):

@@ -43,6 +43,10 @@ class Facts(msgspec.Struct, frozen=True):
     registries: tuple[Registry, ...] = ()
     takes: tuple[str, ...] = ()
 
+    def with_provided(self, name: str, content: Secret | None) -> "Facts":
+        """The same with one more file."""
+        return msgspec.structs.replace(self, provided={**self.provided, name: content})
+
 
 class Artifact(msgspec.Struct, frozen=True):
     """A file of the payload's directory: its SHA-256 and its size in bytes."""
@@ -186,7 +190,7 @@ class _Worker:
 
     def _file(self, file: PayloadFile) -> None:
         restarted = file.services if file.restarts else ()
-        if file.provided:
+        if file.provided and (file.provided in self.facts.provided or file.content is None):
             self._provided(file, restarted)
         elif file.content is not None:
             try:

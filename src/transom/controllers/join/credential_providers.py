@@ -1,0 +1,127 @@
+"""Which of a kubelet's credential providers log in to registries, as OpenShift's machine configuration has it for workers.
+
+Linux nodes get it as a file of the MachineConfig that is rendered for them: there is one for AWS (`ecr-credential-provider`),
+one for Azure (`acr-credential-provider`), one for GCP (`gcr-credential-provider`; openshift/machine-config-operator,
+templates/common). The Windows operator takes AWS' alone (WMCO, pkg/ignition; pkg/nodeconfig, modifyCredentialProviderConfig),
+and so does the payload that is shipped: the others' programs are not in that operator's image.
+"""
+
+import asyncio
+import base64
+import binascii
+import json
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+import structlog
+
+from transom.kube.client import Client
+from transom.kube.errors import ApiError
+from transom.kube.objects import Metadata
+from transom.kube.resources import Resource
+from transom.proxy.secret import Secret
+from transom.sources.yaml_text import InvalidText, read_value
+from transom.windows.payload.payload import CREDENTIAL_PROVIDERS, Payload
+from transom.windows.payload.worker import Facts
+
+MACHINE_CONFIGS: Final = Resource("machineconfiguration.openshift.io", "v1", "MachineConfig", "machineconfigs", False, Metadata)
+MACHINE_CONFIG_POOLS: Final = Resource(
+    "machineconfiguration.openshift.io", "v1", "MachineConfigPool", "machineconfigpools", False, Metadata
+)
+_WORKERS: Final = "worker"
+"""The pool whose nodes are workers: `spec.configuration` names the MachineConfig that was rendered for them."""
+_DIRECTORY: Final = "/etc/kubernetes/credential-providers/"
+_SECONDS: Final = 600.0
+_LIMIT: Final = 2**20
+"""Bytes of a configuration; the longest that is rendered has some two thousand."""
+_log: Final = structlog.get_logger("transom.nodes")
+
+
+class CredentialProviders:
+    """Asked when a host is worked on whose payload has the file; which MachineConfig workers have is looked at now and then."""
+
+    def __init__(self) -> None:
+        self._asking = asyncio.Lock()
+        self._until = 0.0
+        self._known: tuple[str, Mapping[str, Any]] | None = None
+
+    async def added(self, facts: Facts, payload: Payload, client: Client) -> Facts:
+        """The facts with the configuration, where the payload asks for it here and the cluster has one."""
+        wanted = any(f.provided == CREDENTIAL_PROVIDERS and f.when.holds(facts.network, facts.platform) for f in payload.files)
+        if not wanted or not facts.network:
+            return facts
+        async with self._asking:
+            if time.monotonic() >= self._until:
+                await self._look(client)
+                self._until = time.monotonic() + _SECONDS
+        text = configuration(self._known[1], payload) if self._known is not None else None
+        if text is None:
+            return facts
+        return facts.with_provided(CREDENTIAL_PROVIDERS, Secret(text))
+
+    async def _look(self, client: Client) -> None:
+        try:
+            pool = await client.get_json(MACHINE_CONFIG_POOLS.path(None, _WORKERS))
+            rendered = _at(pool, "spec", "configuration", "name")
+            if isinstance(rendered, str) and (self._known is None or self._known[0] != rendered):
+                self._known = rendered, await client.get_json(MACHINE_CONFIGS.path(None, rendered))
+        except ApiError as error:
+            # a cluster without them (HyperShift) has the payload's own
+            _log.debug("no machine configuration", error=str(error))
+
+
+def configuration(machine_config: Mapping[str, Any], payload: Payload) -> str | None:
+    """The kubelet's CredentialProviderConfig, of the providers whose program the payload has; None where there is none.
+
+    A kubelet does not start where the program of a provider is missing.
+    """
+    programs = {file.path.rpartition("\\")[2].casefold() for file in payload.files}
+    for text in _files(machine_config):
+        try:
+            read = read_value(text)
+        except InvalidText:
+            continue
+        listed = read.get("providers") if isinstance(read, Mapping) else None
+        providers = [_windows(one) for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+        known = [one for one in providers if str(one.get("name")).casefold() in programs]
+        if known and isinstance(read, Mapping):
+            # JSON is YAML, and has no anchors
+            return json.dumps({**read, "providers": known}, indent=1) + "\n"
+    return None
+
+
+def _windows(provider: Mapping[str, Any]) -> dict[str, Any]:
+    name = str(provider.get("name", ""))
+    return {**provider, "name": name if name.endswith(".exe") else f"{name}.exe"}
+
+
+def _files(machine_config: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of the files below the providers' directory (Ignition's specification 3, `storage.files`)."""
+    listed = _at(machine_config, "spec", "config", "storage", "files")
+    for file in listed if isinstance(listed, list) else ():
+        path, contents = _at(file, "path"), _at(file, "contents")
+        if isinstance(path, str) and path.startswith(_DIRECTORY) and (text := _text(contents)) is not None:
+            yield text
+
+
+def _text(contents: Any) -> str | None:
+    """What a `data:` URL holds (RFC 2397), unpacked."""
+    head, comma, data = str(_at(contents, "source") or "").partition(",")
+    if not comma or not head.startswith("data:"):
+        return None
+    try:
+        raw = base64.b64decode(unquote_to_bytes(data)) if head.endswith(";base64") else unquote_to_bytes(data)
+        if _at(contents, "compression") == "gzip":
+            raw = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(raw, _LIMIT)
+        return raw[:_LIMIT].decode()
+    except (ValueError, binascii.Error, zlib.error):
+        return None
+
+
+def _at(value: Any, *path: str) -> Any:
+    for part in path:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

@@ -1,0 +1,62 @@
+"""What a rendered MachineConfig says of credential providers, and what of it a Windows kubelet can start with."""
+
+import base64
+import gzip
+import json
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from transom.controllers.join.credential_providers import configuration
+from transom.windows.payload.payload import Payload, PayloadFile
+
+PAYLOAD = Payload(files=(PayloadFile(r"C:\k\ecr-credential-provider.exe"), PayloadFile(r"C:\k\Quay-Provider.exe")))
+TEXT = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n"
+
+
+def contents(text: str) -> dict[str, str]:
+    return {"source": f"data:,{quote(text)}"}
+
+
+def packed(text: str) -> dict[str, str]:
+    return {"source": f"data:;base64,{base64.b64encode(gzip.compress(text.encode())).decode()}", "compression": "gzip"}
+
+
+def machine_config(*files: dict[str, Any], path: str = "/etc/kubernetes/credential-providers/x.yaml") -> dict[str, Any]:
+    listed = [{"path": path, "contents": one} for one in files]
+    return {"spec": {"config": {"storage": {"files": listed}}}}
+
+
+@pytest.mark.parametrize("write", [contents, packed])
+@pytest.mark.parametrize(
+    ("providers", "names"),
+    [
+        ("- name: ecr-credential-provider\n- name: crio-credential-provider\n", ["ecr-credential-provider.exe"]),
+        ("- name: quay-provider\n", ["quay-provider.exe"]),
+        ("- name: ecr-credential-provider.exe\n", ["ecr-credential-provider.exe"]),
+    ],
+)
+def test_providers_whose_program_is_there(write: Any, providers: str, names: list[str]) -> None:
+    text = configuration(machine_config(write(TEXT + providers)), PAYLOAD)
+    assert text is not None
+    read = json.loads(text)
+    assert [one["name"] for one in read["providers"]] == names
+    assert (read["kind"], read["apiVersion"]) == ("CredentialProviderConfig", "kubelet.config.k8s.io/v1")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"spec": {"config": {"storage": {"files": [None, 3, {"path": 3}]}}}},
+        machine_config(contents(TEXT + "- name: gcr-credential-provider\n")),
+        machine_config(contents(TEXT + "- name: ecr-credential-provider\n"), path="/etc/other.yaml"),
+        machine_config(contents("a: [")),
+        machine_config(contents("providers: 3")),
+        machine_config({"source": "data:;base64,?"}, {"source": "data:;base64,AAAA", "compression": "gzip"}, {}),
+        machine_config({"source": "https://elsewhere.example/x"}),
+    ],
+)
+def test_what_is_none_leaves_the_payloads_own(config: dict[str, Any]) -> None:
+    assert configuration(config, PAYLOAD) is None
