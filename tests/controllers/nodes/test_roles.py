@@ -14,9 +14,10 @@ from tests.support.operator.limited import limited
 from tests.support.operator.nodes import SUBNET, bare, published
 from tests.support.operator.rights import Use, asked, granted
 from tests.support.operator.upgrades import NETWORKS, QUICK
-from tests.support.workers.payloads import write
+from tests.support.workers.payloads import TEXT, write
 
 from transom.controllers.join.cluster_registries import MIRROR_SETS
+from transom.controllers.join.credential_providers import MACHINE_CONFIG_POOLS, MACHINE_CONFIGS
 from transom.kube.events import EventRecorder, Habits
 from transom.kube.resources import EGRESS_PROXIES, WINDOWS_INSTANCES
 from transom.manifests.roles import roles
@@ -31,6 +32,8 @@ KINDS = [
     definition("operator.openshift.io", "v1", "Network", "networks"),
     definition("config.openshift.io", "v1", "Image", "images"),
     definition("machineconfiguration.openshift.io", "v1", "ControllerConfig", "controllerconfigs"),
+    definition("machineconfiguration.openshift.io", "v1", "MachineConfig", "machineconfigs"),
+    definition("machineconfiguration.openshift.io", "v1", "MachineConfigPool", "machineconfigpools"),
     definition("machine.openshift.io", "v1beta1", "Machine", "machines", "Namespaced"),
     definition("machine.openshift.io", "v1beta1", "MachineSet", "machinesets", "Namespaced"),
     definition("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", "Namespaced"),
@@ -61,6 +64,10 @@ async def test_a_nodes_life_uses_each_verb(cluster: Cluster, tmp_path: Path, mon
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, networks=NETWORKS)
     mirrors = [{"source": "quay.io", "mirrors": ["mirror.corp.example/quay"]}]
     await cluster.put(MIRROR_SETS[0], "corp", spec={"imageDigestMirrors": mirrors})
+    await cluster.put(MACHINE_CONFIG_POOLS, "worker", spec={"configuration": {"name": "rendered-worker-1"}})
+    await cluster.put(MACHINE_CONFIGS, "rendered-worker-1", spec={"config": {}})
+    providers = r"- {path: 'C:\k\providers.yaml', provided: credential-provider-config, content: its own, services: [kubelet]}"
+    payload = write(tmp_path / "payload", TEXT.replace("files:\n", f"files:\n{providers}\n"))
     host = await bare(cluster, "win")
     await cluster.instance("win-1", host, lifecycle="Node")
     kubelets, pace = Kubelets(cluster), msgspec.structs.replace(QUICK, drain=0.2)
@@ -80,7 +87,7 @@ async def test_a_nodes_life_uses_each_verb(cluster: Cluster, tmp_path: Path, mon
     async with (
         limited(cluster, "nodes", openshift=True) as client,
         kubelets.running(),
-        cluster.operator(client, controllers=("nodes",), payload=write(tmp_path / "payload"), pace=pace),
+        cluster.operator(client, controllers=("nodes",), payload=payload, pace=pace),
     ):
         await cluster.until("win-1", NodeReady="False/Registering")
         node = await kubelets.join(host, **SUBNET)

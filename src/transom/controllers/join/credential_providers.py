@@ -51,7 +51,7 @@ class CredentialProviders:
     async def added(self, facts: Facts, payload: Payload, client: Client) -> Facts:
         """The facts with the configuration, where the payload asks for it here and the cluster has one."""
         wanted = any(f.provided == CREDENTIAL_PROVIDERS and f.when.holds(facts.network, facts.platform) for f in payload.files)
-        if not wanted or not facts.network:
+        if not wanted:
             return facts
         async with self._asking:
             if time.monotonic() >= self._until:
