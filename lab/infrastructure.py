@@ -17,11 +17,15 @@ MODULES = {
 _GROUP = "infrastructure.cluster.x-k8s.io"
 
 
-def definitions(modules: Iterable[tuple[str, str]] = tuple(MODULES.values())) -> list[dict[str, Any]]:
-    """The definitions, with the version that is stored served and no conversion webhook: of each module one plural."""
+def definitions(kinds: Iterable[tuple[str, ...]] = tuple(MODULES.values())) -> list[dict[str, Any]]:
+    """The definitions, with the version that is stored served and no conversion webhook.
+
+    Each kind is a module, a plural, and a group where it is not the infrastructure's.
+    """
     found = []
-    for module, plural in modules:
-        file = golang.module_source(Path(__file__).parent, module) / "config" / "crd" / "bases" / f"{_GROUP}_{plural}.yaml"
+    for module, plural, *group in kinds:
+        name = f"{group[0] if group else _GROUP}_{plural}.yaml"
+        file = golang.module_source(Path(__file__).parent, module) / "config" / "crd" / "bases" / name
         definition = yaml.load(file.read_text(), yaml.CSafeLoader)
         definition["spec"]["versions"] = [version for version in definition["spec"]["versions"] if version["storage"]]
         found.append(definition)

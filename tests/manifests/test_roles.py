@@ -17,7 +17,7 @@ from transom.hosts.ssh.private_key import public_hash
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, WINDOWS_INSTANCES
 from transom.manifests.roles import roles
 from transom.proxy.secret import Secret
-from transom.sources.infrastructure import GROUP, KINDS
+from transom.sources.infrastructure import KINDS
 
 pytestmark = pytest.mark.lab
 LABEL = "transom.dev/inject-trusted-cabundle"
@@ -27,21 +27,21 @@ def listed(objects: list[dict[str, Any]]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
 
 
-def bare(kind: str, plural: str) -> dict[str, Any]:
+def bare(kind: str, group: str, plural: str) -> dict[str, Any]:
     """A definition of a kind of an infrastructure provider, with nothing in it."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     version = {"name": "v1beta1", "served": True, "storage": True, "schema": schema}
     names = {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"}
-    spec = {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]}
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
     head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-    return {**head, "metadata": {"name": f"{plural}.{GROUP}"}, "spec": spec}
+    return {**head, "metadata": {"name": f"{plural}.{group}"}, "spec": spec}
 
 
 async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> None:
     control_plane, namespace = cluster.control_plane, cluster.namespace
     objects = list(roles(namespace, ("egress", "hosts")))
     clusters = [one for one in cluster_api.definitions() if one["spec"]["names"]["kind"] in ("Cluster", "Machine")]
-    kinds = [*openshift.definitions(), *clusters, *(bare(*names) for names in KINDS.items())]
+    kinds = [*openshift.definitions(), *clusters, *(bare(kind, *names) for kind, names in KINDS.items())]
     await asyncio.to_thread(control_plane.apply, objects)
     await asyncio.to_thread(control_plane.kubectl, "apply", "--server-side", "-f", "-", input=listed(kinds))
     token = await asyncio.to_thread(control_plane.service_account_token, namespace, "transom")

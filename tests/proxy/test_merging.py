@@ -144,6 +144,9 @@ def test_a_network_that_is_everything_is_named(tmp_path: Path) -> None:
     }
 
 
+GCP_ITEMS = "169.254.169.254,metadata,metadata.google.internal,metadata.google.internal."
+
+
 @pytest.mark.parametrize(
     ("kind", "spec", "status", "items"),
     [
@@ -179,7 +182,14 @@ def test_a_network_that_is_everything_is_named(tmp_path: Path) -> None:
         ),
         ("AWSCluster", {"network": {"vpc": {"cidrBlock": "0.0.0.0/0"}, "subnets": "x"}, "region": 7}, {}, "169.254.169.254"),
         ("AWSCluster", {"network": {"vpc": {"cidrBlock": "10.0.0.0/8,*"}}, "region": "x,*"}, {}, "169.254.169.254"),
+        (
+            "GCPManagedCluster",
+            {"region": "europe-west1", "network": {"subnets": [{"cidrBlock": "10.1.0.0/20"}]}},
+            {},
+            "169.254.169.254,metadata,metadata.google.internal,metadata.google.internal.,10.1.0.0/20",
+        ),
         ("VSphereCluster", {"network": {"vpc": {"cidrBlock": "10.1.0.0/16"}}}, {}, ""),
+        ("NutanixCluster", {"network": {"vpc": {"cidrBlock": "10.1.0.0/16"}}}, {}, ""),
     ],
 )
 def test_networks_and_region_of_the_infrastructure_object(
@@ -196,6 +206,45 @@ def test_networks_and_region_of_the_infrastructure_object(
     assert added.removeprefix(",") == items
     assert lists["org-x/other"].startswith(before)
     assert "10.1.0.0" not in lists["org-x/other"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "items"),
+    [
+        (
+            "AWSManagedControlPlane",
+            {
+                "region": "eu-west-1",
+                "network": {"vpc": {"cidrBlock": "10.1.0.0/16"}, "subnets": [{"cidrBlock": "10.1.3.0/24"}]},
+                "secondaryCidrBlock": "100.70.0.0/16",
+            },
+            "169.254.169.254,.eu-west-1.compute.internal,10.1.0.0/16,100.70.0.0/16",
+        ),
+        (
+            "ROSAControlPlane",
+            {"region": "us-east-1", "network": {"machineCIDR": "10.1.0.0/16", "podCIDR": "10.128.0.0/14"}},
+            "169.254.169.254,.ec2.internal,10.1.0.0/16",
+        ),
+        (
+            "AzureManagedControlPlane",
+            {"virtualNetwork": {"cidrBlock": "10.1.0.0/8", "subnet": {"cidrBlock": "10.2.0.0/16"}}},
+            "169.254.169.254,168.63.129.16,10.1.0.0/8",
+        ),
+        ("GCPManagedControlPlane", {"network": {"subnets": [{"cidrBlock": "10.1.0.0/20"}]}}, GCP_ITEMS),
+    ],
+)
+def test_networks_and_region_of_a_managed_control_plane(kind: str, spec: dict[str, Any], items: str, tmp_path: Path) -> None:
+    group = "infrastructure" if kind.startswith(("Azure", "GCP")) else "controlplane"
+    metadata = {"name": "plane", "namespace": "org-x"}
+    plane = {"apiVersion": f"{group}.cluster.x-k8s.io/v1beta1", "kind": kind, "metadata": metadata, "spec": spec}
+    managed = {"AWS": "AWSManagedCluster", "ROS": "ROSACluster", "Azu": "AzureManagedCluster", "GCP": "GCPManagedCluster"}
+    references = {
+        "infrastructureRef": {"kind": managed[kind[:3]], "name": "prod"},
+        "controlPlaneRef": {"kind": kind, "name": "plane"},
+    }
+    directory = write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), cluster("prod", **references), plane)
+    _, prod = run("no-proxy", "merge", "-f", directory, "-o", "json").json
+    assert prod["noProxy"].partition(",svc,127.0.0.1,localhost,")[2] == items
 
 
 def test_each_item_has_its_reason(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ _USER_DATA: Final = rule(
     "", "secrets", f"get create patch {FOLLOW}", "the user data of new Windows machines", "windows-user-data"
 )
 _SETTINGS: Final = "what the settings are made of"
+_MACHINES_NETWORKS: Final = "the networks of clusters' machines, which NO_PROXY has"
 _OPENSHIFT_TOKEN: Final = rule("", "secrets", FOLLOW, "OpenShift's token by which nodes join", "node-bootstrapper-token")
 _MACHINES: Final = rule("machine.openshift.io", "machines", FOLLOW, "which machines of OpenShift are Windows hosts")
 _TEMPLATES: Final = (
@@ -94,10 +95,11 @@ ALWAYS: Final = Grants(
         rule("cluster.x-k8s.io", "clusters", FOLLOW, "to which cluster of Cluster API settings belong"),
         rule(
             "infrastructure.cluster.x-k8s.io",
-            "awsclusters azureclusters gcpclusters openstackclusters",
+            "awsclusters azureclusters azuremanagedcontrolplanes gcpclusters gcpmanagedclusters openstackclusters",
             FOLLOW,
-            "the networks of clusters' machines, which NO_PROXY has",
+            _MACHINES_NETWORKS,
         ),
+        rule("controlplane.cluster.x-k8s.io", "awsmanagedcontrolplanes rosacontrolplanes", FOLLOW, _MACHINES_NETWORKS),
         rule(
             "",
             "configmaps",

@@ -37,9 +37,11 @@ _KNOWN: Final = _WITHOUT_ITEMS | {"AWS", "Azure", "GCP", "OpenStack", "EquinixMe
 
 
 _OF_INFRASTRUCTURE: Final = {
-    # kubernetes-sigs/cluster-api-provider-aws, -azure, -gcp and -openstack: what a Cluster's `infrastructureRef` names
+    # kubernetes-sigs/cluster-api-provider-aws, -azure, -gcp and -openstack: what a Cluster's `infrastructureRef` names. Of EKS
+    # that may be the control plane's object, too: -aws v2.13.0, test/e2e/data/eks/…-control-plane-only-legacy.yaml
     "AWSCluster": "AWS",
     "AWSManagedCluster": "AWS",
+    "AWSManagedControlPlane": "AWS",
     "ROSACluster": "AWS",
     "AzureCluster": "Azure",
     "AzureManagedCluster": "Azure",

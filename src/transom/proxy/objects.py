@@ -241,6 +241,7 @@ class Cluster(Base, frozen=True):
     infrastructure_name: str | None = None
     control_plane: str | None = None
     """The kind of its control plane, such as KubeadmControlPlane."""
+    control_plane_name: str | None = None
 
     @property
     def endpoint(self) -> str:
@@ -250,7 +251,10 @@ class Cluster(Base, frozen=True):
 
 
 class InfrastructureCluster(Base, frozen=True):
-    """The infrastructure object of a Cluster, in the Cluster's namespace: where it runs, and its machines' networks."""
+    """The object of a Cluster, in its namespace, that says where it runs and its machines' networks.
+
+    It is the infrastructure's, or that of a managed control plane.
+    """
 
     metadata: Meta
     place: Place
@@ -324,9 +328,10 @@ class SettingsObjects(Base, frozen=True):
     """The IP addresses of Cluster API's Machines, by namespace and name of their Cluster, where they were asked for."""
 
     def infrastructure_of(self, cluster: Cluster) -> InfrastructureCluster | None:
-        """The infrastructure object of a Cluster."""
-        key = cluster.metadata.namespace or "", cluster.infrastructure or "", cluster.infrastructure_name or ""
-        return self.infrastructure_clusters.get(key)
+        """What says where a Cluster runs: its infrastructure object, else its control plane."""
+        references = (cluster.infrastructure, cluster.infrastructure_name), (cluster.control_plane, cluster.control_plane_name)
+        keys = [(cluster.metadata.namespace or "", kind or "", name or "") for kind, name in references]
+        return next((self.infrastructure_clusters[key] for key in keys if key in self.infrastructure_clusters), None)
 
     def secret(self, namespace: str, name: str) -> SecretObject | None:
         """The Secret of that name."""

@@ -29,7 +29,7 @@ _CLUSTER_API: Final = (
     Resource("cluster.x-k8s.io", PREFERRED, "Cluster", "clusters", True, Whole),
     Resource("cluster.x-k8s.io", PREFERRED, "MachineDeployment", "machinedeployments", True, Whole),
     Resource("bootstrap.cluster.x-k8s.io", PREFERRED, "KubeadmConfigTemplate", "kubeadmconfigtemplates", True, Whole),
-    *(Resource(infrastructure.GROUP, PREFERRED, kind, plural, True, Whole) for kind, plural in infrastructure.KINDS.items()),
+    *(Resource(group, PREFERRED, kind, plural, True, Whole) for kind, (group, plural) in infrastructure.KINDS.items()),
 )
 
 

@@ -55,6 +55,7 @@ def cluster(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, f
         text(value, ("spec", "infrastructureRef", "kind"), decoder),
         text(value, ("spec", "infrastructureRef", "name"), decoder),
         text(value, ("spec", "controlPlaneRef", "kind"), decoder),
+        text(value, ("spec", "controlPlaneRef", "name"), decoder),
     )
 
 

@@ -1,8 +1,10 @@
 """The infrastructure objects of Cluster API that name their machines' networks, each by the fields of its provider.
 
-Read in kubernetes-sigs/cluster-api-provider-aws (v2.13.0, v1beta1 and v1beta2), -azure (69ec3a4, v1beta1), -gcp (v1.13.1,
-v1beta1) and -openstack (e52de58, v1beta1 and v1beta2), config/crd/bases. Of a network that was there before, AWS's and
-OpenStack's controllers write the CIDRs into the object.
+Read in kubernetes-sigs/cluster-api-provider-aws (v2.13.0, v1beta1 and v1beta2), -azure (69ec3a4 and, of the managed control
+plane, 468dda3, v1beta1), -gcp (v1.13.1, v1beta1) and -openstack (e52de58, v1beta1 and v1beta2), config/crd/bases. Of a network
+that was there before, AWS's and OpenStack's controllers write the CIDRs into the object. EKS, ROSA and AKS have theirs in the
+control plane's object, GKE in the infrastructure's. Those of vSphere (kubernetes-sigs/cluster-api-provider-vsphere, b04714a)
+and Nutanix (nutanix-cloud-native/cluster-api-provider-nutanix, 5966451) name networks and no CIDR.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +20,8 @@ from transom.proxy.objects import InfrastructureCluster, Meta
 from transom.sources.core_objects import at
 from transom.sources.decoding import Decoder
 
-GROUP: Final = "infrastructure.cluster.x-k8s.io"
+_INFRASTRUCTURE: Final = "infrastructure.cluster.x-k8s.io"
+_CONTROL_PLANE: Final = "controlplane.cluster.x-k8s.io"
 
 
 class _Fields(msgspec.Struct, frozen=True):
@@ -27,27 +30,32 @@ class _Fields(msgspec.Struct, frozen=True):
     networks: tuple[str, ...]
     region: str = ""
     cloud: str = ""
+    group: str = _INFRASTRUCTURE
 
 
 _VPC: Final = "spec.network.vpc"
+_OF_AWS: Final = (
+    f"{_VPC}.cidrBlock",
+    f"{_VPC}.secondaryCidrBlocks.*.ipv4CidrBlock",
+    f"{_VPC}.ipv6.cidrBlock",
+    "spec.network.subnets.*.cidrBlock",
+)
 _FIELDS: Final = {
-    "AWSCluster": _Fields(
-        (
-            f"{_VPC}.cidrBlock",
-            f"{_VPC}.secondaryCidrBlocks.*.ipv4CidrBlock",
-            f"{_VPC}.ipv6.cidrBlock",
-            "spec.network.subnets.*.cidrBlock",
-        ),
-        region="spec.region",
-    ),
+    "AWSCluster": _Fields(_OF_AWS, region="spec.region"),
+    "AWSManagedControlPlane": _Fields((*_OF_AWS, "spec.secondaryCidrBlock"), region="spec.region", group=_CONTROL_PLANE),
+    "ROSAControlPlane": _Fields(("spec.network.machineCIDR",), region="spec.region", group=_CONTROL_PLANE),
     "AzureCluster": _Fields(
         ("spec.networkSpec.vnet.cidrBlocks.*", "spec.networkSpec.subnets.*.cidrBlocks.*"), cloud="spec.azureEnvironment"
     ),
+    "AzureManagedControlPlane": _Fields(
+        ("spec.virtualNetwork.cidrBlock", "spec.virtualNetwork.subnet.cidrBlock"), cloud="spec.azureEnvironment"
+    ),
     "GCPCluster": _Fields(("spec.network.subnets.*.cidrBlock",), region="spec.region"),
+    "GCPManagedCluster": _Fields(("spec.network.subnets.*.cidrBlock",), region="spec.region"),
     "OpenStackCluster": _Fields(("spec.managedSubnets.*.cidr", "status.network.subnets.*.cidr")),
 }
-KINDS: Final = {kind: f"{kind.lower()}s" for kind in _FIELDS}
-"""Each kind with its plural."""
+KINDS: Final = {kind: (fields.group, f"{kind.lower()}s") for kind, fields in _FIELDS.items()}
+"""Each kind with its group and its plural."""
 
 
 def cluster(

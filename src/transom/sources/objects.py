@@ -306,7 +306,8 @@ _KINDS: Final[dict[tuple[str, str], _Kind]] = {
     ("networking.k8s.io", "ServiceCIDR"): ("service_cidrs", False, _service_cidr),
     ("cluster.x-k8s.io", "Cluster"): ("clusters", True, cluster_api.cluster),
     **{
-        (infrastructure.GROUP, kind): ("infrastructure_clusters", True, infrastructure.cluster) for kind in infrastructure.KINDS
+        (group, kind): ("infrastructure_clusters", True, infrastructure.cluster)
+        for kind, (group, _) in infrastructure.KINDS.items()
     },
     ("cluster.x-k8s.io", "Machine"): ("machines", True, cluster_api.machine),
     ("cluster.x-k8s.io", "MachineDeployment"): ("deployments", True, cluster_api.deployment),

@@ -1,4 +1,4 @@
-"""The machines' networks of an infrastructure object, followed on a server that has AWS's own definition."""
+"""The machines' networks of the objects that a Cluster names, followed on a server that has AWS's own definitions."""
 
 import json
 from typing import Any
@@ -23,16 +23,28 @@ def aws_cluster(**network: Any) -> dict[str, Any]:
     }
 
 
+EKS = {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "AWSManagedControlPlane", "name": "plane"}
+
+
+def eks_control_plane(network: str) -> dict[str, Any]:
+    spec = {"region": "eu-west-1", "network": {"vpc": {"cidrBlock": network}}}
+    head = {"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "AWSManagedControlPlane"}
+    return {**head, "metadata": {"name": "plane"}, "spec": spec}
+
+
 async def test_the_list_follows_the_infrastructure_object(management: Management) -> None:
     plane = management.control_plane
-    (definition,) = infrastructure.definitions([(infrastructure.MODULES["aws"][0], "awsclusters")])
-    name = f"crd/{definition['metadata']['name']}"
-    plane.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(definition))
+    module = infrastructure.MODULES["aws"][0]
+    kinds = [(module, "awsclusters"), (module, "awsmanagedcontrolplanes", "controlplane.cluster.x-k8s.io")]
+    definitions = infrastructure.definitions(kinds)
+    names = [f"crd/{one['metadata']['name']}" for one in definitions]
+    listed = {"apiVersion": "v1", "kind": "List", "items": definitions}
+    plane.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(listed))
 
-    async def put(**network: Any) -> None:
+    async def put(value: dict[str, Any]) -> None:
         apply = ("-n", management.org, "apply", "--server-side", "-f", "-")
         # the server may not serve the kind yet
-        await until(lambda: plane.kubectl(*apply, input=json.dumps(aws_cluster(**network)), check=False))
+        await until(lambda: plane.kubectl(*apply, input=json.dumps(value), check=False))
 
     await management.cluster()
     reference = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "AWSCluster", "name": "infra"}
@@ -40,11 +52,15 @@ async def test_the_list_follows_the_infrastructure_object(management: Management
     await management.settings()
     async with management.operator(controllers=("egress", "clusters")):
         await management.until_data("ConfigMap", VALUES, "values", "localhost,169.254.169.254\n")
-        await put(cidrBlock="10.1.0.0/16")
+        await put(aws_cluster(cidrBlock="10.1.0.0/16"))
         added = "localhost,169.254.169.254,.eu-west-1.compute.internal,10.1.0.0/16\n"
         await management.until_data("ConfigMap", VALUES, "values", added)
-        await put(cidrBlock="10.2.0.0/16")
+        await put(aws_cluster(cidrBlock="10.2.0.0/16"))
         await management.until_data("ConfigMap", VALUES, "values", added.replace("10.1", "10.2"))
         plane.kubectl("-n", management.org, "delete", "awscluster", "infra")
         await management.until_data("ConfigMap", VALUES, "values", "localhost,169.254.169.254\n")
-    plane.kubectl("delete", name)
+        # of EKS the control plane's object says it
+        await management.merge("Cluster", "mycluster", {"spec": {"controlPlaneRef": EKS}}, management.org)
+        await put(eks_control_plane("10.3.0.0/16"))
+        await management.until_data("ConfigMap", VALUES, "values", added.replace("10.1", "10.3"))
+    plane.kubectl("delete", *names)

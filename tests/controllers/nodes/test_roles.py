@@ -21,6 +21,7 @@ from transom.controllers.join.credential_providers import MACHINE_CONFIG_POOLS, 
 from transom.kube.events import EventRecorder, Habits
 from transom.kube.resources import EGRESS_PROXIES, WINDOWS_INSTANCES
 from transom.manifests.roles import roles
+from transom.sources.infrastructure import KINDS as INFRASTRUCTURE
 
 pytestmark = pytest.mark.lab
 KINDS = [
@@ -37,10 +38,7 @@ KINDS = [
     definition("machine.openshift.io", "v1beta1", "Machine", "machines", "Namespaced"),
     definition("machine.openshift.io", "v1beta1", "MachineSet", "machinesets", "Namespaced"),
     definition("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", "Namespaced"),
-    *(
-        definition("infrastructure.cluster.x-k8s.io", "v1beta1", kind, f"{kind.lower()}s", "Namespaced")
-        for kind in ("AWSCluster", "AzureCluster", "GCPCluster", "OpenStackCluster")
-    ),
+    *(definition(group, "v1beta1", kind, plural, "Namespaced") for kind, (group, plural) in INFRASTRUCTURE.items()),
 ]
 
 

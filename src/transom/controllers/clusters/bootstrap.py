@@ -53,20 +53,24 @@ async def with_clusters_of(client: Client, objects: Objects) -> Objects:
     reader = ObjectReader(objects.namespace)
     clusters = tuple([await one(cluster) for cluster in objects.clusters])
     for cluster in clusters:
-        if (found := await _infrastructure(client, cluster)) is not None:
-            reader.add(found, client.connection.server, lambda _: (0, 0))
+        for kind, name in (
+            (cluster.infrastructure, cluster.infrastructure_name),
+            (cluster.control_plane, cluster.control_plane_name),
+        ):
+            if (found := await _infrastructure(client, cluster, kind, name)) is not None:
+                reader.add(found, client.connection.server, lambda _: (0, 0))
     known = {**objects.infrastructure_clusters, **reader.objects().infrastructure_clusters}
     return msgspec.structs.replace(objects, clusters=clusters, infrastructure_clusters=known)
 
 
-async def _infrastructure(client: Client, cluster: Cluster) -> dict[str, Any] | None:
-    """The infrastructure object of a Cluster in plain values, where it is one that is read and the server has it."""
-    resource = next((one for one in INFRASTRUCTURE if one.kind == cluster.infrastructure), None)
-    if resource is None or not cluster.infrastructure_name:
+async def _infrastructure(client: Client, cluster: Cluster, kind: str | None, name: str | None) -> dict[str, Any] | None:
+    """What a Cluster names, in plain values, where it is one that is read and the server has it."""
+    resource = next((one for one in INFRASTRUCTURE if one.kind == kind), None)
+    if resource is None or not name:
         return None
     with contextlib.suppress(NotFound):
         known = await served(client, resource)
-        return (await client.get(known, cluster.infrastructure_name, cluster.metadata.namespace)).value(resource.kind)
+        return (await client.get(known, name, cluster.metadata.namespace)).value(resource.kind)
     return None
 
 

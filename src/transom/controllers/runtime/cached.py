@@ -304,8 +304,8 @@ class Topology(Projected, frozen=True):
     """`spec.topology` of a Cluster: that it is there is all that is read."""
 
 
-class InfrastructureReference(Projected, frozen=True):
-    """`spec.infrastructureRef` of a Cluster."""
+class ClusterReference(Projected, frozen=True):
+    """`spec.infrastructureRef` or `spec.controlPlaneRef` of a Cluster."""
 
     kind: str = ""
     name: str = ""
@@ -316,7 +316,8 @@ class ClusterSpec(Projected, frozen=True):
 
     cluster_network: Any = None
     control_plane_endpoint: Any = None
-    infrastructure_ref: InfrastructureReference | None = None
+    infrastructure_ref: ClusterReference | None = None
+    control_plane_ref: ClusterReference | None = None
     paused: bool | None = None
     topology: Topology | None = None
 
@@ -340,11 +341,8 @@ class CachedCluster(Projected, frozen=True):
             "creationTimestamp": meta.creation_timestamp,
         }
         read: dict[str, Any] = {"clusterNetwork": spec.cluster_network, "controlPlaneEndpoint": spec.control_plane_endpoint}
-        if spec.infrastructure_ref is not None:
-            read["infrastructureRef"] = {
-                "kind": spec.infrastructure_ref.kind,
-                "name": spec.infrastructure_ref.name,
-            }
+        references = {"infrastructureRef": spec.infrastructure_ref, "controlPlaneRef": spec.control_plane_ref}
+        read |= {key: {"kind": one.kind, "name": one.name} for key, one in references.items() if one is not None}
         return {"apiVersion": self.api_version, "kind": CLUSTERS.kind, "metadata": metadata, "spec": read}
 
     @property

@@ -5,7 +5,7 @@ from typing import Any, Final
 from transom.kube.objects import ObjectMeta, Projected
 from transom.kube.resources import Resource
 from transom.kube.versions import PREFERRED
-from transom.sources.infrastructure import GROUP, KINDS
+from transom.sources.infrastructure import KINDS
 
 
 class _Status(Projected, frozen=True):
@@ -23,10 +23,10 @@ class CachedInfrastructure(Projected, frozen=True):
         """The object in plain values, as the settings' reader takes it."""
         metadata = {"name": self.metadata.name, "namespace": self.metadata.namespace}
         network = self.status.network if self.status else None
-        made = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata}
+        made = {"apiVersion": f"{KINDS[kind][0]}/v1", "kind": kind, "metadata": metadata}
         return made | {"spec": self.spec, "status": {"network": network}}
 
 
 INFRASTRUCTURE: Final = tuple(
-    Resource(GROUP, PREFERRED, kind, plural, True, CachedInfrastructure) for kind, plural in KINDS.items()
+    Resource(group, PREFERRED, kind, plural, True, CachedInfrastructure) for kind, (group, plural) in KINDS.items()
 )
