@@ -28,6 +28,7 @@ from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, SECRETS, Resource
 from transom.manifests.definitions import definitions
 from transom.manifests.roles import roles
+from transom.operations.logs import configure
 
 NAMESPACE = "transom-system"
 ORGANIZATIONS = 20
@@ -229,4 +230,5 @@ if __name__ == "__main__":
     if chosen.bare:
         asyncio.run(bare_loop(chosen.bare.read_text(), chosen.kubeconfig))
     else:
+        configure("console", "warning")
         asyncio.run(main(chosen.clusters))
