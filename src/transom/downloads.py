@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import os
 import re
 import ssl
 from collections.abc import Iterator
@@ -111,8 +112,17 @@ def _explained(url: str) -> Iterator[None]:
         raise DownloadError(f"{url}: the proxy answered {error.status}{wants}") from None
     except aiohttp.ClientConnectorCertificateError:
         raise DownloadError(f"{url}: its certificate is not trusted; is the proxy's CA among those that are?") from None
-    except (aiohttp.ClientError, TimeoutError) as error:
-        raise DownloadError(f"{url}: {type(error).__name__}; is the proxy right?") from None
+    except TimeoutError:
+        raise DownloadError(f"{url}: there was no answer in time; is the proxy right?") from None
+    except aiohttp.ClientProxyConnectionError:
+        raise DownloadError(f"{url}: the proxy cannot be reached") from None
+    except aiohttp.ClientConnectorDNSError as error:
+        raise DownloadError(f"{url}: {error.host} cannot be resolved; is the proxy right?") from None
+    except aiohttp.ClientConnectorError as error:
+        why = os.strerror(error.os_error.errno).lower() if error.os_error.errno else "no connection"
+        raise DownloadError(f"{url}: {error.host}: {why}; is the proxy right?") from None
+    except aiohttp.ClientError:
+        raise DownloadError(f"{url}: the connection ended before the file did; is the proxy right?") from None
 
 
 def _begun(part: Path) -> "tuple[hashlib._Hash, int]":

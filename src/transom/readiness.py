@@ -90,8 +90,10 @@ async def _try(session: "aiohttp.ClientSession", endpoint: str, proxy: Secret | 
         return "the endpoint cannot be reached"
     except TimeoutError:
         return f"there was no answer within {TIMEOUT:.0f} s"
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        return f"the request failed ({type(error).__name__})"
+    except aiohttp.ServerDisconnectedError:
+        return "the connection ended without an answer"
+    except (aiohttp.ClientError, OSError, ValueError):
+        return "what answers there is no HTTP server, or the connection broke"
 
 
 def _credentials(proxy: Secret) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import contextlib
 import http.server
 import json
+import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,21 @@ def kubeconfig(path: Path, server: str, context: str = "staging") -> str:
     }
     path.write_text(json.dumps(config))
     return str(path)
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """The URL of a port on which each request gets these bytes, and the end of the connection."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(answer)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import NoReturn
 import pytest
 from tests.cli.terminals import Terminal
 from tests.support.bundles import egress_proxy, private_key, secret, write
+from tests.support.command import run
 
 from transom.cli import app
 
@@ -155,3 +156,25 @@ def test_a_directory_that_cannot_be_written_to(tmp_path: Path) -> None:
         transom("payload", "default", "--output-dir", target), capture_output=True, text=True, env=environment, check=False
     )
     assert (done.returncode, done.stderr) == (1, f"transom: {target}: Not a directory\n")
+
+
+@pytest.mark.parametrize("streams", ["2>/dev/full", "2>&-", ">&-"])
+def test_a_full_disk_below_stderr_or_a_closed_stream_costs_no_report(streams: str, manifests: str, tmp_path: Path) -> None:
+    command = ["bash", "-c", f"{sys.executable} -m transom diff -f {manifests} {streams}"]
+    environment = {"PATH": os.defpath, "HOME": str(tmp_path)}
+    ran = subprocess.run(command, capture_output=True, env=environment, text=True, check=False)
+    assert ran.returncode == 3
+    assert (ran.stderr if streams == ">&-" else ran.stdout).count("failed: ") == 1
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_state_directory_that_cannot_be_written_is_named(
+    manifests: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    state = tmp_path / "transom"
+    state.mkdir()
+    (state / "hosts").touch()
+    ran = run("diff", "-f", manifests)
+    assert f"nothing was done, since it cannot be kept to one command at a time: {state}/hosts: File exists" in ran.err
+    assert "Transom itself" not in ran.err

@@ -4,7 +4,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from tests.cli.servers import kubeconfig, saying
+from tests.cli.servers import answering, kubeconfig, saying
 from tests.support.command import run
 
 pytestmark = pytest.mark.server
@@ -75,6 +75,36 @@ def test_a_server_that_does_not_answer_the_question(
     assert message in ran.err
     assert told in ran.err
     assert "hunter2" not in ran.err
+
+
+PAGE = b"<html><head><title>Sign in</title></head></html>"
+ELSEWHERE = "Is this the cluster that is meant"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 48\r\n\r\n" + PAGE, "HTTP 502 and a page for browsers"),
+        (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 48\r\n\r\n" + PAGE, "log in again"),
+        (b"HTTP/1.1 302 Found\r\nLocation: https://login.x/\r\nContent-Length: 0\r\n\r\n", "a login stands before it"),
+        (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", "HTTP 403: ask for this right"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 48\r\n\r\n" + PAGE, ELSEWHERE),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 480\r\n\r\n" + PAGE, "the answer was cut before its end. " + ELSEWHERE),
+        (b"SSH-2.0-OpenSSH_for_Windows_9.5\r\n", "what answers there is no HTTP server. " + ELSEWHERE),
+        (b"", "the server ended the connection without an answer. " + ELSEWHERE),
+    ],
+    ids=["page", "login-page", "redirect", "empty", "page-as-an-answer", "cut", "ssh", "nothing"],
+)
+def test_what_is_no_api_server(answer: bytes, told: str, tmp_path: Path) -> None:
+    """Nobody is shown a page for browsers, nor what a library calls its errors."""
+    with answering(answer) as server:
+        config = kubeconfig(tmp_path / "config", server)
+        ran = run("status", "--kubeconfig", config)
+    assert ran.code == 1
+    assert f"{server} (context staging of {config}): " in ran.err
+    assert told in ran.err
+    assert "Sign in" not in ran.err
+    assert "Error" not in ran.err
 
 
 def test_what_is_asked_is_told_on_request(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from transom.cli.facts import facts
 from transom.cli.init import init
 from transom.cli.manifests import manifests
 from transom.cli.no_proxy import no_proxy
-from transom.cli.output import ExitCode, fail, print_lines, saying_on_ctrl_c
+from transom.cli.output import ExitCode, fail, open_streams, print_lines, saying_on_ctrl_c
 from transom.cli.payload import payload
 from transom.cli.pods import pods
 from transom.cli.render import render
@@ -84,6 +84,7 @@ app.add_typer(verify, name="verify")
 
 def run() -> None:
     """The entry point of the program. What cannot be read or written ends it with a sentence and exit code 1."""
+    open_streams()
     try:
         with saying_on_ctrl_c("stopped before anything was done"):
             command = typer.main.get_command(app)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from transom.cli.output import ExitCode, Format, fail, print_data, print_lines, tell
+from transom.cli.output import ExitCode, Format, fail, print_data, print_lines, saying_on_ctrl_c, tell
 
 if TYPE_CHECKING:
     from transom.capi.objects import FleetObject
@@ -109,7 +109,8 @@ def write_objects(source: "Source", output: Format, *, dry_run: bool) -> None:
             fail(f"the manifests have {counted(len(examined.errors), 'error')}", ExitCode.INVALID)
         return await write(client, objects, examined.settings, dry_run=dry_run)
 
-    report = ask(source, run)
+    with saying_on_ctrl_c("stopped by Ctrl-C before anything was written"):
+        report = ask(source, run)
     if not report.objects and not report.errors:
         tell("transom: no Cluster of the manifests gets objects by these settings; Clusters of the server alone do not count")
     if output is Format.TEXT:
@@ -119,6 +120,8 @@ def write_objects(source: "Source", output: Format, *, dry_run: bool) -> None:
             tell(f"transom: {text}")
     else:
         print_data(report, output)
+    if report.stopped:
+        raise SystemExit(ExitCode.INTERRUPTED)
     left = {"foreign", "created", "applied", "deleted"} if dry_run else {"foreign"}
     if report.errors or any(one.result in left for one in report.objects):
         raise SystemExit(ExitCode.NOT_DONE)

@@ -5,13 +5,16 @@ terminal without its control characters.
 """
 
 import enum
+import io
 import json
+import os
 import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, NoReturn, TextIO, TypeVar
 
 import msgspec
@@ -38,6 +41,31 @@ class ExitCode(enum.IntEnum):
     INVALID = 2
     NOT_READ = 3
     INTERRUPTED = 130
+
+
+class _Unread(io.FileIO):
+    """A stream that may be a full disk, or a pipe whose reader is gone: what cannot be written there is lost."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
+def open_streams() -> None:
+    """Make stdout and stderr fit to be written to, whoever started the program and however.
+
+    One that is closed (`>&-`) leads nowhere. What stderr does not take is no reason to leave hosts half way, nor to keep the
+    report back.
+    """
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # as long as the process
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+    elif isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr is sys.__stderr__:
+        raw = io.BufferedWriter(_Unread(sys.stderr.fileno(), "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(raw, sys.stderr.encoding, sys.stderr.errors, line_buffering=True)
 
 
 def print_data(data: Any, output: Format) -> None:

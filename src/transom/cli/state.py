@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import platformdirs
 
+from transom.cli.files import naming
 from transom.cli.output import ExitCode, fail
 from transom.hosts import owner
 from transom.hosts.passes.passes import PassSettings
@@ -33,5 +34,6 @@ def host_keys(*, required: bool = False) -> KnownHostsFile:
 
 def settings(timeouts: Timeouts, manager: Manager = Manager()) -> PassSettings:  # noqa: B008  # frozen
     """Passes made by this person on this machine; two commands of theirs do not work on one host at once."""
-    person = msgspec.structs.replace(owner.person(directory()), manager=manager.name)
+    with naming(directory()):
+        person = msgspec.structs.replace(owner.person(directory()), manager=manager.name)
     return PassSettings(person, claims=directory(), timeouts=timeouts, adopts=manager.adopts)

@@ -26,6 +26,8 @@ _WHAT: Final = {
     "windows": "os",
     "ledger": "note",
 }
+_TOKEN: Final = re.compile(r"\b[0-9a-f]{8}\b")
+"""What makes a name of a file on a host the only one of its kind: hosts that differ in it alone are alike."""
 _DETAILED: Final = 20
 """Groups whose changes are listed; of more there is a line each."""
 _NAME_LINES: Final[dict[Result, int]] = {"unchanged": 2, "changed": 2, "skipped": 2, "failed": 10}
@@ -72,7 +74,8 @@ def _groups(hosts: Sequence[HostReport]) -> list[list[HostReport]]:
     """Hosts of which the same is to be said: the well ones first, of each kind the many before the few."""
     found: dict[object, list[HostReport]] = {}
     for host in hosts:
-        found.setdefault((host.result, host.changes, host.restarted, host.error, host.warnings), []).append(host)
+        error = _TOKEN.sub("", host.error or "")
+        found.setdefault((host.result, host.changes, host.restarted, error, host.warnings), []).append(host)
     order = list(STYLES)
     return sorted(found.values(), key=lambda group: (order.index(group[0].result), -len(group)))
 

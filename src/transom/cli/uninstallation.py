@@ -8,6 +8,7 @@ from transom.capi.identity import MANAGED_BY, TRANSOM
 from transom.cli.findings import counted
 from transom.cli.manifests import everything
 from transom.cli.output import ExitCode, fail, tell
+from transom.cli.tables import named
 from transom.controllers.instance.finalizers import FINALIZER as OF_HOST
 from transom.controllers.runtime.base_removal import FINALIZER as OF_SETTINGS
 from transom.controllers.runtime.base_removal import LEAVE_HOST
@@ -31,6 +32,8 @@ _ROLE_BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole
 _STEP: Final = 1.0
 _HEARD: Final = 20.0
 """Seconds in which an operator that works renews its lease at least once (`transom run`: within 10 s)."""
+_TOLD: Final = 15.0
+"""Seconds after which it is said again what is waited for."""
 _UNDONE: Final = 60.0
 """Seconds that are waited for what the settings made."""
 
@@ -40,6 +43,8 @@ class Uninstallation:
 
     def __init__(self, client: Client, namespace: str, timeout: float) -> None:
         self._client, self._namespace, self._timeout = client, namespace, timeout
+        self.standing = "before anything was done"
+        """How far it has come, for a Ctrl-C."""
 
     async def give_back(self) -> None:
         """The operator works on it until there is nothing left."""
@@ -62,6 +67,7 @@ class Uninstallation:
     async def leave(self) -> None:
         """The operator goes first; what it still sees of the deletions says that hosts are left."""
         await self._insist_on_its_namespace()
+        self.standing = "while the operator and the definitions were taken off; no host is touched"
         kinds = ((EGRESS_PROXIES, OF_SETTINGS), (WINDOWS_INSTANCES, OF_HOST))
         for resource, _ in kinds:
             for one in await self._list(resource):
@@ -143,8 +149,12 @@ class Uninstallation:
 
     async def _until_gone(self, resource: Resource[Whole], what: str) -> None:
         known = {one.metadata.name for one in await self._list(resource)}
-        waited = 0.0
+        waited, told = 0.0, 0.0
         while known:
+            self.standing = f"while {counted(len(known), what)} had not gone: {named(sorted(known))}"
+            if waited - told >= _TOLD:
+                told = waited
+                tell(f"transom: {waited:.0f} s: waiting for {counted(len(known), what)}: {named(sorted(known))}")
             if waited >= self._timeout:
                 fail(
                     f"{', '.join(sorted(known))}: still there after {self._timeout:.0f} s; their conditions say why. Nothing "
@@ -195,6 +205,7 @@ class Uninstallation:
 
     async def _rest(self) -> None:
         """What `transom manifests` has made, last things first: the definitions and the namespace at the end."""
+        self.standing = "after the objects of Transom's kinds had gone, before its roles and its namespace had"
         for value in reversed(list(_installed(self._namespace))):
             if value["kind"] != "Namespace":
                 await self._delete(_resource(value), value["metadata"]["name"], value["metadata"].get("namespace"))

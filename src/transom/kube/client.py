@@ -379,7 +379,14 @@ def _way(error: Exception) -> str:
         return f"{error.host} cannot be resolved"
     if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
         return os.strerror(error.os_error.errno)
-    return str(error) or type(error).__name__
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the server ended the connection without an answer"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer was cut before its end"
+    if isinstance(error, aiohttp.ClientResponseError):
+        # of the parser: a status that the server sends is no exception
+        return "what answers there is no HTTP server"
+    return str(error) or "the connection failed"
 
 
 def _error(body: bytes, code: int, retry_after: float | None) -> ApiError:
@@ -387,7 +394,10 @@ def _error(body: bytes, code: int, retry_after: float | None) -> ApiError:
         status = decoded(_decode_status, body)
     except msgspec.DecodeError:
         # a proxy or a server that is not ready answers in its own words: the first of them
-        status = _Status(None, None, " ".join(body[:200].decode(errors="replace").split()))
+        told = " ".join(body[:200].decode(errors="replace").split())
+        if told.startswith("<") or 300 <= code < 400:
+            told = f"HTTP {code} and a page for browsers, which is no API server's answer: a proxy or a login stands before it"
+        status = _Status(None, None, told)
     return status_error(status.code or code, status.reason or "", status.whole_message, retry_after)
 
 

@@ -1,5 +1,6 @@
 """The bootstrap phase: the objects written by a command, and taken over by an operator without a change."""
 
+import asyncio
 import base64
 import json
 from pathlib import Path
@@ -13,7 +14,10 @@ from tests.support.management.commands import transom, write
 from tests.support.management.management import Management
 from tests.support.management.manifests import RFC_LINE
 
+from transom.controllers.clusters.bootstrap import each
+from transom.controllers.clusters.objects import Kept
 from transom.kube.resources import SECRETS
+from transom.kube.store import ObjectKey
 
 pytestmark = pytest.mark.lab
 VALUES, SYSTEMD = "mycluster-cluster-values", "mycluster-systemd-proxy"
@@ -231,3 +235,22 @@ async def test_clusters_that_the_peer_gives_no_proxy_are_named_before_they_get_o
     assert "spec.clusterSelector" not in error
     assert f"Secret {management.org}/inside-systemd-proxy: handed over" in output
     assert f"Secret {management.org}/outside-cluster-values: kept: the settings ask for no such object" in output
+
+
+async def test_after_ctrl_c_it_is_known_which_clusters_are_done() -> None:
+    begun, done = asyncio.Event(), Kept("Secret", "org", "one-cluster-values", "created")
+
+    async def work(place: ObjectKey, _: object) -> list[Kept]:
+        if place.name == "one":
+            return [done]
+        begun.set()
+        await asyncio.Event().wait()
+        return []
+
+    chosen = [(ObjectKey("org", name), ()) for name in ("one", "two", "three")]
+    working = asyncio.create_task(each(chosen, [], work))
+    await begun.wait()
+    working.cancel()
+    report = await working
+    assert (report.objects, report.stopped) == ((done,), True)
+    assert [error.partition(": ")[0] for error in report.errors] == ["cluster org/two", "cluster org/three"]

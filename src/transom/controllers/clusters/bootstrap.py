@@ -29,10 +29,14 @@ AT_ONCE: Final = 16
 
 
 class ObjectsReport(msgspec.Struct, frozen=True):
-    """What was done, or would be, with each object; and what could not be done, with its reason."""
+    """What was done, or would be, with each object; and what could not be done, with its reason.
+
+    `stopped`: by Ctrl-C; errors name the clusters that are not done.
+    """
 
     objects: tuple[Kept, ...]
     errors: tuple[str, ...] = ()
+    stopped: bool = False
 
 
 async def with_clusters_of(client: Client, objects: Objects) -> Objects:
@@ -98,33 +102,40 @@ async def write(client: Client, objects: Objects, settings: Effective, *, dry_ru
             named = waiting.in_namespace(place.namespace or "") - {values_name(place.name, own=not egress.own_values)}
             chosen.append((place, wanted(cluster, egress, windows=windows, named=named)))
     if dry_run:
-        found = await _each(chosen, errors, lambda place, desired: compare(client, place, desired))
-    else:
-        key = await _key(client, objects.namespace)
-        store: Store[OwnedConfigMap] = Store()
-        listing = await client.list_objects(CONFIG_MAPS, labels=SELECTOR)
-        store.replace(listing.items, (), listing.resource_version)
-        keeper = ObjectsWriter(store)
-        found = await _each(chosen, errors, lambda place, desired: keeper.keep(client, key, place, desired, verify=True))
-    return ObjectsReport(tuple(found), tuple(errors))
+        return await each(chosen, errors, lambda place, desired: compare(client, place, desired))
+    key = await _key(client, objects.namespace)
+    store: Store[OwnedConfigMap] = Store()
+    listing = await client.list_objects(CONFIG_MAPS, labels=SELECTOR)
+    store.replace(listing.items, (), listing.resource_version)
+    keeper = ObjectsWriter(store)
+    return await each(chosen, errors, lambda place, desired: keeper.keep(client, key, place, desired, verify=True))
 
 
 _Work = Callable[[ObjectKey, Sequence[FleetObject]], Awaitable[list[Kept]]]
 
 
-async def _each(chosen: Sequence[tuple[ObjectKey, tuple[FleetObject, ...]]], errors: list[str], work: _Work) -> list[Kept]:
+async def each(chosen: Sequence[tuple[ObjectKey, tuple[FleetObject, ...]]], errors: list[str], work: _Work) -> ObjectsReport:
+    """The work on each cluster, some at a time, until it is done or cancelled; `errors` are those that are known before."""
     turns = asyncio.Semaphore(AT_ONCE)
+    found: dict[ObjectKey, list[Kept]] = {}
 
-    async def one(place: ObjectKey, desired: tuple[FleetObject, ...]) -> list[Kept]:
+    async def one(place: ObjectKey, desired: tuple[FleetObject, ...]) -> None:
         async with turns:
             try:
-                return await work(place, desired)
+                found[place] = await work(place, desired)
             except ApiError as error:
+                found[place] = []
                 errors.append(f"cluster {place}: {error}")
-                return []
 
-    found = await asyncio.gather(*(one(place, desired) for place, desired in chosen))
-    return [kept for some in found for kept in some]
+    stopped = False
+    try:
+        await asyncio.gather(*(one(place, desired) for place, desired in chosen))
+    except asyncio.CancelledError:
+        stopped = True
+        left = (place for place, _ in chosen if place not in found)
+        errors += [f"cluster {place}: stopped by Ctrl-C before all of its objects were done: run it again" for place in left]
+    done = (kept for place, _ in chosen for kept in found.get(place, ()))
+    return ObjectsReport(tuple(done), tuple(errors), stopped)
 
 
 async def _key(client: Client, namespace: str) -> bytes:

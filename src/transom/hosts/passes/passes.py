@@ -192,6 +192,9 @@ def _claimed(settings: PassSettings, access: Access, *, needed: bool) -> Iterato
                 if needed:
                     raise
                 alone = False
+            except OSError as error:
+                told = f"{error.filename or settings.claims}: {error.strerror}"
+                raise HostError(f"nothing was done, since it cannot be kept to one command at a time: {told}") from None
         yield alone
 
 

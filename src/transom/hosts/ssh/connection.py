@@ -174,9 +174,9 @@ def _reason(error: Exception, access: Access, timeouts: Timeouts) -> HostError:
         case socket.gaierror():
             return Unreachable("the name cannot be resolved")
         case OSError():
-            why = os.strerror(error.errno) if error.errno else type(error).__name__
-            return Unreachable(f"no connection to port {access.port}: {why.lower()}")
+            why = f": {os.strerror(error.errno).lower()}" if error.errno else ""
+            return Unreachable(f"no connection to port {access.port}{why}")
         case asyncssh.ConnectionLost():
             return Unreachable("the connection ended during login")
         case _:
-            return Unreachable(f"what answers on port {access.port} is no usable SSH server ({type(error).__name__})")
+            return Unreachable(f"what answers on port {access.port} is no usable SSH server")
