@@ -29,9 +29,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
+import cloudbaseinit
 import hcl2
 import pytest
 
+import lab
+from lab import golang, infrastructure
 from transom.capi import upstream, windows_proxy
 from transom.capi.commands import command_problems
 from transom.capi.image.downloads import downloads
@@ -41,6 +44,7 @@ from transom.capi.image.recipe import make as make_image
 from transom.capi.image_name import image_name
 from transom.capi.inputs import InputFile, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS
+from transom.capi.windows_release import PAUSE, RELEASES
 from transom.capi.worker import WorkerTemplate, make
 
 NAMES = get_args(ProviderName)
@@ -69,6 +73,32 @@ def script(name: str) -> str:
 
 def errors(made: WorkerTemplate) -> list[str]:
     return [finding.message for finding in made.findings if finding.severity == "error"]
+
+
+SOURCES = {
+    "kubernetes-sigs/cluster-api-provider-aws": infrastructure.MODULES["aws"][0],
+    "kubernetes-sigs/cluster-api-provider-gcp": infrastructure.MODULES["gcp"][0],
+    "kubernetes/kubernetes": f"k8s.io/kubernetes@{upstream.PAUSE_1_36.version}",
+}
+"""Go modules that other tests have anyway; scripts/upstream looks at the commits of the table, and at all the others."""
+
+
+@pytest.mark.parametrize("fact", [fact for fact in upstream.FACTS if fact.repository in SOURCES], ids=lambda fact: fact.name)
+def test_upstreams_sources_say_so(fact: upstream.Fact) -> None:
+    text = (golang.module_source(Path(str(lab.__file__)).parent, SOURCES[fact.repository]) / fact.file).read_text("utf-8")
+    assert [said for said in fact.says if said not in text] == []
+
+
+def test_cloudbase_init_says_so() -> None:
+    facts = [fact for fact in upstream.FACTS if fact.repository == "cloudbase/cloudbase-init"]
+    assert facts
+    for fact in facts:
+        text = (Path(str(cloudbaseinit.__file__)).parents[1] / fact.file).read_text("utf-8")
+        assert [said for said in fact.says if said not in text] == []
+
+
+def test_each_fact_is_named_once() -> None:
+    assert len({fact.name for fact in upstream.FACTS}) == len(upstream.FACTS) > 30
 
 
 def test_default_urls_have_the_form_of_recorded_releases() -> None:
@@ -294,6 +324,25 @@ def test_a_failed_proxy_ends_the_script() -> None:
 @pytest.mark.parametrize("version", ["v1.36.3+vmware.1", "v1.36.3-eks-1a2b3c4", "v1.32.0"])
 def test_versions_of_vendors(version: str) -> None:
     assert errors(worker(kubernetes_version=version)) == []
+
+
+@pytest.mark.parametrize("windows", list(RELEASES))
+@pytest.mark.parametrize("minor", list(PAUSE))
+def test_pairs_of_kubernetes_and_windows(minor: int, windows: str) -> None:
+    """Server 2025 has no pause image before 3.10.2; else it is kubeadm's of that version."""
+    version = f"v1.{minor}.1"
+    variables = hcl2.loads(image("gcp", kubernetes_version=version, windows=windows).files["variables.pkr.hcl"].decode())
+    pause = next(block for block in variables["variable"] if "pause_image" in str(block))
+    expected = "3.10.2" if windows == "2025" else PAUSE[minor]
+    assert f'registry.k8s.io/pause:{expected}"' in str(pause) + '"' or f"pause:{expected}'" in str(pause)
+    made = worker(kubernetes_version=version, windows=windows)
+    warned = [finding.field for finding in made.findings if finding.severity == "warning" and finding.field != "secretStore"]
+    assert (errors(made), warned) == ([], ["windows"] if windows == "2019" else [])
+
+
+def test_other_versions_are_warned_about() -> None:
+    warned = [finding.field for finding in worker(kubernetes_version="v1.30.1").findings if finding.severity == "warning"]
+    assert "kubernetesVersion" in warned
 
 
 @pytest.mark.parametrize("path", ["C:/k/./proxy.reg", "C:/k/proxy.reg.", "C:/k/../k/proxy.reg", "C:/k./proxy.reg"])

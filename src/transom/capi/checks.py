@@ -9,7 +9,7 @@ from transom.capi import daemons, windows_proxy
 from transom.capi.commands import command_problems
 from transom.capi.inputs import SERVICE_CIDR, InputFile, InputUser, WorkerInputs
 from transom.capi.providers.provider import Provider
-from transom.capi.windows_release import RELEASES
+from transom.capi.windows_release import PAUSE, RELEASES, SUPERSEDED
 from transom.proxy import labels
 from transom.proxy.finding import Finding, Severity, field_name
 from transom.proxy.names import NAME
@@ -129,6 +129,17 @@ class Checks:
                 sound = False
         if inputs.control_plane_version and sound:
             yield from self._skew()
+        if sound and _minor(inputs.kubernetes_version) not in PAUSE:
+            yield self.finding(
+                "warning",
+                ("kubernetesVersion",),
+                f"{inputs.kubernetes_version}: workers are made for Kubernetes 1.{min(PAUSE)} to 1.{max(PAUSE)}, "
+                "and nothing is known of this one",
+            )
+        if inputs.windows == SUPERSEDED:
+            yield self.finding(
+                "warning", ("windows",), "Windows Server 2019 gets security updates alone, until January 2029: 2022 or 2025"
+            )
         if inputs.windows not in RELEASES:
             yield self.finding(
                 "error",

@@ -35,8 +35,8 @@ def _of(source: tuple[str, str], file: str, name: str, value: str, *says: str) -
 
 
 OPENSSH_TAG = _of(
-    ("aaronparker/apptracker", "main"),
-    "docs/_apps/w/win32openssh.md",
+    ("aaronparker/apptracker", "673b10d3f3e5a2d52b3dc01528e3bd3704cb7005"),
+    "json/Win32OpenSSH.json",
     "tag of the OpenSSH release",
     "10.0.0.0p2-Preview",
     "releases/download/10.0.0.0p2-Preview/OpenSSH-Win64-v10.0.0.0.msi",
@@ -244,6 +244,27 @@ HNS_SETTINGS = _of(
     "name: 520997518",
     "name: HNSControlFlag",
     "name: WcifsSOPCountDisabled",
+)
+_KUBERNETES = ("kubernetes/kubernetes", "v1.36.3")
+_KUBESPRAY, _NEWER_KUBESPRAY = ("kubernetes-sigs/kubespray", "v2.30.0"), ("kubernetes-sigs/kubespray", "v2.31.0")
+_PAUSES = "roles/kubespray_defaults/vars/main/main.yml"
+PAUSE_1_32 = _of(_KUBESPRAY, _PAUSES, "kubeadm 1.32's pause image", "3.10", "'1.32': '3.10'\n")
+PAUSE_1_33 = _of(_KUBESPRAY, _PAUSES, "kubeadm 1.33's pause image", "3.10", "'1.33': '3.10'\n")
+PAUSE_1_34 = _of(_KUBESPRAY, _PAUSES, "kubeadm 1.34's pause image", "3.10.1", "'1.34': '3.10.1'")
+PAUSE_1_35 = _of(_NEWER_KUBESPRAY, _PAUSES, "kubeadm 1.35's pause image", "3.10.1", "'1.35': '3.10.1'")
+PAUSE_1_36 = _of(
+    _KUBERNETES,
+    "cmd/kubeadm/app/constants/constants.go",
+    "kubeadm 1.36's pause image",
+    "3.10.2",
+    'PauseVersion = "3.10.2"',
+)
+PAUSE_2025 = _of(
+    _KUBERNETES,
+    "build/pause/CHANGELOG.md",
+    "the first pause image for Server 2025",
+    "3.10.2",
+    "to add Windows Server 2025 (ltsc2025) support",
 )
 
 FACTS: tuple[Fact, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Fact))

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from transom.capi import upstream
+
 
 class Release(msgspec.Struct, frozen=True):
     """A release: its year, its build as nodes are labelled with (`node.kubernetes.io/windows-build`), its base images' tag.
@@ -24,5 +26,25 @@ RELEASES = {
     )
 }
 """Kubernetes: "Windows containers in Kubernetes", Windows OS version compatibility."""
+
+PAUSE = {
+    32: upstream.PAUSE_1_32.value,
+    33: upstream.PAUSE_1_33.value,
+    34: upstream.PAUSE_1_34.value,
+    35: upstream.PAUSE_1_35.value,
+    36: upstream.PAUSE_1_36.value,
+}
+"""The pause image's version by Kubernetes' minor one: the pairs with `RELEASES` are those that Transom makes workers for."""
+SUPERSEDED = "2019"
+"""Its mainstream support ended in January 2024, the extended one ends in January 2029 (Microsoft: "Windows Server 2019")."""
+
+
+def pause_image(windows: str, minor: int) -> str:
+    """The pause image that kubeadm of that minor version takes; for Server 2025 the first one that there is."""
+    version = PAUSE[min(max(minor, min(PAUSE)), max(PAUSE))]
+    if windows == "2025":
+        version = max(version, upstream.PAUSE_2025.value, key=lambda text: [int(part) for part in text.split(".")])
+    return f"registry.k8s.io/pause:{version}"
+
 
 LICENCE = "every machine needs a licence of Windows Server: that is between you and Microsoft or your provider"

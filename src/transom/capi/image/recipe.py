@@ -15,9 +15,7 @@ from transom.capi.image.downloads import downloads as needed
 from transom.capi.image.inputs import Download, ImageInputs
 from transom.capi.image.template import declarations, template
 from transom.capi.image_name import image_name
-from transom.capi.windows_release import RELEASES
-
-PAUSE = "registry.k8s.io/pause:3.10.1"
+from transom.capi.windows_release import RELEASES, pause_image
 
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}\Z")
 _PACKAGE = "transom.capi"
@@ -36,22 +34,13 @@ class Recipe(msgspec.Struct, frozen=True):
 
 def make(inputs: ImageInputs, local: Mapping[str, str] | None = None) -> Recipe:
     """The recipe. `local` are files for an offline build with their SHA-256. Raises InvalidRecipe."""
+    _check(inputs)
     downloads = tuple(needed(inputs))
     builder = BUILDERS[inputs.provider]
     variables = _variables(inputs, builder, downloads)
     unknown = [name for name in inputs.variables if name not in variables]
     if unknown:
         raise InvalidRecipe(f"{unknown[0]} is no variable of this image: one of {', '.join(sorted(variables))}")
-    if not VERSION.match(inputs.kubernetes_version):
-        raise InvalidRecipe(f"{inputs.kubernetes_version!r} is no version of the form v1.N.M")
-    if re.search(r"[+-]", inputs.kubernetes_version) and "kubernetes_base_url" not in inputs.variables:
-        raise InvalidRecipe(
-            f"{inputs.kubernetes_version} is a vendor's: say where it is published, --var kubernetes_base_url=…"
-        )
-    if "@" in inputs.variables.get("secret_store_proxy", ""):
-        raise InvalidRecipe("secret_store_proxy: it stays on the image, which everybody can read: give one without credentials")
-    if inputs.windows not in RELEASES:
-        raise InvalidRecipe(f"Kubernetes does not list Windows Server {inputs.windows!r}: one of {', '.join(RELEASES)}")
     variables |= inputs.variables
     given = {download.checksum: variables[download.checksum] for download in downloads}
     for name, value in given.items():
@@ -64,12 +53,25 @@ def make(inputs: ImageInputs, local: Mapping[str, str] | None = None) -> Recipe:
     return Recipe(files, downloads)
 
 
+def _check(inputs: ImageInputs) -> None:
+    if not VERSION.match(inputs.kubernetes_version):
+        raise InvalidRecipe(f"{inputs.kubernetes_version!r} is no version of the form v1.N.M")
+    if re.search(r"[+-]", inputs.kubernetes_version) and "kubernetes_base_url" not in inputs.variables:
+        raise InvalidRecipe(
+            f"{inputs.kubernetes_version} is a vendor's: say where it is published, --var kubernetes_base_url=…"
+        )
+    if "@" in inputs.variables.get("secret_store_proxy", ""):
+        raise InvalidRecipe("secret_store_proxy: it stays on the image, which everybody can read: give one without credentials")
+    if inputs.windows not in RELEASES:
+        raise InvalidRecipe(f"Kubernetes does not list Windows Server {inputs.windows!r}: one of {', '.join(RELEASES)}")
+
+
 def _variables(inputs: ImageInputs, builder: Builder, downloads: tuple[Download, ...]) -> dict[str, Any]:
     made: dict[str, Any] = {
         **{item.variable: item.url for item in downloads},
         "kubernetes_base_url": next(item.url.rsplit("/", 1)[0] for item in downloads if item.name == "kubelet"),
         **{item.checksum: item.sha256 for item in downloads},
-        "pause_image": PAUSE,
+        "pause_image": pause_image(inputs.windows, int(inputs.kubernetes_version.split(".")[1])),
         "disk_size": "100",
         # of the build alone; those of the machines come at their first boot
         "http_proxy": "",
