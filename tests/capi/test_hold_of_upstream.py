@@ -32,6 +32,7 @@ from typing import Any, ClassVar, get_args
 import cloudbaseinit
 import hcl2
 import pytest
+from tests.support.repository import DOCS
 
 import lab
 from lab import golang, infrastructure
@@ -95,6 +96,11 @@ def test_cloudbase_init_says_so() -> None:
     for fact in facts:
         text = (Path(str(cloudbaseinit.__file__)).parents[1] / fact.file).read_text("utf-8")
         assert [said for said in fact.says if said not in text] == []
+
+
+def test_the_page_shows_the_table() -> None:
+    page = (DOCS / "windows-workers.md").read_text("utf-8")
+    assert upstream.page_with_facts(page) == page, "scripts/reference writes it"
 
 
 def test_each_fact_is_named_once() -> None:

@@ -37,7 +37,7 @@ def test_the_stories_of_the_proposal_have_their_commands() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_page(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for directory in ("manifests", "earlier"):
+    for directory in ("manifests", "earlier", "templates"):
         (tmp_path / directory).mkdir()
         (tmp_path / directory / "all.yaml").write_text(MANIFESTS)
     (tmp_path / "inputs.yaml").write_text("cluster: prod\nprovider: vsphere\npreKubeadmCommands: [hostname]\n")

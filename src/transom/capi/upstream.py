@@ -266,6 +266,32 @@ PAUSE_2025 = _of(
     "3.10.2",
     "to add Windows Server 2025 (ltsc2025) support",
 )
+KUBE_PROXY_NODE = _of(
+    ("kubernetes-sigs/sig-windows-tools", "401ee6fcd8369cd8c293bd361275fdbe6f24ed07"),
+    "hostprocess/calico/kube-proxy/start.ps1",
+    "the variable by which kube-proxy's image takes the Node's name",
+    "NODENAME",
+    "$env:NODENAME",
+)
+METADATA_TOKEN = _of(
+    _CLOUDBASE_INIT,
+    "cloudbaseinit/metadata/services/ec2service.py",
+    "cloudbase-init asks EC2's metadata without a session token",
+    "httpTokens: optional",
+    "_get_cache_data('%s/meta-data/local-hostname'",
+)
 
 FACTS: tuple[Fact, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Fact))
 """All of them, in the order above."""
+
+
+BEGIN, END = "<!-- what upstream says -->", "<!-- end -->"
+
+
+def page_with_facts(page: str) -> str:
+    """A page with the table of `FACTS` between its two marks."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    rows = [f"| {fact.name} | `{fact.value}` | {fact.repository} `{fact.version[:12]}` | `{fact.file}` |" for fact in FACTS]
+    table = "\n".join(("| what | value | repository and version | file |", "|---|---|---|---|", *rows))
+    return f"{before}{BEGIN}\n{table}\n{END}{after}"

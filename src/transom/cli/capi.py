@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 capi = typer.Typer(name="capi", help="Windows workers by Cluster API: bootstrap and images.", no_args_is_help=True)
 
+_LARGEST = 1_048_576
+"""A file of an image's build that is longer, in bytes, is no text of one."""
 _FLAGS = (
     "cluster",
     "provider",
@@ -272,6 +274,42 @@ def _write(directory: Path, objects: Iterable[Mapping[str, Any]]) -> None:
         metadata = item["metadata"]
         folder = directory / metadata.get("namespace", "_cluster")
         write_private(folder / f"{item['kind'].lower()}-{metadata['name']}.yaml", yaml_stream([item]).encode())
+
+
+@capi.command()
+def check(
+    filename: Annotated[
+        list[str],
+        typer.Option("--filename", "-f", metavar="PATH", help="Templates, files of an image's build, or a directory of them."),
+    ],
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to write the findings.")] = Format.TEXT,
+) -> None:
+    """Check somebody's own templates and image files for Windows.
+
+    By what providers, cloudbase-init and Packer really do.
+    """
+    import msgspec
+
+    from transom.capi.template_check import Given, check
+
+    objects, files = [], {}
+    for path in filename:
+        if not Path(path).exists():
+            fail(f"{path}: there is no such file or directory", ExitCode.NOT_READ)
+        for file in sorted(one for one in Path(path).rglob("*") if one.is_file()) if Path(path).is_dir() else [Path(path)]:
+            if file.suffix in (".yaml", ".yml", ".json") and not file.name.endswith("manifest.json"):
+                objects += [Given(str(file), item) for item in _objects([str(file)])]
+            elif file.suffix in (".hcl", ".ps1", ".conf", "") and file.stat().st_size < _LARGEST:
+                files[str(file)] = file.read_text("utf-8", "replace")
+    if not objects and not files:
+        fail(f"{', '.join(filename)}: there is nothing to check", ExitCode.NOT_READ)
+    findings = list(check(objects, files))
+    if output is Format.TEXT:
+        print_findings(findings, sys.stdout)
+    else:
+        print_data([msgspec.to_builtins(finding) for finding in findings], output)
+    if findings:
+        raise SystemExit(ExitCode.NOT_DONE)
 
 
 @capi.command()

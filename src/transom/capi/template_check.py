@@ -1,0 +1,294 @@
+"""What is wrong with somebody's own objects and image files for Windows workers, by what upstream does (`upstream.FACTS`)."""
+
+import base64
+import binascii
+import fnmatch
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from transom.capi import upstream, user_data, windows_proxy
+from transom.capi.commands import command_problems
+from transom.capi.providers import PROVIDERS
+from transom.proxy.finding import Finding, Path, Severity, field_name
+
+CRI_SOCKET = "npipe:////./pipe/containerd-containerd"
+CONTENT = 10_240
+"""The longest content of a file in a KubeadmConfigTemplate, in characters (Cluster API's definitions)."""
+_USERINFO = re.compile(r"https?://[^\s/@\"']+:[^\s/@\"']+@")
+
+Object = Mapping[str, Any]
+
+
+class Given(msgspec.Struct, frozen=True):
+    """An object and the file that it was read from."""
+
+    file: str
+    object: Object
+
+
+def check(objects: Iterable[Given], files: Mapping[str, str]) -> Iterator[Finding]:
+    """Every finding: of objects of both clusters, then of files of an image's build, by their names."""
+    given = list(objects)
+    windows = [one for one in given if _is_bootstrap(one.object) and _is_windows(one.object)]
+    for one in windows:
+        yield from _bootstrap(one)
+    configurations = {_name(one.object): one for one in windows}
+    machines = {_name(one.object): one for one in given if str(one.object.get("kind", "")).endswith("MachineTemplate")}
+    for one in given:
+        if one.object.get("kind") not in ("MachineDeployment", "MachinePool"):
+            continue
+        spec = _at(one.object, "spec", "template", "spec") or {}
+        configuration = configurations.get(_referenced(one.object, spec.get("bootstrap", {}).get("configRef")))
+        machine = machines.get(_referenced(one.object, spec.get("infrastructureRef")))
+        if configuration is not None and machine is not None:
+            yield from _machine(machine, configuration)
+            yield from _names(one, machine)
+    for one in given:
+        yield from _daemons(one)
+    for name, text in files.items():
+        yield from _file(name, text)
+
+
+def _finding(one: Given, severity: Severity, path: Path, message: str) -> Finding:
+    name = one.object.get("metadata", {}).get("name", "")
+    return Finding(severity, one.file, f"{one.object.get('kind', '')}/{name}", field_name(path), message)
+
+
+def _is_bootstrap(item: Object) -> bool:
+    return item.get("kind") in ("KubeadmConfigTemplate", "KubeadmConfig")
+
+
+def _place(item: Object) -> tuple[str, ...]:
+    return ("spec", "template", "spec") if str(item.get("kind")).endswith("Template") else ("spec",)
+
+
+def _is_windows(item: Object) -> bool:
+    spec = _at(item, *_place(item)) or {}
+    socket = str(_at(spec, "joinConfiguration", "nodeRegistration", "criSocket") or "")
+    paths = [str(file.get("path", "")) for file in spec.get("files") or ()]
+    return socket.startswith("npipe:") or any(re.match(r"[A-Za-z]:[\\/]", path) for path in paths)
+
+
+def _bootstrap(one: Given) -> Iterator[Finding]:
+    place = _place(one.object)
+    spec = _at(one.object, *place) or {}
+    if spec.get("format", "cloud-config") != "cloud-config":
+        yield _finding(one, "error", (*place, "format"), "cloudbase-init reads cloud-config alone")
+    registration = ("joinConfiguration", "nodeRegistration")
+    socket = _at(spec, *registration, "criSocket")
+    if socket != CRI_SOCKET:
+        yield _finding(
+            one, "error", (*place, *registration, "criSocket"), f"{socket!r}: containerd on Windows has {CRI_SOCKET}"
+        )
+    for field in ("preKubeadmCommands", "postKubeadmCommands"):
+        for index, command in enumerate(spec.get(field) or ()):
+            for problem in command_problems(str(command)):
+                yield _finding(one, "error", (*place, field, index), problem)
+            if str(command) == windows_proxy.CALLS[-1]:
+                message = f"a proxy that could not be set does not stop the join: {windows_proxy.BEFORE_JOIN}"
+                yield _finding(one, "error", (*place, field, index), message)
+    for index, file in enumerate(spec.get("files") or ()):
+        for field, severity, message in _of_file(file):
+            yield _finding(one, severity, (*place, "files", index, field), message)
+
+
+def _of_file(file: Object) -> Iterator[tuple[str, Severity, str]]:
+    content, path = str(file.get("content", "")), str(file.get("path", ""))
+    if len(content) > CONTENT:
+        yield (
+            "content",
+            "error",
+            f"{len(content):,} characters; a file's content has at most {CONTENT:,}: take it from a Secret",
+        )
+    if not file.get("encoding") and any(mark in content for mark in ("{{", "{%", "{#")):
+        yield "content", "warning", "cloudbase-init reads this as a template: put it into base64, with `encoding: base64`"
+    if "permissions" in file and not re.fullmatch(r"0[0-7]{3}", str(file["permissions"])):
+        yield "permissions", "error", f"{file['permissions']!r}: four octal digits in quotes, like '0644'"
+    text = content
+    if file.get("encoding") == "base64":
+        try:
+            text = base64.b64decode(content, validate=True).decode("utf-8", "replace")
+        except binascii.Error:
+            yield "content", "error", "this is no base64"
+            return
+    if _USERINFO.search(text):
+        yield "content", "error", "an URL with user and password: who may read the template reads it; take it from a Secret"
+    flag = upstream.RUNTIME_ENDPOINT.value
+    if path.casefold().endswith("kubelet-arguments.txt") and flag.partition("=")[0] not in text:
+        yield "content", "error", f"up to Kubernetes 1.35 the kubelet need not find containerd without {flag}"
+
+
+def _machine(one: Given, configuration: Given) -> Iterator[Finding]:
+    place = _place(one.object)
+    spec = _at(one.object, *place) or {}
+    of_provider = {
+        "AWSMachineTemplate": _aws,
+        "VSphereMachineTemplate": _vsphere,
+        "OpenStackMachineTemplate": _openstack,
+        "GCPMachineTemplate": _gcp,
+    }.get(str(one.object.get("kind")))
+    bootstrap = _at(configuration.object, *_place(configuration.object)) or {}
+    for path, severity, message in of_provider(spec, bootstrap) if of_provider else ():
+        yield _finding(one, severity, (*place, *path), message)
+
+
+_Found = Iterator[tuple[Path, Severity, str]]
+
+
+def _aws(spec: Object, bootstrap: Object) -> _Found:
+    limit = PROVIDERS["aws"].limit
+    if spec.get(upstream.UNCOMPRESSED.value) is not False:
+        raw = len(user_data.of_spec(bootstrap, {})) if bootstrap.get("joinConfiguration") else 0
+        yield (
+            (upstream.UNCOMPRESSED.value,),
+            "error" if raw > limit.most else "warning",
+            f"CAPA gzips user data only where this is false: {raw:,} bytes without what Secrets hold; {limit.source}",
+        )
+    if spec.get("sshKeyName") == "" and "transom-windows-" not in str(spec.get("imageLookupFormat", "")):
+        message = "without a key pair cloudbase-init reads no user data, but in images of `transom capi image`"
+        yield ("sshKeyName",), "error", message
+    if "sshKeyName" not in spec:
+        message = f"CAPA asks for a key pair called `{upstream.KEY_PAIR.value}` where the AWSCluster names none either"
+        yield ("sshKeyName",), "warning", message
+    if _at(spec, "instanceMetadataOptions", "httpTokens") == "required":
+        message = "cloudbase-init asks EC2's metadata without a session token, and gets no user data: optional"
+        yield ("instanceMetadataOptions", "httpTokens"), "error", message
+
+
+def _vsphere(spec: Object, _: Object) -> _Found:
+    for index, device in enumerate(_at(spec, "network", "devices") or ()):
+        if not device.get("dhcp4") and not device.get("dhcp6"):
+            message = f"the image's cloudbase-init must have {upstream.NETWORK_PLUGIN.value}, or the machine has no address"
+            yield ("network", "devices", index), "warning", message
+    if spec.get("os") != "Windows":
+        yield ("os",), "error", "CAPV takes a machine for Linux where this is not Windows"
+
+
+def _openstack(spec: Object, _: Object) -> _Found:
+    name = str(_at(spec, "image", "filter", "name") or "")
+    if "*" in name:
+        yield ("image", "filter", "name"), "error", f"{name!r}: CAPO takes an image by its exact name"
+
+
+def _gcp(spec: Object, _: Object) -> _Found:
+    name = str(spec.get("image", ""))
+    if re.search(r"/transom-windows-\d+-v[0-9-]+$", name) and not re.search(r"-\d{12}$", name):
+        message = f"{name!r}: builds add their time to an image's name; imageFamily has the newest of them"
+        yield ("image",), "error", message
+
+
+def _names(one: Given, machine: Given) -> Iterator[Finding]:
+    naming = _at(one.object, "spec", "machineNaming", "template") or _at(
+        one.object, "spec", "machineNamingStrategy", "template"
+    )
+    prefix = re.sub(r"-?\{\{.*", "", str(naming)) if naming else None
+    longest = int(upstream.VSPHERE_NAMES.value)
+    if prefix is None or len(prefix) + 6 > longest:
+        kind = str(machine.object.get("kind"))
+        severity: Severity = "error" if kind == "AzureMachineTemplate" and prefix is not None else "warning"
+        message = (
+            f"a Windows computer's name has at most {longest} characters: a prefix of {longest - 6}, by machineNaming.template"
+        )
+        yield _finding(one, severity, ("spec", "machineNaming"), message)
+
+
+def _daemons(one: Given) -> Iterator[Finding]:
+    """DaemonSets for Windows, those in a ConfigMap of a ClusterResourceSet too."""
+    item = one.object
+    if item.get("kind") == "ConfigMap":
+        for text in (item.get("data") or {}).values():
+            inner = _document(str(text))
+            if inner is not None:
+                yield from _daemons(Given(one.file, inner))
+    spec = _at(item, "spec", "template", "spec") or {}
+    if item.get("kind") != "DaemonSet" or _at(spec, "nodeSelector", "kubernetes.io/os") != "windows":
+        return
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            path = ("spec", "template", "spec", field, index)
+            names = {str(variable.get("name")) for variable in container.get("env") or ()}
+            image = str(container.get("image", ""))
+            if "kube-proxy" in image and "-hostprocess" in image and upstream.KUBE_PROXY_NODE.value not in names:
+                message = f"kube-proxy's image takes the Node's name from {upstream.KUBE_PROXY_NODE.value}, else the computer's"
+                yield _finding(one, "error", (*path, "env"), message)
+            if "kube-proxy" in image and image.endswith("-flannel-hostprocess"):
+                yield _finding(one, "error", (*path, "image"), f"{image}: nobody builds this; -calico-hostprocess is built")
+            if "calico-install" in image and not {"CNI_BIN_DIR", "CNI_CONF_DIR"} <= names:
+                message = "without CNI_BIN_DIR and CNI_CONF_DIR a newer image removes all files of the node's drive"
+                yield _finding(one, "error", (*path, "env"), message)
+            if "calico-install" in image or "calico-node" in image:
+                message = "sig-windows-tools has withdrawn this: Calico's operator does it, with windowsDataplane: HNS"
+                yield _finding(one, "warning", (*path, "image"), message)
+
+
+def _document(text: str) -> Object | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+class _Rule(msgspec.Struct, frozen=True):
+    """A file of that name is wrong where `has` is found in it, and `lacks` is not."""
+
+    name: str
+    has: str
+    lacks: str
+    message: str
+    severity: Severity = "error"
+
+
+_TAG = upstream.OPENSSH_TAG.value
+_IMAGE_NAME = r'image_name +=.*stamp(?s:.*)"openstack"|"openstack"(?s:.*)image_name +=.*stamp'
+_SYSPREP = r"(?i)^(?!#).*Sysprep\.exe(?s:.*)/quit\b"
+_REPORTED = r"(?mi)^metadata_report_provisioning_completed=true"
+_HCL, _SCRIPT, _EARLY, _SERVICE = "*.pkr.hcl", "*.ps1", "*-unattend.conf", "cloudbase-init.conf"
+_RULES = (
+    _Rule(_HCL, rf"/v{re.escape(_TAG)}/", "", f"OpenSSH's release has the tag {_TAG}, without a v"),
+    _Rule(_HCL, r'(?:user_data_file|source) += "(?:scripts|downloads)/', "", "found from this directory alone: ${path.root}/…"),
+    _Rule(_HCL, '"amazon-ebs"', upstream.AWS_STOP.value, "sysprep stops the instance: disable_stop_instance = true"),
+    _Rule(_HCL, '"vsphere-', upstream.VSPHERE_SHUTDOWN.value, "sysprep has to be the builder's shutdown_command"),
+    _Rule(_HCL, _IMAGE_NAME, "", "CAPO wants the exact name"),
+    _Rule(_SCRIPT, _SYSPREP, upstream.GENERALIZED.value, f"not awaited: wait for {upstream.GENERALIZED.value}"),
+    _Rule(_SCRIPT, "--windows-service", "--container-runtime-endpoint|kube-proxy", f"no {upstream.RUNTIME_ENDPOINT.value}"),
+    _Rule(_SCRIPT, "--windows-service", f"{upstream.LOG_RUNNER.value}|kube-proxy", "the kubelet's log is lost", "warning"),
+    _Rule(_SCRIPT, r"Invoke-WebRequest.*-Proxy|\['Proxy'\]", "", "user and password of the proxy are not sent: use curl.exe"),
+    _Rule(_SCRIPT, "Get-AuthenticodeSignature", "SignerCertificate", "any publisher's signature will do: compare the signer"),
+    _Rule(_EARLY, r"\[DEFAULT\]", r"(?m)^allow_reboot=false", "a restart inside Setup ends it: allow_reboot=false"),
+    _Rule(_EARLY, r"^logfile=cloudbase-init\.log", "", "both runs write one log: another logfile"),
+    _Rule(_SERVICE, "AzureService", _REPORTED, "Azure waits for metadata_report_provisioning_completed=true"),
+    _Rule(_SERVICE, "AzureService", "AzureGuestAgentPlugin", "Azure's agent is not there", "warning"),
+    _Rule(_SERVICE, "VMwareGuestInfo", "NetworkConfigPlugin", "static addresses are not applied", "warning"),
+    _Rule(_SERVICE, r"\.ec2service\.EC2Service", "", "no user data is read without a key pair", "warning"),
+    _Rule(_SERVICE, r"\[DEFAULT\]", "SetUserPasswordPlugin", "Administrator keeps the build's password", "warning"),
+    _Rule("sshd_config", r"(?i)^Match Group administrators", "", "keys in .ssh of administrators are not read", "warning"),
+)
+
+
+def _file(name: str, text: str) -> Iterator[Finding]:
+    for rule in _RULES:
+        found = re.search(rule.has, text, re.MULTILINE)
+        named = fnmatch.fnmatchcase(name.rpartition("/")[2], rule.name)
+        if named and found and not (rule.lacks and re.search(rule.lacks, text)):
+            yield Finding(rule.severity, name, "", "", rule.message, text[: found.start()].count("\n") + 1, 1)
+
+
+def _name(item: Object) -> tuple[str, str, str]:
+    metadata = item.get("metadata") or {}
+    return str(item.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name"))
+
+
+def _referenced(item: Object, reference: Any) -> tuple[str, str, str]:
+    found = reference if isinstance(reference, Mapping) else {}
+    return str(found.get("kind")), str((item.get("metadata") or {}).get("namespace") or ""), str(found.get("name"))
+
+
+def _at(item: Any, *path: str) -> Any:
+    for key in path:
+        item = item.get(key) if isinstance(item, Mapping) else None
+    return item
