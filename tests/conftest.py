@@ -1,5 +1,6 @@
 """Marks: what needs a server of ours (the simulated host) is not among the fast tests. Their order. Simulated hosts for all."""
 
+import gc
 import logging
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -43,6 +44,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("server")
     if hasattr(config, "workerinput"):
         arrange(items, config.workerinput)
+
+
+def pytest_collection_finish() -> None:
+    # what was imported and collected stays to the end: each collection of garbage would go through all of it
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

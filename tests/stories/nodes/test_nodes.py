@@ -145,8 +145,8 @@ async def upgraded(
         return {name: (found[name][0] - before[0], found[name][1] - before[1]) for name, before in started.items()}
 
     (first,) = await draining(installed, instances, 1)
-    told = await installed.describe("windowsinstance", first)
     held = f"default/held-{nodes[first]}: Cannot evict pod as it would violate the pod's disruption budget."
+    told = await installed.told("windowsinstance", first, held)
     # Configured, Ready, and an event
     assert told.count(held) == 3, told
     assert re.search(rf"Draining .* {held} The disruption budget held needs 4 healthy pods and has 4 currently", told)
@@ -180,8 +180,7 @@ async def upgraded(
         assert f"HTTPS_PROXY={OTHER}" in environment(instances[name], "kubelet")
         for program in (RUNNER, RECORDER):
             assert (instances[name].drive / "k" / program).read_bytes().endswith(VERSIONS[1].encode())
-        told = await installed.describe("windowsinstance", name)
-        assert all(reason in told for reason in ("Cordoned", "Drained", "Uncordoned"))
+        await installed.told("windowsinstance", name, "Cordoned", "Drained", "Uncordoned")
         await left(installed, name)
 
 
@@ -349,9 +348,8 @@ async def test_three_hosts_behind_a_proxy(
             right(await node(installed, host.lower()), name)
             # its serving certificate was approved, too: the API server reaches it on port 10250
             assert await installed.kubectl("get", "--raw", f"/api/v1/nodes/{host.lower()}/proxy/healthz") == "ok"
-        told = await installed.describe("windowsinstance", "by-hand")
-        for reason in ("Sending", "Changing", "CertificateApproved", "Applied", "KubeletReady"):
-            assert reason in told
+        await installed.told("windowsinstance", "by-hand", "Sending", "Changing", "CertificateApproved", "Applied")
+        assert "KubeletReady" in await installed.describe("windowsinstance", "by-hand")
         for machine in instances.values():
             assert all(machine.state(service) == "RUNNING" for service in SERVICES)
             for service in ("containerd", "kubelet"):

@@ -102,6 +102,21 @@ class Installation:
     async def describe(self, kind: str, name: str) -> str:
         return await self.kubectl("describe", kind, name, "-n", self.namespace)
 
+    async def told(self, kind: str, name: str, *texts: str) -> str:
+        """What `kubectl describe` shows once each of these stands among the events, which follow a status at their own time."""
+        said = ""
+
+        async def shows() -> bool:
+            nonlocal said
+            said = await self.describe(kind, name)
+            return all(text in said.partition("Events:")[2] for text in texts)
+
+        try:
+            await until(shows)
+        except AssertionError:
+            raise AssertionError(f"{texts} were not told, but {said}") from None
+        return said
+
     async def remove(self) -> None:
         """Everything again, as an administrator would; namespaces need a controller that is not there."""
         # no operator gives hosts back here
