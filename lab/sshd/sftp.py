@@ -14,15 +14,12 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import asyncssh
-from asyncssh.sftp import SFTPServerHandler
 
 from lab.sshd.drive import Drive
 from lab.sshd.scanner import Scanner
+from transom.simulator.sftp_limits import Limited
 
 _Result = TypeVar("_Result")
-
-# Windows' server does not know this extension; with it, a client of asyncssh would ask other questions than it does there.
-SFTPServerHandler._extensions = [item for item in SFTPServerHandler._extensions if item[0] != b"ranges@asyncssh.com"]
 
 
 class Requests(Protocol):
@@ -32,7 +29,7 @@ class Requests(Protocol):
         """Carry a request out."""
 
 
-class Files(asyncssh.SFTPServer):
+class Files(Limited):
     """One SFTP session."""
 
     def __init__(self, channel: asyncssh.SSHServerChannel[bytes], drive: Drive, scanner: Scanner, requests: Requests) -> None:
@@ -84,12 +81,18 @@ class Files(asyncssh.SFTPServer):
 
     async def read(self, file_obj: object, offset: int, size: int) -> bytes:
         """Read from a file."""
-        return await self._request("read", b"", lambda: _now(asyncssh.SFTPServer.read(self, file_obj, offset, size)))
+        most = self.limits.readable(size)
+        return await self._request("read", b"", lambda: _now(asyncssh.SFTPServer.read(self, file_obj, offset, most)))
 
     async def write(self, file_obj: object, offset: int, data: bytes) -> int:
         """Write to a file."""
-        self._written.add(file_obj)
-        return await self._request("write", b"", lambda: _now(asyncssh.SFTPServer.write(self, file_obj, offset, data)))
+
+        def act() -> int:
+            self.limits.require_writable(self.channel, len(data))
+            self._written.add(file_obj)
+            return _now(asyncssh.SFTPServer.write(self, file_obj, offset, data))  # type: ignore[no-any-return]
+
+        return await self._request("write", b"", act)
 
     async def lstat(self, path: bytes) -> os.stat_result:
         """Attributes of a name."""

@@ -4,6 +4,7 @@ import asyncssh
 import pytest
 from lab.machine import Machine
 from tests.lab.client import connect
+from tests.simulator.transfers import carried, too_long
 
 pytestmark = pytest.mark.lab
 BASE = "C:/ProgramData/test"
@@ -126,3 +127,11 @@ async def test_a_virus_scanner_reads_what_was_written(machine: Machine) -> None:
         machine.ssh.scan(0)
         await put(sftp, f"{BASE}/g", "a")
         await sftp.remove(f"{BASE}/g")
+
+
+async def test_a_request_carries_255_kib_and_no_more(machine: Machine) -> None:
+    async with connect(machine) as connection, connection.start_sftp_client() as sftp:
+        assert (sftp.limits.max_read_len, sftp.limits.max_write_len) == (255 * 1024, 255 * 1024)
+        await sftp.mkdir(BASE)
+        await carried(sftp, f"{BASE}/f", bytes(range(256)) * 2048, 255)
+        await too_long(sftp, f"{BASE}/f")

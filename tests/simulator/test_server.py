@@ -6,9 +6,11 @@ from contextlib import asynccontextmanager
 
 import asyncssh
 import pytest
+from tests.simulator.transfers import carried, too_long
 from tests.support.waiting import until
 
 from transom.simulator import Fault, Host, Simulator
+from transom.simulator.editions import SERVER_2019, SERVER_2022, Edition
 
 FILE = "C:/ProgramData/f"
 
@@ -88,6 +90,27 @@ async def test_files(simulator: Simulator, host: Host) -> None:
                 await missing
         assert await sftp.realpath(".") == "/C:/Users/Administrator"
     assert host.traffic.sftp_sessions == 1
+
+
+@pytest.mark.parametrize(("edition", "most"), [(SERVER_2022, 255), (SERVER_2019, 16)])
+async def test_a_request_carries_what_the_version_of_the_server_takes(
+    simulator: Simulator, edition: Edition, most: int
+) -> None:
+    """255 KiB, of which one read gives 100, where the server says so, and 16 else; what is longer is refused."""
+    host, data = await simulator.add_host(edition=edition), bytes(range(256)) * 2048
+    async with connected(simulator, host) as connection, connection.start_sftp_client() as sftp:
+        assert (sftp.limits.max_read_len, sftp.limits.max_write_len) == (most * 1024, most * 1024)
+        await carried(sftp, FILE, data, most)
+        host.traffic.clear()
+        async with sftp.open(FILE, "wb") as file:
+            await file.write(data)
+        assert sum(request.startswith("write") for request in host.traffic.requests) == -(-len(data) // (most * 1024))
+        if most == 16:
+            file = await sftp.open(FILE, "wb", block_size=0)
+            await file.write(data[: 100 * 1024])
+            with pytest.raises(asyncssh.SFTPFailure):
+                await file.write(data[: 101 * 1024], 0)
+        await too_long(sftp, FILE)
 
 
 async def test_a_rename_onto_a_file(simulator: Simulator, host: Host) -> None:

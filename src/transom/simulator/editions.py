@@ -68,12 +68,16 @@ _CODE_PAGES: Mapping[Language, str] = {"English": "cp437", "German": "cp850", "J
 
 
 class Edition(msgspec.Struct, frozen=True):
-    """One Windows. `domain` is the NetBIOS name of the domain that the host and its user belong to; empty: none."""
+    """One Windows. `domain` is the NetBIOS name of the domain that the host and its user belong to; empty: none.
+
+    `openssh` is the version of its SSH server: 7.7 is the capability of Server 2019 (docs/windows-nodes.md).
+    """
 
     product: str = "Windows Server 2022 Datacenter"
     build: str = "20348.2485"
     language: Language = "English"
     domain: str = ""
+    openssh: str = "9.5"
 
     def said(self, text: str) -> bytes:
         """What a program says, in the language and its code page."""
@@ -82,6 +86,6 @@ class Edition(msgspec.Struct, frozen=True):
         return text.encode(_CODE_PAGES[self.language], "replace")
 
 
-SERVER_2019 = Edition("Windows Server 2019 Datacenter", "17763.6293")
+SERVER_2019 = Edition("Windows Server 2019 Datacenter", "17763.6293", openssh="7.7")
 SERVER_2022 = Edition()
 SERVER_2025 = Edition("Windows Server 2025 Datacenter", "26100.2033")

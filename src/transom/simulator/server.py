@@ -16,6 +16,7 @@ from transom.simulator.host import Host
 from transom.simulator.interpreter import Shell
 from transom.simulator.processes import Job
 from transom.simulator.sftp import Sftp
+from transom.simulator.sftp_limits import limits
 from transom.simulator.streams import Forward, Streams
 from transom.windows.registry.registry import Edit
 
@@ -153,7 +154,7 @@ class ServerConnection(asyncssh.SSHServer):
 
         async def act() -> Sftp:
             self.host.traffic.sftp_sessions += 1
-            session = Sftp(channel, self.host.files, self, rf"C:\Users\{self.host.username}")
+            session = Sftp(channel, self.host.files, self, rf"C:\Users\{self.host.username}", limits(self.host.edition.openssh))
             self._sftp.append(session)
             return session
 
@@ -250,7 +251,7 @@ class Simulator:
         self.hosts: list[Host] = []
         self.by_port: dict[int, Host] = {}
         self._host_key = host_key or asyncssh.generate_private_key("ssh-ed25519")
-        self._options: dict[bytes, asyncssh.SSHServerConnectionOptions] = {}
+        self._options: dict[tuple[bytes, str], asyncssh.SSHServerConnectionOptions] = {}
         self._listeners: dict[int, asyncssh.SSHAcceptor] = {}
         self._host_keys: dict[int, asyncssh.SSHKey] = {}
 
@@ -312,7 +313,7 @@ class Simulator:
         await self._listen(host, asyncssh.generate_private_key("ssh-ed25519"), host.port)
 
     async def _listen(self, host: Host, key: asyncssh.SSHKey, port: int) -> None:
-        options = self._options.get(key.public_data)
+        options = self._options.get((key.public_data, host.edition.openssh))
         if options is None:
             options = await asyncssh.SSHServerConnectionOptions.construct(
                 None,
@@ -323,9 +324,9 @@ class Simulator:
                 allow_scp=False,
                 password_auth=False,
                 kbdint_auth=False,
-                server_version="OpenSSH_for_Windows_9.5",
+                server_version=f"OpenSSH_for_Windows_{host.edition.openssh}",
             )
-            self._options[key.public_data] = options
+            self._options[key.public_data, host.edition.openssh] = options
         listener = await asyncssh.listen(host.address, port, options=options)
         while port == 0 and listener.get_port() in self.by_port:
             # hosts are told apart by their ports, and another address may have the same one free

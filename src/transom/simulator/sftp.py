@@ -25,6 +25,7 @@ from transom.simulator.filesystem import (
     parts,
     require_shared,
 )
+from transom.simulator.sftp_limits import Limited, Limits
 
 _Result = TypeVar("_Result")
 _NOT_FOUND = (2, 3)
@@ -41,12 +42,19 @@ class Requests(Protocol):
         """Carries a request out."""
 
 
-class Sftp(asyncssh.SFTPServer):
+class Sftp(Limited):
     """One SFTP session; files that are open at its end are closed."""
 
-    def __init__(self, channel: "asyncssh.SSHServerChannel[bytes]", files: FileSystem, requests: Requests, home: str) -> None:
+    def __init__(
+        self,
+        channel: "asyncssh.SSHServerChannel[bytes]",
+        files: FileSystem,
+        requests: Requests,
+        home: str,
+        limits: Limits,
+    ) -> None:
         super().__init__(channel)
-        self._files, self._requests, self._home = files, requests, home
+        self._files, self._requests, self._home, self.limits = files, requests, home, limits
         self._open: set[Handle] = set()
 
     def let_go(self) -> None:
@@ -114,7 +122,8 @@ class Sftp(asyncssh.SFTPServer):
 
     async def read(self, file_obj: object, offset: int, size: int) -> bytes:
         """Reads a part of a file; nothing at its end."""
-        data = await self._request("read", _name(file_obj), lambda: _handle(file_obj).read(offset, size))
+        most = self.limits.readable(size)
+        data = await self._request("read", _name(file_obj), lambda: _handle(file_obj).read(offset, most))
         self._requests.moved(sent=len(data))
         return data
 
@@ -122,6 +131,7 @@ class Sftp(asyncssh.SFTPServer):
         """Writes a part of a file."""
 
         def act() -> int:
+            self.limits.require_writable(self.channel, len(data))
             _handle(file_obj).write(data, offset)
             self._requests.moved(received=len(data))
             return len(data)
