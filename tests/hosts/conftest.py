@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from lab.machine import Machine
 from tests.hosts.machines import Host, WineHost
+from tests.hosts.real import RealHost
 from tests.hosts.simulated import SERVICES, SimulatedHost
 
 from transom.simulator import Simulator
@@ -17,9 +18,15 @@ def machine() -> Iterator[Machine]:
         yield machine
 
 
-@pytest.fixture(params=["simulated", pytest.param("wine", marks=pytest.mark.lab)])
-async def host(request: pytest.FixtureRequest) -> AsyncIterator[Host]:
-    if request.param == "wine":
+@pytest.fixture(params=["simulated", pytest.param("wine", marks=pytest.mark.lab), pytest.param("real", marks=pytest.mark.real)])
+async def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
+    if request.param == "real":
+        real = RealHost(request.config.getoption("host"), request.config.getoption("host_key_file"), monkeypatch)
+        await real.prepare()
+        await real.restore()
+        yield real
+        await real.leave()
+    elif request.param == "wine":
         wine = WineHost(request.getfixturevalue("machine"))
         await wine.restore()
         yield wine
