@@ -144,6 +144,14 @@ def test_a_network_that_is_everything_is_named(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(("services", "told"), [("10.96.0.0/29", 1), ("10.96.0.0/28", 0)])
+def test_a_services_network_without_an_address_for_dns_is_named(services: str, told: int, tmp_path: Path) -> None:
+    network = {"services": {"cidrBlocks": [services]}, "pods": {"cidrBlocks": ["10.244.0.0/16"]}}
+    directory = write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), cluster("prod", clusterNetwork=network))
+    fields = [one.field for one in examine(load([directory]), NOW).findings if "too small" in one.message]
+    assert fields == ["spec.clusterNetwork.services.cidrBlocks[0]"] * told
+
+
 GCP_ITEMS = "169.254.169.254,metadata,metadata.google.internal,metadata.google.internal."
 
 

@@ -1,18 +1,15 @@
 """The values objects: what charts read of a workload cluster's networks and proxy (RFC "Management- and Workload-clusters
 behind a proxy"), and of today's names for it what cluster-apps-operator's charts read."""
 
-import ipaddress
 from typing import Final
 
 from transom.capi.yaml_text import Tree, render
-from transom.proxy.networks import first_cidr
+from transom.proxy.networks import dns_address, first_cidr
 from transom.proxy.objects import Cluster
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 
 KEY: Final = "values"
-_DNS_OFFSET: Final = 10
-"""kubeadm gives the cluster's DNS the tenth address of the services' network (kubeadm, constants.GetDNSIP)."""
 
 
 def config_map_text(cluster: Cluster, egress: Egress) -> str:
@@ -37,12 +34,6 @@ def secret_text(egress: Egress) -> Secret:
     names = _known(httpProxy=http_url, httpsProxy=https_url, http=http_url, https=https_url, noProxy=egress.no_proxy)
     upstream = _known(http_proxy=http_url, https_proxy=https_url, no_proxy=egress.no_proxy)
     return Secret(render({"cluster": {"proxy": names}, **upstream}))
-
-
-def dns_address(services: str) -> str | None:
-    """The address of the cluster's DNS; None where the network is too small to have it."""
-    network = ipaddress.ip_network(services, strict=False)
-    return str(network[_DNS_OFFSET]) if network.num_addresses > _DNS_OFFSET else None
 
 
 def _known(**values: str | None) -> dict[str, str]:

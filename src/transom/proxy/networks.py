@@ -1,6 +1,7 @@
 """The networks of the cluster that the settings live in, from whatever object knows them."""
 
 from collections.abc import Iterable, Iterator
+from ipaddress import ip_network
 from typing import Final
 
 import msgspec
@@ -11,6 +12,8 @@ from transom.proxy.names import NAME
 from transom.proxy.no_proxy import is_cidr, is_ip, split, suggestion
 from transom.proxy.objects import Cluster, Networks, SettingsObjects
 
+_DNS_OFFSET: Final = 10
+"""kubeadm gives the cluster's DNS the tenth address of the services' network (kubeadm, constants.GetDNSIP)."""
 _EVERYTHING: Final = "is every address: it is left out of NO_PROXY, or nothing would go through the proxy any more"
 
 
@@ -83,6 +86,12 @@ def examine_sources(objects: SettingsObjects, override: Networks | None) -> Iter
             yield place.warning(path, "has a network that is not a CIDR: it is left out of NO_PROXY")
 
 
+def dns_address(services: str) -> str | None:
+    """The address of the cluster's DNS; None where the network is too small to have it."""
+    network = ip_network(services, strict=False)
+    return str(network[_DNS_OFFSET]) if network.num_addresses > _DNS_OFFSET else None
+
+
 def examine_cluster(cluster: Cluster) -> Iterator[Finding]:
     """What is wrong with the networks and the endpoint of a Cluster API cluster."""
     for what, cidrs in (("services", cluster.services), ("pods", cluster.pods)):
@@ -91,6 +100,10 @@ def examine_cluster(cluster: Cluster) -> Iterator[Finding]:
                 yield cluster.place.error(("spec", "clusterNetwork", what, "cidrBlocks", index), "is not a CIDR")
             elif cidr in CATCH_ALL:
                 yield cluster.place.warning(("spec", "clusterNetwork", what, "cidrBlocks", index), _EVERYTHING)
+    if (services := first_cidr(cluster.services)) and dns_address(services) is None:
+        message = "is too small for the address of the cluster's DNS, its tenth: the values objects have none"
+        path = ("spec", "clusterNetwork", "services", "cidrBlocks", cluster.services.index(services))
+        yield cluster.place.warning(path, message)
     domain, host = cluster.service_domain, cluster.endpoint_host
     if domain is not None and not NAME.match(domain):
         yield cluster.place.error(("spec", "clusterNetwork", "serviceDomain"), "must be a DNS domain, such as cluster.local")
