@@ -12,7 +12,7 @@ from lab.egress import Egress as Proxy
 from lab.network import Network
 from lab.ports import reserve
 from lab.process import Process
-from tests.support.management.manifests import RFC_LINE, USER, base, cluster, credentials, rendered
+from tests.support.management.manifests import ENCODED, RFC_LINE, USER, base, cluster, credentials, rendered
 
 from lab import images, systemd
 from transom.linux.environment import EMPTY_DROP_IN, drop_in
@@ -27,7 +27,7 @@ DEBIANS_UNIT = Path("/lib/systemd/system/containerd.service")
 
 def test_the_rfcs_drop_in_passes_debians_systemd_beside_debians_unit() -> None:
     text = rendered(base(), credentials(), cluster())["Secret", "mycluster-systemd-proxy"]["containerdProxy"]
-    url = f"http://{USER}:hunter2%25%26%2B%22%5C%24%20%27@192.168.52.220:3128"
+    url = f"http://{USER}:{ENCODED}@192.168.52.220:3128"
     assert systemd.verify("containerd.service", text, DEBIANS_UNIT.read_text()) == ""
     found = systemd.environment("containerd.service", text)
     wanted = dict(zip(NAMES, (url, url, RFC_LINE), strict=True))

@@ -17,7 +17,7 @@ from transom.sources.objects import ObjectReader
 
 OWN = "transom-system"
 KUBERNETES_IP = "10.96.0.1"
-PASSWORD = "hunter2%^&!x"
+PASSWORD = 'hunter2%^&!"\\é$ x'
 NETWORKS = {
     "dnsDomain": "cluster.local",
     "machineNetwork": ["192.168.0.0/16"],

@@ -3,6 +3,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from lab.control_plane import ControlPlane
 from tests.pods.table import NAMESPACES, OWN
+from tests.support.logged import logged_no_password
 from tests.support.operator.clusters import admin
 from tests.webhook.clusters import Admission
 
@@ -23,8 +24,11 @@ def control_plane() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture
-async def admission(control_plane: ControlPlane) -> AsyncIterator[Admission]:
+async def admission(
+    control_plane: ControlPlane, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> AsyncIterator[Admission]:
     async with admin(control_plane) as client:
         made = Admission(control_plane, client)
         yield made
         await made.clear()
+    logged_no_password(capsys, caplog)

@@ -32,7 +32,7 @@ NAMESPACE = Resource("", "v1", "Namespace", "namespaces", False, Whole)
 USER = f"system:serviceaccount:{OWN}:transom"
 EVERYWHERE = {"plain", "team-a", "team-c", "with-ca", "without-ca", "enabled", "kubernetes-like", "default"}
 """The namespaces that are not left alone."""
-URL = "http://alice:hunter2%25%5E%26%21x@proxy.corp.example:3128"
+URL = "http://alice:hunter2%25%5E%26%21%22%5C%C3%A9%24%20x@proxy.corp.example:3128"
 
 
 @contextlib.asynccontextmanager

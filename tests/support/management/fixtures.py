@@ -2,6 +2,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from lab.control_plane import ControlPlane
+from tests.support.logged import logged_no_password
 from tests.support.management.apps import DEFINITION
 from tests.support.management.management import Management
 from tests.support.operator.clusters import admin
@@ -20,9 +21,12 @@ def management_plane() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture
-async def management(management_plane: ControlPlane) -> AsyncIterator[Management]:
+async def management(
+    management_plane: ControlPlane, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> AsyncIterator[Management]:
     async with admin(management_plane) as client:
         made = Management(management_plane, client)
         await made.prepare()
         yield made
         await made.clean()
+    logged_no_password(capsys, caplog)

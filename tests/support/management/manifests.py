@@ -9,8 +9,8 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Effective, effective
 from transom.sources.objects import ObjectReader, Objects
 
-USER, PASSWORD = "myProxyUser", "hunter2%&+\"\\$ '"
-ENCODED = "hunter2%25%26%2B%22%5C%24%20%27"
+USER, PASSWORD = "myProxyUser", "hunter2%^&+!\"\\é$ '"
+ENCODED = "hunter2%25%5E%26%2B%21%22%5C%C3%A9%24%20%27"
 PROXY = "http://192.168.52.220:3128"
 NO_PROXY = "172.16.0.0/16,internal.corpdomain.net,example.com"
 RFC_LINE = (
