@@ -6,10 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from tests.cli.servers import kubeconfig
 from tests.cli.tree import GROUPS, WITHOUT_DATA, commands
 from tests.support.bundles import egress_proxy, secret, write
 from tests.support.command import run
+
+from transom.cli.app import app
+from transom.cli.examples import lines
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=" ".join)
@@ -23,6 +27,23 @@ def test_each_command_is_summed_up_in_a_sentence_that_fits(group: tuple[str, ...
         assert (told.code, told.err) == (0, "")
         assert f" {' '.join((*group, name))} [OPTIONS]" in told.out.partition("\n")[0]
         assert ("--output <text|json|yaml>" in told.out) == (name not in WITHOUT_DATA), name
+
+
+def test_each_command_has_examples_that_are_right() -> None:
+    """The options of each are there; what they do, the pages' blocks say."""
+    root = typer.main.get_command(app)
+    found = lines()
+    names = {" ".join((*group, name)) for group in GROUPS for name in dict(commands(group))}
+    assert found.keys() == names - {one[0] for one in GROUPS if one}
+    for name, examples in found.items():
+        for example in examples:
+            words = example.replace("source <(", "").removesuffix(")").partition(" | ")[0].split()
+            command, rest = root, [word.strip("'") for word in words[1:]]
+            assert words[0] == "transom"
+            for part in name.split():
+                assert rest.pop(0) == part
+                command = command.commands[part]  # type: ignore[attr-defined]  # groups alone have any
+            command.make_context(name, rest)
 
 
 @pytest.mark.parametrize(

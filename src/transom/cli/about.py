@@ -74,11 +74,8 @@ async def _of_cluster(client: "Client", namespace: str) -> dict[str, Any]:
     return {"server": place(client.connection), "kubernetes": told.get("gitVersion"), "images": images}
 
 
-def completion(shell: Annotated[Shell, typer.Argument(help="The shell that is to complete.")]) -> None:
-    """Print the completion of a shell, to be sourced.
-
-    bash, in ~/.bashrc: source <(transom completion bash)
-    """
+def completion(shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="The shell that is to complete.")]) -> None:
+    """Print the completion of a shell, to be sourced."""
     from transom.cli.app import app
 
     app(["--show-completion", shell.value], prog_name="transom")

@@ -44,9 +44,9 @@ def adopt(
     ] = "openshift-windows-machine-config-operator",
     output: Output = Format.TEXT,
 ) -> None:
-    """Say what Transom would take over from a peer.
+    """Say what Transom would take over from another operator.
 
-    The peer is one in the cluster of the kubeconfig; with --yes, what loses nothing is handed over. Objects are handed over by
+    It is one in the cluster of the kubeconfig; with --yes, what loses nothing is handed over. Objects are handed over by
     the annotation transom.dev/adopt, the key and the entries of the Windows Machine Config Operator by a copy; the operator
     does the rest. Stop the peer first. Exit code 1 where something stays with it.
     """

@@ -11,6 +11,7 @@ from transom.cli.adopt import adopt
 from transom.cli.apply import apply, diff
 from transom.cli.capi import capi
 from transom.cli.demo import demo
+from transom.cli.examples import epilog
 from transom.cli.facts import facts
 from transom.cli.init import init
 from transom.cli.manifests import manifests
@@ -55,25 +56,25 @@ def main(
     """Egress proxy settings and trusted CAs for clusters with Windows worker nodes."""
 
 
-app.command()(demo)
-app.command()(init)
-app.command()(simulate)
-app.command()(apply)
-app.command()(diff)
-app.command()(rollback)
-app.command()(adopt)
-app.command()(status)
-app.command()(facts)
-app.command()(validate)
-app.command()(render)
-app.command()(manifests)
-app.command()(uninstall)
-app.command()(userdata)
-app.command("run")(run_operator)
-app.command()(webhook)
-app.command()(version)
-app.command()(completion)
-app.command("help")(help_of)
+app.command(epilog=epilog("demo"))(demo)
+app.command(epilog=epilog("init"))(init)
+app.command(epilog=epilog("simulate"))(simulate)
+app.command(epilog=epilog("apply"))(apply)
+app.command(epilog=epilog("diff"))(diff)
+app.command(epilog=epilog("rollback"))(rollback)
+app.command(epilog=epilog("adopt"))(adopt)
+app.command(epilog=epilog("status"))(status)
+app.command(epilog=epilog("facts"))(facts)
+app.command(epilog=epilog("validate"))(validate)
+app.command(epilog=epilog("render"))(render)
+app.command(epilog=epilog("manifests"))(manifests)
+app.command(epilog=epilog("uninstall"))(uninstall)
+app.command(epilog=epilog("userdata"))(userdata)
+app.command("run", epilog=epilog("run"))(run_operator)
+app.command(epilog=epilog("webhook"))(webhook)
+app.command(epilog=epilog("version"))(version)
+app.command(epilog=epilog("completion"))(completion)
+app.command("help", epilog=epilog("help"))(help_of)
 app.add_typer(capi, name="capi")
 app.add_typer(trust, name="trust")
 app.add_typer(no_proxy, name="no-proxy")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transom.cli.completion import providers
+from transom.cli.examples import epilog
 from transom.cli.files import write_private, yaml_stream
 from transom.cli.findings import Source, print_findings
 from transom.cli.options import grouped
@@ -41,7 +42,7 @@ _FLAGS = (
 )
 
 
-@capi.command()
+@capi.command(epilog=epilog("capi worker"))
 @grouped
 def worker(
     source: Source,
@@ -276,7 +277,7 @@ def _write(directory: Path, objects: Iterable[Mapping[str, Any]]) -> None:
         write_private(folder / f"{item['kind'].lower()}-{metadata['name']}.yaml", yaml_stream([item]).encode())
 
 
-@capi.command()
+@capi.command(epilog=epilog("capi check"))
 def check(
     filename: Annotated[
         list[str],
@@ -312,7 +313,7 @@ def check(
         raise SystemExit(ExitCode.NOT_DONE)
 
 
-@capi.command()
+@capi.command(epilog=epilog("capi image"))
 def image(
     provider: Annotated[
         str,

@@ -20,7 +20,8 @@ _T = TypeVar("_T")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 NAMESPACE = "transom-system"
 Context = Annotated[
-    str | None, typer.Option("--context", metavar="NAME", help="The context of the kubeconfig.", autocompletion=contexts)
+    str | None,
+    typer.Option("--context", metavar="NAME", help="Its context. [default: the current one]", autocompletion=contexts),
 ]
 
 
@@ -40,7 +41,7 @@ class ClusterOptions(Options, frozen=True):
 
     kubeconfig: Annotated[
         str | None,
-        typer.Option("--kubeconfig", metavar="FILE", help="A kubeconfig; else KUBECONFIG, as kubectl reads it."),
+        typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig. [default: KUBECONFIG, else ~/.kube/config]"),
     ] = None
     context: Context = None
     namespace: Annotated[
@@ -49,7 +50,7 @@ class ClusterOptions(Options, frozen=True):
             "--namespace",
             "-n",
             metavar="NS",
-            help="Where the objects asked for are, and objects of files that name none; else Transom's own.",
+            help="The namespace of the objects asked for, and of objects in files that name none. [default: Transom's own]",
             callback=_optional_namespace,
             autocompletion=namespaces,
         ),

@@ -27,17 +27,21 @@ def facts(
             metavar="ADDRESS...", help="DNS names or IP addresses, also as USER@ADDRESS; with -f names of WindowsInstances."
         ),
     ],
-    username: Annotated[str, typer.Option("--username", "-u", help="The user; else what ~/.ssh/config says.")] = "",
+    username: Annotated[
+        str, typer.Option("--username", "-u", metavar="NAME", help="The user; else what ~/.ssh/config says.")
+    ] = "",
     port: Annotated[
         int | None, typer.Option("--port", "-p", min=1, max=65535, help="The port; else what ~/.ssh/config says, or 22.")
     ] = None,
-    key: Annotated[Path | None, typer.Option("--key", "-i", help="A private key; else the agent and ~/.ssh.")] = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", "-i", metavar="FILE", help="A private key; else the agent and ~/.ssh.")
+    ] = None,
     filename: Annotated[
         list[str] | None,
         files("Manifests that say how the WindowsInstances are reached."),
     ] = None,
     services: Annotated[
-        list[str] | None, typer.Option("--service", help="A service to look at; else the default list.")
+        list[str] | None, typer.Option("--service", metavar="NAME", help="A service to look at; else the default list.")
     ] = None,
     connect_timeout: ConnectTimeout = CONNECT,
     channel_timeout: ChannelTimeout = CHANNEL,

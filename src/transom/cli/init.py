@@ -71,7 +71,7 @@ def init(
     host: Annotated[
         list[str] | None, typer.Option("--host", metavar="ADDRESS", help="A Windows host; may be given again.")
     ] = None,
-    username: Annotated[str, typer.Option("--username", "-u", help="Who logs in there.")] = "Administrator",
+    username: Annotated[str, typer.Option("--username", "-u", metavar="NAME", help="Who logs in there.")] = "Administrator",
     key: Annotated[str | None, typer.Option("--key", "-i", metavar="FILE", help="The SSH key that opens the hosts.")] = None,
     api_host: Annotated[
         str | None, typer.Option("--api-host", metavar="NAME", help="The API server's internal host, of a cluster.")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from transom.cli.examples import epilog
 from transom.cli.merge import merge
 from transom.cli.output import ExitCode, Format, fail, print_data
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 no_proxy = typer.Typer(name="no-proxy", help="What programs make of a NO_PROXY list.", no_args_is_help=True)
-no_proxy.command()(merge)
+no_proxy.command(epilog=epilog("no-proxy merge"))(merge)
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="How to write it.")]
 
@@ -32,7 +33,7 @@ Clients = Annotated[
 ]
 
 
-@no_proxy.command()
+@no_proxy.command(epilog=epilog("no-proxy check"))
 def check(
     urls: Annotated[list[str] | None, typer.Argument(metavar="URL…", help="Where a program wants to go.")] = None,
     value: Annotated[str | None, typer.Option("--no-proxy", metavar="LIST", help="The value of NO_PROXY.")] = None,
@@ -76,7 +77,7 @@ def check(
         print_families(decisions)
 
 
-@no_proxy.command()
+@no_proxy.command(epilog=epilog("no-proxy lint"))
 def lint(
     value: Annotated[str, typer.Argument(metavar="LIST", help="The value of NO_PROXY.")],
     client: Clients = None,

@@ -11,7 +11,7 @@ import typer
 
 from transom.cli.output import Format
 
-Output = Annotated[Format, typer.Option("--output", "-o", help="How to write it.")]
+Output = Annotated[Format, typer.Option("--output", "-o", help="The output format.")]
 
 
 class Options(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transom.cli.examples import epilog
 from transom.cli.output import ExitCode, Format, fail, print_data, print_document, print_lines, tell
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ Output = Annotated[Format, typer.Option("--output", "-o", help="How to write it.
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The payload's directory.")]
 
 
-@payload.command()
+@payload.command(epilog=epilog("payload schema"))
 def schema() -> None:
     """Print the JSON Schema of payload.yaml."""
     from transom.windows.payload.payload_schema import payload_schema
@@ -31,7 +32,7 @@ def schema() -> None:
     print_data(payload_schema(), Format.JSON)
 
 
-@payload.command()
+@payload.command(epilog=epilog("payload default"))
 def default(
     directory: Annotated[
         Path | None, typer.Option("--output-dir", metavar="DIR", help="Write it and its scripts there.")
@@ -85,7 +86,7 @@ def _kubeadm(cni: str, kubernetes: str, csi_proxy: bool) -> "Mapping[str, bytes]
         fail(f"--kubernetes-version: {error}", ExitCode.INVALID)
 
 
-@payload.command()
+@payload.command(epilog=epilog("payload build"))
 def build(
     directory: Directory,
     files: Annotated[
@@ -138,7 +139,7 @@ def build(
         fail(str(error), ExitCode.NOT_DONE)
 
 
-@payload.command()
+@payload.command(epilog=epilog("payload check"))
 def check(directory: Directory, output: Output = Format.TEXT) -> None:
     """Check a payload as the operator does.
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from transom.cli.cluster import ClusterOptions, ask
+from transom.cli.examples import epilog
 from transom.cli.findings import Source, examine_or_fail
 from transom.cli.options import Output, grouped
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
@@ -35,7 +36,7 @@ def group() -> None:
     """What pods get of the settings, and why."""
 
 
-@pods.command()
+@pods.command(epilog=epilog("pods explain"))
 @grouped
 def explain(
     source: Source,
@@ -74,7 +75,7 @@ def explain(
         print_data([_plain(one) for one in found], output)
 
 
-@pods.command()
+@pods.command(epilog=epilog("pods outdated"))
 @grouped
 def outdated(
     source: Source,

@@ -16,9 +16,9 @@ CONNECT, CHANNEL, WHOLE = "10s", "1m", "15m"
 CONNECT_HELP = "How long a host may take to let us in."
 CHANNEL_HELP = "How long a host may make no progress before it is given up on."
 WHOLE_HELP = "How long all the work on one host may take, files sent included."
-ConnectTimeout = Annotated[str, typer.Option("--connect-timeout", help=CONNECT_HELP)]
-ChannelTimeout = Annotated[str, typer.Option("--channel-timeout", help=CHANNEL_HELP)]
-PassTimeout = Annotated[str, typer.Option("--pass-timeout", help=WHOLE_HELP)]
+ConnectTimeout = Annotated[str, typer.Option("--connect-timeout", metavar="DURATION", help=CONNECT_HELP)]
+ChannelTimeout = Annotated[str, typer.Option("--channel-timeout", metavar="DURATION", help=CHANNEL_HELP)]
+PassTimeout = Annotated[str, typer.Option("--pass-timeout", metavar="DURATION", help=WHOLE_HELP)]
 
 
 def timeouts(connect: str, channel: str, whole: str) -> "Timeouts":

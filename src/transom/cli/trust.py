@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transom.cli.examples import epilog
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines, tell
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def _trust() -> None:
     """Trust bundles."""
 
 
-@trust.command()
+@trust.command(epilog=epilog("trust inspect"))
 def inspect(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A PEM file, or - for the standard input.")],
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.TEXT,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transom.cli.examples import epilog
 from transom.cli.facts import addressed
 from transom.cli.findings import files
 from transom.cli.host_keys import RequireHostKeys
@@ -27,14 +28,18 @@ def main() -> None:
     """Check that a machine is as Transom expects Windows to be."""
 
 
-@verify.command("host")
+@verify.command("host", epilog=epilog("verify host"))
 def host(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="DNS name or IP address, also as USER@ADDRESS.")],
-    username: Annotated[str, typer.Option("--username", "-u", help="The user; else what ~/.ssh/config says.")] = "",
+    username: Annotated[
+        str, typer.Option("--username", "-u", metavar="NAME", help="The user; else what ~/.ssh/config says.")
+    ] = "",
     port: Annotated[
         int | None, typer.Option("--port", "-p", min=1, max=65535, help="The port; else what ~/.ssh/config says, or 22.")
     ] = None,
-    key: Annotated[Path | None, typer.Option("--key", "-i", help="A private key; else the agent and ~/.ssh.")] = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", "-i", metavar="FILE", help="A private key; else the agent and ~/.ssh.")
+    ] = None,
     connect_timeout: ConnectTimeout = CONNECT,
     channel_timeout: ChannelTimeout = CHANNEL,
     pass_timeout: PassTimeout = WHOLE,
