@@ -39,11 +39,18 @@ class User:
     groups: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Clock:
+    """The time servers that would be set."""
+
+    servers: tuple[str, ...]
+
+
 @dataclass
 class Outcome:
     """What would happen, in order, and what cloudbase-init complained of in its log (warnings and errors)."""
 
-    events: list[Written | Ran | User] = field(default_factory=list)
+    events: list[Written | Ran | User | Clock] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
     @property
@@ -158,6 +165,9 @@ class _Windows:
     def __init__(self, outcome: Outcome) -> None:
         self.outcome = outcome
         self._events = outcome.events
+
+    def set_ntp_client_config(self, ntp_hosts: Sequence[str]) -> None:
+        self._events.append(Clock(tuple(ntp_hosts)))
 
     def get_default_script_exec_header(self) -> str:
         return "rem cmd"

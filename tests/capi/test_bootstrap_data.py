@@ -156,11 +156,24 @@ def test_large_contents_are_carried_or_refused_with_the_limit(management: Contro
 
 
 def test_the_size_of_user_data_is_known_before(management: ControlPlane, cabpk: BootstrapProvider) -> None:
-    inputs = WorkerInputs(cluster="prod", provider="gcp", name="sized", files=(InputFile("C:/k/a.txt", "x" * 3_000),))
+    servers = ("ntp-1.example.com", "192.0.2.1")
+    inputs = WorkerInputs(
+        cluster="prod",
+        provider="gcp",
+        name="sized",
+        files=(InputFile("C:/k/a.txt", "x" * 3_000),),
+        ntp_servers=servers,
+        verbosity=5,
+    )
     worker = make(inputs, EGRESS)
     data = machine_data(management, cabpk, worker)
     drop_proxy_secret(management, worker)
     assert len(data) <= made_size(worker) <= len(data) * 1.1
+    found = cloudbase.read(data)
+    assert [event.servers for event in found.events if isinstance(event, cloudbase.Clock)] == [servers]
+    assert [line for line in found.commands if line.startswith("kubeadm join")] == [
+        JOIN.replace("config.yaml  &&", "config.yaml --v 5 &&")
+    ]
 
 
 def made_size(worker: WorkerTemplate) -> int:

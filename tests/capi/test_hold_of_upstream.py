@@ -14,9 +14,10 @@
 | 14 static addresses | test_windows_setup.test_a_static_address_of_vsphere_is_applied_first |
 | 15 SSH keys of administrators | test_keys_of_administrators_are_read |
 | 16 kubelet's log, password, updates | test_the_kubelets_log_is_kept, test_settings_of_a_node, test_windows_setup |
+| 16 updates, a check of the image | test_the_image_is_looked_at_before_it_is_generalised |
 | 17 the build's proxy, CA and signers | test_downloads_go_through_the_proxy_of_the_environment, test_the_signer_is_named |
 | 18 checks | test_commands_that_end_the_script, test_node_labels_are_joined, test_a_failed_proxy_ends_the_script, … |
-| 19 the boothook's proxy | test_secret_store.test_the_store_is_reached_through_the_proxy |
+| 19 the boothook's proxy, ntp, verbosity | test_secret_store.test_the_store_is_reached_through_the_proxy, test_bootstrap_data |
 """
 
 import base64
@@ -244,6 +245,16 @@ def test_settings_of_a_node() -> None:
     assert upstream.NO_AUTOMATIC_UPDATES.value in text
     assert "', '".join(upstream.PORT_RANGE.value.split()) in text
     assert "AUTOMATIC_UPDATES" in image("gcp").files["windows.pkr.hcl"].decode()
+
+
+def test_the_image_is_looked_at_before_it_is_generalised() -> None:
+    made = image("aws").files
+    steps = re.findall(r"image\\\\([a-z-]+)\.ps1", made["windows.pkr.hcl"].decode())
+    assert steps[-4:] == ["transom-image-check", "manifest", "finish", "sysprep"]
+    assert steps[:2] == ["features", "updates"]
+    text = script("transom-image-check.ps1")
+    for value in (upstream.RUNTIME_ENDPOINT.value, f"{upstream.LOG_RUNNER.value}.exe", upstream.EARLY_REBOOT.value):
+        assert f"'{value}'" in text
 
 
 class Proxy(BaseHTTPRequestHandler):

@@ -92,6 +92,8 @@ FILE = InputFile("C:/k/a", "x")
         ("aws", {"node_labels": {"a b": "x"}}, "nodeLabels", "no label"),
         ("aws", {"node_labels": {"a": "x,y"}}, "nodeLabels", "no value of one"),
         ("aws", {"images": ("mcr.microsoft.com/windows/nanoserver:ltsc2019",)}, "images[0]", "use the ltsc2022 one"),
+        ("aws", {"ntp_servers": ("a b",)}, "ntpServers[0]", "no name and no address"),
+        ("aws", {"verbosity": 11}, "verbosity", "from 0 to 10"),
         ("aws", {"replicas": -1}, "replicas", "0 to 5,000"),
     ],
 )

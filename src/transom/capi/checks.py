@@ -36,6 +36,8 @@ _GROUP = re.compile(r"[A-Za-z][A-Za-z0-9._-]*( [A-Za-z0-9._-]+)*\Z")
 _SSH_KEY = re.compile(r"[a-z0-9@.-]+ [A-Za-z0-9+/=]+( [A-Za-z0-9@._-]+)?\Z")
 _BOOLEAN = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 _ARGUMENT = re.compile(r"[a-z][a-z0-9-]*\Z")
+_SERVER = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?\Z")
+_MOST_VERBOSE = 10
 _VALUE = re.compile(r"[A-Za-z0-9_./:,=-]*\Z")
 _STORE_NEED = "an image of `transom capi image`, whose cloudbase-init fetches it"
 _NETWORK = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
@@ -59,6 +61,7 @@ class Checks:
         yield from self._versions()
         yield from self._store()
         yield from self._key_pair()
+        yield from self._join()
         for index, file in enumerate(self._inputs.files):
             yield from self._of_file(index, file)
         for index, user in enumerate(self._inputs.users):
@@ -200,6 +203,13 @@ class Checks:
                 "the join token stands in the user data, which whatever runs on the machine can read: "
                 f"--secret-store {self._provider.secret_stores[0]} keeps it out",
             )
+
+    def _join(self) -> Iterator[Finding]:
+        for index, server in enumerate(self._inputs.ntp_servers):
+            if not _SERVER.match(server):
+                yield self.finding("error", ("ntpServers", index), f"{server!r} is no name and no address of a server")
+        if self._inputs.verbosity is not None and not 0 <= self._inputs.verbosity <= _MOST_VERBOSE:
+            yield self.finding("error", ("verbosity",), f"{self._inputs.verbosity}: a number from 0 to {_MOST_VERBOSE}")
 
     def _key_pair(self) -> Iterator[Finding]:
         inputs = self._inputs

@@ -47,6 +47,7 @@ class WorkerInputs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     there: their Windows version is compared with the machines'. `serviceCidr` and `podCidr` are the cluster's networks, with a
     comma between two; `apiServer` is its endpoint as host:port; a Cluster that is given says all three. `networkName` is what
     HNS calls the pods' network, for `cni: none`. `keyPair` is one of EC2's.
+    `ntpServers` are names or addresses, `verbosity` is kubeadm's (`--v`).
     """
 
     cluster: str
@@ -63,6 +64,8 @@ class WorkerInputs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     disk_gi_b: int = 0
     secret_store: SecretStore = ""
     key_pair: str = ""
+    ntp_servers: tuple[str, ...] = ()
+    verbosity: int | None = None
     daemons: Daemons = "hostprocess"
     cni: Cni = "calico"
     api_version: ApiVersion = "v1beta2"

@@ -31,7 +31,7 @@ _PLACEHOLDER = (
     '-p /run/cluster-api does not work with Windows)"\n'
 )
 _KUBEADM = (
-    "  - kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml  && echo success > "
+    "  - kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml {verbosity} && echo success > "
     "/run/cluster-api/bootstrap-success.complete\n"
 )
 
@@ -52,8 +52,10 @@ def of_spec(spec: Mapping[str, Any], texts: Mapping[tuple[str, str], str]) -> by
     )
     parts += [_indented(join), _PLACEHOLDER, "runcmd:\n"]
     parts += [_command(command) for command in spec.get("preKubeadmCommands", ())]
-    parts.append(_KUBEADM)
+    parts.append(_KUBEADM.format(verbosity=f"--v {spec['verbosity']}" if "verbosity" in spec else ""))
     parts += [_command(command) for command in spec.get("postKubeadmCommands", ())]
+    if "ntp" in spec:
+        parts += ["ntp:\n  enabled: true\n  servers:\n", *(f"    - {server}\n" for server in spec["ntp"]["servers"])]
     parts += [_user(user) for user in spec.get("users", ())]
     return "".join(parts).encode()
 

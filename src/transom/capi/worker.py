@@ -184,6 +184,8 @@ class _Maker:
             "preKubeadmCommands": list(entries.pre),
             **({"postKubeadmCommands": list(entries.post)} if entries.post else {}),
             **({"users": users} if users else {}),
+            **({"ntp": {"enabled": True, "servers": list(self._inputs.ntp_servers)}} if self._inputs.ntp_servers else {}),
+            **({"verbosity": self._inputs.verbosity} if self._inputs.verbosity is not None else {}),
         }
 
     def _bootstrap_template(self, spec: Object) -> Object:

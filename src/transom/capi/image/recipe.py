@@ -79,13 +79,14 @@ def _variables(inputs: ImageInputs, builder: Builder, downloads: tuple[Download,
         "no_proxy": "",
         "proxy_ca": "",
         "automatic_updates": "false",
+        "windows_updates": "false",
     }
     return {**made, **builder.variables}
 
 
 def _scripts(inputs: ImageInputs) -> Iterator[tuple[str, bytes]]:
     names = ["common", "features", "hns", "openssh", "containerd", "kubernetes", "cni", "pause", "cloudbase-init"]
-    names += ["manifest", "finish", "winrm-off"]
+    names += ["updates", "transom-image-check", "manifest", "finish", "winrm-off"]
     if inputs.provider == "azure":
         names.append("azure")
     for name in names:

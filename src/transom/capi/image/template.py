@@ -23,6 +23,7 @@ def template(inputs: ImageInputs, builder: Builder, downloads: tuple[Download, .
         "KUBERNETES_PROGRAMS": _quoted(" ".join(programs(inputs))),
         "WINDOWS_YEAR": _quoted(inputs.windows),
         "AUTOMATIC_UPDATES": "var.automatic_updates",
+        "WINDOWS_UPDATES": "var.windows_updates",
         **({"SECRET_STORE_PROXY": "var.secret_store_proxy"} if inputs.provider == "aws" else {}),
         "SHUT_DOWN_BY_SYSPREP": "true" if "shutdown_command" in builder.body else "false",
         "BUILD_HTTP_PROXY": "var.http_proxy",
@@ -40,6 +41,8 @@ def template(inputs: ImageInputs, builder: Builder, downloads: tuple[Download, .
         + f'source "{builder.type}" "windows" {{\n{builder.body.replace("@WINDOWS@", inputs.windows)}}}\n\n'
         + f'build {{\n  sources = ["source.{builder.type}.windows"]\n\n'
         + _PROVISION.replace("@UPLOADS@", _UPLOAD if offline else "")
+        + _powershell("updates", _ELEVATED)
+        + _RESTART
         + "".join(_powershell(script) for script in _steps(inputs))
         + _FETCH
         + _powershell("finish")
@@ -53,7 +56,7 @@ def _steps(inputs: ImageInputs) -> Iterator[str]:
     yield "cloudbase-init"
     if inputs.provider == "azure":
         yield "azure"
-    yield "manifest"
+    yield from ("transom-image-check", "manifest")
 
 
 _HEAD = """packer {
@@ -84,7 +87,8 @@ _PROVISION = """  provisioner "powershell" {
     inline           = ["& 'C:\\\\k\\\\image\\\\features.ps1'"]
     environment_vars = [for name, value in local.environment : "${name}=${value}"]
   }
-
+"""
+_RESTART = """
   provisioner "windows-restart" {}
 """
 _UPLOAD = """
