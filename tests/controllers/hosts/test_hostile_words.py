@@ -58,7 +58,7 @@ async def test_any_text_of_an_event(cluster: Cluster) -> None:
     recorder = EventRecorder(cluster.client)
     telling = asyncio.create_task(recorder.run())
     recorder.warning(Regarding("v1", "Namespace", "said", cluster.namespace), "Said", WIDE)
-    await recorder.drain()
+    await recorder.drain(PATIENCE)
     telling.cancel()
     (event,) = await cluster.events("said")
     assert event == ("Warning", "Said", LETTERS + r"\x9b2J\x7f\u202e\u2028\ud800\nwin-2 Ready")

@@ -33,7 +33,7 @@ from transom.controllers.rollout.rollouts import OpenRollout, Rollouts
 from transom.controllers.rollout.subjects import Resumption, settings_of
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance, HostNode
 from transom.controllers.runtime.condition_aggregator import ConditionAggregator
-from transom.controllers.runtime.conditions import PENDING, Condition, Conditions, moment, timestamp
+from transom.controllers.runtime.conditions import PENDING, Condition, Conditions, Fields, moment, timestamp
 from transom.controllers.runtime.controller import Result
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers, cluster_index, place_of
@@ -267,7 +267,7 @@ class HostsController:
         on = visit(case, target, leadership, self._pace, lambda *of: self._cases.managed(case.cached, *of), self._contact)
 
         async def record(hashes: str) -> None:
-            fields: dict[str, str | None] = {KEY_HASH: hashes, CHANGES: self._turns.marks(case, target)}
+            fields: Fields = {KEY_HASH: hashes, CHANGES: self._turns.marks(case, target)}
             await self._write(self._cases.current(case), {}, fields, leadership)
 
         leadership.permit()
@@ -287,7 +287,7 @@ class HostsController:
         if found.waiting and found.error is None:
             if opened.said is not None:
                 # a host that failed with its key must not be forgotten while it waits for its settings
-                fields: dict[str, str | None] = {CHANGES: self._turns.marks(case, target)}
+                fields: Fields = {CHANGES: self._turns.marks(case, target)}
                 await self._write(self._cases.current(case), {"Configured": opened.said}, fields, leadership)
             return await self._wait(case, target, found, leadership)
         self._observe(found)
@@ -307,7 +307,7 @@ class HostsController:
             if found.before
             else None,
         }
-        outcome = await self._conclude(case, node, found, conditions, fields, leadership)
+        outcome = await self._conclude(case, found, conditions, fields, leadership)
         if opened.said is not None and found.error is None:
             conditions["Configured"] = opened.said
         if given is not None and found.error is None:
@@ -459,7 +459,7 @@ class HostsController:
         if why is None:
             return self._next_check()
         before = self._done.get(case.cached.key)
-        fields: dict[str, str | None] = {"lastChecked": timestamp(self._now())} if found.before is not None else {}
+        fields: Fields = {"lastChecked": timestamp(self._now())} if found.before is not None else {}
         await self._write(self._cases.current(case), status.left_out(why, found, before, target.egress), fields, leadership)
         return self._next_check()
 
@@ -478,13 +478,7 @@ class HostsController:
         return checked is not None and (self._now() - checked).total_seconds() < _EARLIEST * self._interval
 
     async def _conclude(
-        self,
-        case: InstanceView,
-        node: HostNode | None,
-        found: PassResult,
-        conditions: Conditions,
-        fields: dict[str, str | None],
-        leadership: Leadership,
+        self, case: InstanceView, found: PassResult, conditions: Conditions, fields: Fields, leadership: Leadership
     ) -> Result:
         """When a host that was done is looked at again. What else is to be said of it goes into `conditions` and `fields`."""
         return self._next_check()
@@ -501,16 +495,12 @@ class HostsController:
         async with self._writing.setdefault(case.cached.key, asyncio.Lock()):
             self._cases.remember(await pin(self._cases.current(case).cached, fingerprint, leadership, self._now))
 
-    async def _write(
-        self, case: InstanceView, conditions: Conditions, fields: dict[str, str | None], leadership: Leadership
-    ) -> None:
+    async def _write(self, case: InstanceView, conditions: Conditions, fields: Fields, leadership: Leadership) -> None:
         """Write the status where it says something new. An instance that is gone by now needs none."""
         async with self._writing.setdefault(case.cached.key, asyncio.Lock()):
             await self._write_next(self._cases.current(case), conditions, fields, leadership)
 
-    async def _write_next(
-        self, case: InstanceView, conditions: Conditions, fields: dict[str, str | None], leadership: Leadership
-    ) -> None:
+    async def _write_next(self, case: InstanceView, conditions: Conditions, fields: Fields, leadership: Leadership) -> None:
         meta = case.cached.metadata
         there = self._informers.windows_instances.snapshot().named(meta.name, meta.namespace)
         if there is None or there.metadata.uid != meta.uid:

@@ -35,7 +35,7 @@ from transom.controllers.rollout.slots import Slots
 from transom.controllers.rollout.subjects import upgrades_of
 from transom.controllers.runtime.cached import CachedInstance, HostNode
 from transom.controllers.runtime.condition_aggregator import ConditionAggregator
-from transom.controllers.runtime.conditions import Condition, Conditions
+from transom.controllers.runtime.conditions import Condition, Conditions, Fields
 from transom.controllers.runtime.controller import Result
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.leadership import Leadership
@@ -375,15 +375,10 @@ class NodesController(HostsController):
             _log.info("boot not confirmed", instance=cached.metadata.name, error=str(error))
 
     async def _conclude(
-        self,
-        case: InstanceView,
-        node: HostNode | None,
-        found: PassResult,
-        conditions: Conditions,
-        fields: dict[str, str | None],
-        leadership: Leadership,
+        self, case: InstanceView, found: PassResult, conditions: Conditions, fields: Fields, leadership: Leadership
     ) -> Result:
-        done = await super()._conclude(case, node, found, conditions, fields, leadership)
+        node = case.node
+        done = await super()._conclude(case, found, conditions, fields, leadership)
         if found.error is not None:
             return done
         if case.later is not None:

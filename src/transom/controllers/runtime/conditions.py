@@ -27,6 +27,8 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 Conditions = dict[str, Condition]
+Fields = dict[str, str | None]
+"""Fields of a status besides the conditions: None leaves one as it is, an empty text takes it away."""
 
 
 def timestamp(now: datetime) -> str:
