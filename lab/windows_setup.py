@@ -41,7 +41,9 @@ def _configured(configuration: bytes, settings: Mapping[str, Any]) -> Iterator[N
     lines = [line.partition("=") for line in configuration.decode().splitlines() if "=" in line]
     with ExitStack() as stack:
         # what some classes import of Windows is there by name alone
-        stack.enter_context(mock.patch.dict(sys.modules, _absent("winreg", "cloudbaseinit.utils.windows.x509")))
+        for name, module in _absent("winreg", "cloudbaseinit.utils.windows.x509").items():
+            sys.modules[name] = module
+            stack.callback(sys.modules.pop, name)
         for name, value in {**{name: value for name, _, value in lines}, **settings}.items():
             # those of the log's are of another library, and its own business
             if name in conf.CONF:

@@ -177,3 +177,53 @@ def test_plugins_are_in_an_order_that_holds(provider: ProviderName) -> None:
     assert plugins[-1] == "UserDataPlugin"
     assert (NETWORK_PLUGIN.value in lines["plugins"]) == (provider in ("vsphere", "openstack"))
     assert "SetUserPasswordPlugin" in plugins
+
+
+def served(group: str, endpoint: str, tmp_path: Path, provider: ProviderName) -> tuple[list[str], list[str]]:
+    """Two runs with the provider's own class: what was done, and the files of the user data."""
+    from cloudbaseinit import conf
+
+    machine = new_machine()
+    conf.CONF.set_override("metadata_base_url", f"http://{endpoint}/{'computeMetadata/v1/' if group == 'gce' else ''}", group)
+    if group == "openstack":
+        conf.CONF.set_override("add_metadata_private_ip_route", False, group)
+    try:
+        for _ in range(2):
+            found = run(machine, cloudbase_init.service(ImageInputs(provider)), tmp_path, retry_count=0)
+    finally:
+        conf.CONF.clear_override("metadata_base_url", group)
+        if group == "openstack":
+            conf.CONF.clear_override("add_metadata_private_ip_route", group)
+    return machine.did, [file.path for file in found.files]
+
+
+def test_google_s_metadata_without_keys(endpoint: str, tmp_path: Path) -> None:
+    base = "/computeMetadata/v1/instance"
+    Metadata.held = {f"{base}/name": b"win-1", f"{base}/id": b"1", f"{base}/attributes/user-data": USER_DATA}
+    did, files = served("gce", endpoint, tmp_path, "gcp")
+    assert did == ["name win-1", "restart", "random password of Administrator"]
+    assert files == [r"C:\k\a.txt"]
+
+
+@pytest.mark.parametrize("static", [True, False], ids=["static", "dhcp"])
+def test_nova_s_metadata_without_keys(endpoint: str, tmp_path: Path, *, static: bool) -> None:
+    """By HTTP: the disk that CAPO asks for needs a Windows to be found."""
+    address = {"type": "ipv4", "ip_address": "192.0.2.7", "netmask": "255.255.255.0"} if static else {"type": "ipv4_dhcp"}
+    routes = [{"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "192.0.2.1"}] if static else []
+    network = {
+        "links": [{"id": "tap", "type": "ovs", "ethernet_mac_address": "fa:16:3e:00:00:01", "mtu": 1450}],
+        "networks": [{"id": "net", "link": "tap", "network_id": "n", "routes": routes, **address}],
+        "services": [],
+    }
+    metadata = json.dumps({"uuid": "1", "hostname": "win-1.novalocal"}).encode()
+    Metadata.held = {
+        "/openstack/latest/meta_data.json": metadata,
+        "/openstack/2013-04-04/meta_data.json": metadata,
+        "/openstack/2013-04-04/password": b"",
+        "/openstack/latest/network_data.json": json.dumps(network).encode(),
+        "/openstack/latest/user_data": USER_DATA,
+    }
+    did, files = served("openstack", endpoint, tmp_path, "openstack")
+    expected = ["address 192.0.2.7 24 by 192.0.2.1"] if static else []
+    assert did == [*expected, "name win-1", "restart", "random password of Administrator"]
+    assert files == [r"C:\k\a.txt"]
