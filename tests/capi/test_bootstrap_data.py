@@ -123,7 +123,8 @@ def test_what_was_put_in_comes_out(provider: ProviderName, management: ControlPl
             assert files[rf"C:\k\drawn\{number}.bin"] == cloudbase.Written(rf"C:\k\drawn\{number}.bin", content, 0o644)
         assert files["C:\\k\\proxy.reg"].content == windows_proxy.proxy_reg(EGRESS, "prod")
         assert files["C:\\k\\proxy.reg"].permissions == 0o600
-        assert found.commands == [windows_proxy.BEFORE_JOIN, POWERSHELL, *pre, JOIN, *post, windows_proxy.AFTER_JOIN]
+        first = [windows_proxy.BEFORE_JOIN, windows_proxy.OR_STOP]
+        assert found.commands == [*first, POWERSHELL, *pre, JOIN, *post, windows_proxy.AFTER_JOIN]
         assert [(user.name, user.groups) for user in found.users] == [(name, tuple(sorted(groups))) for name, groups in users]
         assert len(found.scripts) == 1
         script = found.scripts[0].content

@@ -335,7 +335,7 @@ def test_node_labels_are_joined() -> None:
 
 
 def test_a_failed_proxy_ends_the_script() -> None:
-    assert windows_proxy.BEFORE_JOIN.endswith(" || exit /b 1")
+    assert windows_proxy.entries("secret").pre == (r"cmd.exe /d /c C:\k\proxy.cmd", "if errorlevel 1 exit /b 1")
 
 
 @pytest.mark.parametrize("version", ["v1.36.3+vmware.1", "v1.36.3-eks-1a2b3c4", "v1.32.0"])

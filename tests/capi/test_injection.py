@@ -96,7 +96,7 @@ def test_no_settings_for_nodes_is_no_entry(egress: Egress) -> None:
 def test_windows_entries_come_first_and_last() -> None:
     before = {"preKubeadmCommands": ["a"], "postKubeadmCommands": ["b"]}
     after = injected(before, windows_proxy.entries("prod-windows-proxy"))
-    assert after["preKubeadmCommands"] == [windows_proxy.BEFORE_JOIN, "a"]
+    assert after["preKubeadmCommands"] == [windows_proxy.BEFORE_JOIN, windows_proxy.OR_STOP, "a"]
     assert after["postKubeadmCommands"] == ["b", windows_proxy.AFTER_JOIN]
     assert [file["path"] for file in after["files"]] == [windows_proxy.PROXY_REG, windows_proxy.PROXY_CMD]
 

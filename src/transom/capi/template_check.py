@@ -86,10 +86,11 @@ def _bootstrap(one: Given) -> Iterator[Finding]:
         )
     for field in ("preKubeadmCommands", "postKubeadmCommands"):
         for index, command in enumerate(spec.get(field) or ()):
-            for problem in command_problems(str(command)):
+            for problem in command_problems(str(command)) if command != windows_proxy.OR_STOP else ():
                 yield _finding(one, "error", (*place, field, index), problem)
-            if str(command) == windows_proxy.CALLS[-1]:
-                message = f"a proxy that could not be set does not stop the join: {windows_proxy.BEFORE_JOIN}"
+            following = (*(spec.get(field) or ()), "")[index + 1]
+            if command == windows_proxy.BEFORE_JOIN and following != windows_proxy.OR_STOP:
+                message = f"a proxy that could not be set does not stop the join: {windows_proxy.OR_STOP!r} after it"
                 yield _finding(one, "error", (*place, field, index), message)
     for index, file in enumerate(spec.get("files") or ()):
         for field, severity, message in _of_file(file):

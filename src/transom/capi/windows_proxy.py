@@ -29,11 +29,12 @@ PROXY_REG = "C:/k/proxy.reg"
 PROXY_CMD = "C:/k/proxy.cmd"
 IMAGE_SERVICES = ("containerd", "kubelet")
 """The services of a worker's image that take the settings."""
-BEFORE_JOIN = r"cmd.exe /d /c C:\k\proxy.cmd || exit /b 1"
-"""A machine without its proxy does not join: the script of all commands ends there."""
+BEFORE_JOIN = r"cmd.exe /d /c C:\k\proxy.cmd"
+OR_STOP = "if errorlevel 1 exit /b 1"
+"""After it: a machine without its proxy does not join, the script of all commands ends. No `||`, which Wine reads otherwise."""
 AFTER_JOIN = r"cmd.exe /d /c C:\k\proxy.cmd after-join"
-CALLS = (BEFORE_JOIN, AFTER_JOIN, r"cmd.exe /d /c C:\k\proxy.cmd")
-"""Ours, wherever they stand; the last is how version 0.1 called it."""
+CALLS = (BEFORE_JOIN, OR_STOP, AFTER_JOIN)
+"""Ours, wherever they stand."""
 
 
 def secret_name(cluster_id: str) -> str:
@@ -59,7 +60,7 @@ def secret_value(egress: Egress, cluster_id: str) -> Secret:
 def entries(secret: str) -> Entries:
     """What a KubeadmConfigSpec gets: the file by reference to the Secret, the script, and the two calls of it.
 
-    The calls come first of all commands before the join, and last of those after it.
+    The call and what stops the join come first of all commands before it, and the other call last of those after it.
     """
     return Entries(
         files=(
@@ -71,7 +72,7 @@ def entries(secret: str) -> Entries:
             ),
             encoded(PROXY_CMD, script("proxy.cmd")),
         ),
-        pre=(BEFORE_JOIN,),
+        pre=(BEFORE_JOIN, OR_STOP),
         post=(AFTER_JOIN,),
     )
 
