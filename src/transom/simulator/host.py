@@ -159,6 +159,8 @@ class Host:
         """Called before each SFTP request and each command, and before each line of a script: what somebody else does then."""
         self.blocked: set[str] = set()
         """Programs (`certutil.exe`) and cmdlets that a policy does not let run."""
+        self.unhashed = False
+        """Whether Get-FileHash cannot read what it is asked for: such an error ends no command (about_Error_Handling)."""
         self.constrained = False
         """Whether PowerShell runs in Constrained Language Mode."""
         self.features, self.features_at_boot = {"containers"}, set[str]()

@@ -97,6 +97,9 @@ async def powershell(call: Invocation) -> int:
             (call.host.exclusions.add if excluded[1] == "Add" else call.host.exclusions.discard)(excluded[2])
         return 0
     if hashed := _HASH.fullmatch(text):
+        if call.host.unhashed:
+            call.error("Get-FileHash : The file cannot be read\n")
+            return 0
         call.out(f"{hashlib.sha256(call.host.files.read(hashed[1])).hexdigest().upper()}\n")
         return 0
     for answering in (get_acl, local_users):
