@@ -75,7 +75,7 @@ class ClusterOptions(Options, frozen=True):
         return self.namespace or self.transom_namespace
 
     @property
-    def named_namespaces(self) -> "tuple[tuple[str, str], ...]":
+    def named_namespaces(self) -> tuple[tuple[str, str], ...]:
         """Namespaces that somebody named, each with its flag: they have to be there."""
         own = None if self.transom_namespace == NAMESPACE else self.transom_namespace
         given = (("-n", self.namespace), ("--transom-namespace", own))

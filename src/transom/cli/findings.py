@@ -35,6 +35,11 @@ class Source(ClusterOptions, frozen=True):
         files("A manifest, a directory of them, or - for the standard input; without it, the cluster of the kubeconfig."),
     ] = None
 
+    @property
+    def named_namespaces(self) -> tuple[tuple[str, str], ...]:
+        """Of files none has to be there: before Transom is installed its namespace is not."""
+        return () if self.filename else super().named_namespaces
+
     def insist(self, what: str) -> None:
         """For a command that changes hosts: end it where nobody said which."""
         if not self.filename and not self.context:
