@@ -10,7 +10,7 @@ from tests.hosts.simulated import SimulatedHost
 
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.ssh.transport import ssh
-from transom.simulator import Simulator
+from transom.simulator import Simulator, sftp_limits
 from transom.simulator.sftp import Sftp
 
 CONTENT = bytes(range(251)) * 4000
@@ -31,8 +31,8 @@ async def test_no_request_carries_more_than_the_server_takes(
 
     monkeypatch.setitem(SFTPServerHandler._packet_handlers, LIMITS, limits)
     if not told:
-        extensions = [one for one in SFTPServerHandler._extensions if one[0] != LIMITS]
-        monkeypatch.setattr(SFTPServerHandler, "_extensions", extensions)
+        extensions = [one for one in sftp_limits._EXTENSIONS if one[0] != LIMITS]
+        monkeypatch.setattr(sftp_limits, "_EXTENSIONS", extensions)
     sizes: list[int] = []
     write, read = Sftp.write, Sftp.read
 
