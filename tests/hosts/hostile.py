@@ -15,6 +15,7 @@ from transom.simulator import Host, Simulator
 from transom.simulator.filesystem import Handle, SimulatedFile
 from transom.simulator.server import ServerConnection
 from transom.simulator.sftp import Sftp
+from transom.simulator.sftp_limits import Limits
 from transom.windows.host.queries import LEDGER
 from transom.windows.registry import reg
 from transom.windows.registry.registry import SetValue, dword, sz
@@ -188,7 +189,7 @@ class _Process:
 
 class _Sftp(Sftp):
     def __init__(self, channel: Any, files: Any, requests: Any, home: str, lie: Lie) -> None:
-        super().__init__(channel, files, requests, home)
+        super().__init__(channel, files, requests, home, Limits())
         self._lie = lie
 
     async def open(self, path: bytes, pflags: int, attrs: asyncssh.SFTPAttrs) -> object:
