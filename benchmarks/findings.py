@@ -36,7 +36,7 @@ def failed(tests: Sequence[str], source: Path | None, *, wine: bool) -> tuple[st
 
 def tried(finding: Finding, before: Before, *, wine: bool) -> tuple[str, ...]:
     """The tests that fail with that in the code."""
-    with changed(before.file, before.line, before.becomes) as source:
+    with changed((before.file, before.line, before.becomes)) as source:
         return failed(finding.tests, source, wine=wine)
 
 

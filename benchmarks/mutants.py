@@ -30,6 +30,8 @@ class Mutant(msgspec.Struct, frozen=True):
     becomes: str
     test: str = TESTS[0]
     """Which histories are to find it."""
+    more: tuple[tuple[str, str, str], ...] = ()
+    """Further files, lines, and what they become: what two pieces of the code see to is gone where neither does."""
 
 
 MUTANTS: Final = (
@@ -48,12 +50,15 @@ MUTANTS: Final = (
         "controllers/rollout/rollouts.py",
         "return self._stale(text)",
         "return cached or self._stale(text)",
+        TESTS[1],
     ),
     Mutant(
         "an older rollout admits",
         "apply/turns.py",
         "        self._reading.discard(host)\n        if self.superseded:\n            return False\n",
         "",
+        TESTS[1],
+        (("controllers/rollout/host_turns.py", "        if rollout.superseded and not owed:\n", "        if False:\n"),),
     ),
     Mutant("a word resumes nothing", "controllers/rollout/rollouts.py", 'f"{resumed}\\n{text}" if resumed else text', "text"),
     Mutant("an old heartbeat counts", "controllers/rollout/heartbeats.py", "beat > before", "beat >= before"),
@@ -108,22 +113,23 @@ MUTANTS: Final = (
 
 
 @contextmanager
-def changed(name: str, line: str, becomes: str) -> Iterator[Path]:
-    """A copy of the code in which a line of one file is another. Raises ValueError where the line is not there once."""
+def changed(*edits: tuple[str, str, str]) -> Iterator[Path]:
+    """A copy of the code in which lines of files are others. Raises ValueError where one of them is not there once."""
     with tempfile.TemporaryDirectory() as directory:
         source = Path(directory) / "src"
         shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-        file = source / "transom" / name
-        text = file.read_text("utf-8")
-        if text.count(line) != 1:
-            raise ValueError(f"{name}: {line!r} is there {text.count(line)} times")
-        file.write_text(text.replace(line, becomes), "utf-8")
+        for name, line, becomes in edits:
+            file = source / "transom" / name
+            text = file.read_text("utf-8")
+            if text.count(line) != 1:
+                raise ValueError(f"{name}: {line!r} is there {text.count(line)} times")
+            file.write_text(text.replace(line, becomes), "utf-8")
         yield source
 
 
 def found(mutant: Mutant, histories: int, test: str) -> bool:
     """Whether the test fails on the code with the mutant in it. Raises ValueError as `changed` does."""
-    with changed(mutant.file, mutant.line, mutant.becomes) as source:
+    with changed((mutant.file, mutant.line, mutant.becomes), *mutant.more) as source:
         environment = {**os.environ, "PYTHONPATH": str(source), "TRANSOM_HISTORIES": str(histories)}
         command = [sys.executable, "-m", "pytest", test, "-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
         ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
