@@ -7,6 +7,7 @@ from transom.hosts.steps import facts_parser as answers
 from transom.hosts.steps.facts_parser import FactsParser
 from transom.windows.host.queries import BOOT, ENVIRONMENT, LEDGER, SERVICES, STORES, Queries
 from transom.windows.host.state import HostState, Service, ServiceState
+from transom.windows.ledger.ledger import MOST_ENTRIES
 from transom.windows.registry import reg
 from transom.windows.registry.registry import Registry, SetValue, dword, sz
 
@@ -142,6 +143,19 @@ def test_what_cannot_be_read_is_said(
 def test_an_incomplete_file_is_never_used(data: bytes) -> None:
     with pytest.raises(ScriptFailed):
         FactsParser.of(data).state(Queries())
+
+
+@pytest.mark.parametrize(("values", "taken"), [(MOST_ENTRIES - 2, True), (2 * MOST_ENTRIES + 1, False)])
+def test_a_ledger_of_more_than_transom_writes_is_not_parsed(values: int, taken: bool) -> None:
+    keys = [SetValue(rf"{LEDGER}\K{number}", "V", sz("x")) for number in range(values // 2)]
+    given = gathered(
+        ("ledger.reg", reg.render(keys + [SetValue(LEDGER, f"V{number}", sz("x")) for number in range(values // 2)]))
+    )
+    if taken:
+        assert len(FactsParser.of(given).state(Queries()).registry.below(LEDGER)) == values // 2
+    else:
+        with pytest.raises(Unreadable, match="more than 5,000 keys and values"):
+            FactsParser.of(given).state(Queries())
 
 
 def test_a_question_without_answer_is_no_missing_key() -> None:

@@ -10,6 +10,7 @@ from transom.hosts.errors import ScriptFailed, Unreadable
 from transom.windows.addresses import address
 from transom.windows.host.queries import BOOT, ENVIRONMENT, LEDGER, SERVICES, Queries
 from transom.windows.host.state import HostState, Service, ServiceState
+from transom.windows.ledger.ledger import MOST_ENTRIES
 from transom.windows.registry import reg
 from transom.windows.registry import reg_query as query
 from transom.windows.registry.registry import Key, Registry
@@ -23,6 +24,8 @@ _SERVICES = 1_000
 """Services with DependOnService; Windows has some 300."""
 _LEDGER_LIMIT = 2 * 2**20
 """Bytes of an exported ledger: of each thing of ours it has a line, and the value that was there before."""
+_HEAD = 2
+"""Lines of an export beside its keys and values."""
 _RESULT_LIMIT = 32768
 _COMPUTER_LIMIT = 512
 """Letters of a computer's name and of SSH_CONNECTION; a DNS name has 255 at most (RFC 1035, 2.3.4)."""
@@ -44,9 +47,7 @@ class FactsParser(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, data: bytes) -> Self:
         """The parts of a gathered file. Raises ScriptFailed, and Unreadable for one that is larger than answers are."""
-        lines = data.count(b"\n")
-        # folded lines in UTF-16, which a value of many bytes is made of
-        if len(data) > LIMIT or lines > _LINES or lines - data.count(b"\\\0\r\0\n") > _ENTRIES:
+        if len(data) > LIMIT or data.count(b"\n") > _LINES or _begun(data) > _ENTRIES:
             raise Unreadable(
                 f"the host's answers are larger than {LIMIT // 2**20} MiB, {_LINES:,} lines or {_ENTRIES:,} keys and values; "
                 "there is something wrong with its registry"
@@ -75,8 +76,12 @@ class FactsParser(msgspec.Struct, frozen=True):
 
     def state(self, questions: Queries) -> HostState:
         """The state that a gather of `questions` found. Raises Unreadable, ScriptFailed."""
-        if len(self.parts.get("ledger.reg", b"")) > _LEDGER_LIMIT:
+        written = self.parts.get("ledger.reg", b"")
+        if len(written) > _LEDGER_LIMIT:
             raise Unreadable(f"{LEDGER} is larger than {_LEDGER_LIMIT // 2**20} MiB; nothing that Transom writes is")
+        # before it is parsed, which costs; each key has an empty line before it
+        if _begun(written) > 2 * MOST_ENTRIES + _HEAD:
+            raise Unreadable(f"{LEDGER} has more than {MOST_ENTRIES:,} keys and values; Transom writes fewer")
         found = [self.export("ledger", LEDGER) or Registry()]
         if questions.environment:
             environment = self.export("environment", ENVIRONMENT)
@@ -227,3 +232,8 @@ def _service_state(answers: FactsParser, part: str, name: str) -> ServiceState |
 
 def _unknown(name: str) -> ServiceState:
     raise Unreadable(f"the service {name} is in no state that is known")
+
+
+def _begun(data: bytes) -> int:
+    """Lines that do not go on with the one before, in UTF-16: a value of many bytes is folded."""
+    return data.count(b"\n") - data.count(b"\\\0\r\0\n")
