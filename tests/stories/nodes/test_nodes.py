@@ -97,7 +97,7 @@ async def joined(installed: Installation, instances: dict[str, Machine]) -> None
 async def until(installed: Installation, name: str, what: str) -> None:
     """Wait for a condition of an instance, as people do."""
     try:
-        await installed.kubectl("wait", f"--for={what}", f"windowsinstance/{name}", "-n", installed.namespace, "--timeout=240s")
+        await installed.kubectl("wait", f"--for={what}", f"windowsinstance/{name}", "-n", installed.namespace, "--timeout=480s")
     except ControlPlaneError as error:
         raise AssertionError(f"{error}\n{await installed.describe('windowsinstance', name)}") from None
 
@@ -113,7 +113,7 @@ async def fourth(installed: Installation, make: MakeMachine, like: Machine) -> M
 
 async def draining(installed: Installation, instances: dict[str, Machine], count: int) -> list[str]:
     """The instances that wait for a pod to go, as soon as there are so many; the others wait for them."""
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(480):
         while True:
             listed = json.loads(await installed.kubectl("get", "windowsinstances", "-n", installed.namespace, "-o", "json"))[
                 "items"
@@ -309,7 +309,7 @@ def lived_in(machine: Machine) -> tuple[set[str], set[str]]:
 
 async def gone(installed: Installation, kind: str, name: str) -> None:
     try:
-        await installed.kubectl("wait", "--for=delete", f"{kind}/{name}", "-n", installed.namespace, "--timeout=300s")
+        await installed.kubectl("wait", "--for=delete", f"{kind}/{name}", "-n", installed.namespace, "--timeout=480s")
     except ControlPlaneError as error:
         raise AssertionError(f"{error}\n{await installed.describe(kind, name)}") from None
 
