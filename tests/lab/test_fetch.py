@@ -5,6 +5,7 @@ import urllib.parse
 import pytest
 from lab.egress import Egress as Proxy
 from lab.machine import Machine
+from tests.support.waiting import until
 
 from transom.apply.target import Target, one_pass
 from transom.hosts.owner import Owner
@@ -55,4 +56,5 @@ async def test_the_host_says_which_hop_fails(machine: Machine, closed_egress: Pr
         found = await applied(machine, proxy, asked, bundle)
         assert found.reason == reason
         assert "hunter2" not in found.message
-    assert closed_egress.requests()[-1].user == "alice"
+    # squid writes a line once the answer has been sent
+    await until(lambda: closed_egress.requests()[-1].user == "alice")

@@ -8,6 +8,7 @@ from lab.egress import Egress
 from lab.machine import Machine
 from lab.trust import trusted, untrusted
 from tests.capi.first_boot import boot
+from tests.support.waiting import until
 
 from transom.apply.target import Target, converging, one_pass
 from transom.hosts.owner import Owner
@@ -37,7 +38,7 @@ def proxy(machine: Machine, url: str) -> None:
     machine.restart("containerd")
 
 
-def test_proxy_and_ca_count_from_the_next_start_of_the_service(containerd_machine: Machine, egress: Egress) -> None:
+async def test_proxy_and_ca_count_from_the_next_start_of_the_service(containerd_machine: Machine, egress: Egress) -> None:
     machine, image = containerd_machine, egress.image("none")
     assert NO_NAME in pull(machine, image)
     machine.set_service_environment("containerd", [f"HTTPS_PROXY={egress.url}"])
@@ -48,7 +49,8 @@ def test_proxy_and_ca_count_from_the_next_start_of_the_service(containerd_machin
     assert NO_CA in pull(machine, image)
     machine.restart("containerd")
     assert pull(machine, image) == ""
-    assert {request.method for request in egress.requests()} == {"CONNECT", "HEAD", "GET"}
+    # squid writes a line once the answer has been sent
+    await until(lambda: {request.method for request in egress.requests()} == {"CONNECT", "HEAD", "GET"})
     before = egress.certificate
     after = egress.rotate()
     assert before != after
