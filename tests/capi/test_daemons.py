@@ -50,11 +50,12 @@ def test_kube_proxy_knows_its_node(fields: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("fields", NETWORKS)
-@pytest.mark.parametrize("version", ["v1.33.0", "v1.36.3"])
+@pytest.mark.parametrize("version", ["v1.33.0", "v1.36.3", "v1.36.3+vmware.1", "v1.36.3-eks-1a2b3c4"])
 def test_images_have_tags_that_upstream_builds(fields: dict[str, str], version: str) -> None:
-    """sig-windows-tools 401ee6f, sync-kube-proxy-images.yaml: each version from 1.33 on, with one suffix."""
+    """Each version of Kubernetes itself from 1.33 on, with one suffix (`upstream.KUBE_PROXY_OLDEST`)."""
     worker = made(**fields, kubernetes_version=version)
-    assert container(worker)["image"] == f"sigwindowstools/kube-proxy:{version}-calico-hostprocess"
+    built = version[: len("v1.36.3")]
+    assert container(worker)["image"] == f"sigwindowstools/kube-proxy:{built}-calico-hostprocess"
     assert not [finding for finding in worker.findings if finding.field.startswith("daemonImages")]
 
 
@@ -86,6 +87,7 @@ def test_calico_is_started_by_upstreams_script_and_others_by_ours() -> None:
     ]
     (script_map,) = [item for item in other.daemons if item["kind"] == "ConfigMap"]
     assert script_map["data"]["start.ps1"] == script("kube-proxy-start.ps1").decode()
+    assert "host-local.exe" in script_map["data"]["source-vip.ps1"]
     assert "-Network flannel.4096 " in container(made(cni="flannel"))["args"][0]
     assert container(made(cni="flannel", kubernetes_version="v1.32.1"))["args"][0].endswith("-Dsr false")
 
@@ -115,11 +117,13 @@ def test_as_a_service_kube_proxy_is_complete() -> None:
     )
     files = {file["path"]: base64.b64decode(file["content"]).decode() for file in spec["files"] if "content" in file}
     service, start = files["C:/k/kube-proxy-service.ps1"], files["C:/k/kube-proxy-start.ps1"]
+    address = files["C:/k/source-vip.ps1"]
+    assert "Calico_ep" in address and "-Network $Network" in start
     for needed in ("--windows-service", "actions= restart/10000", "-Node $node", "/ru SYSTEM", "kube-log-runner.exe"):
         assert needed in service
     for needed in ("networkName:", "sourceVip:", "kubelet.conf", "Restart-Service -Name 'kube-proxy'"):
         assert needed in start
-    assert powershell.faults(service) == powershell.faults(start) == []
+    assert powershell.faults(service) == powershell.faults(start) == powershell.faults(address) == []
 
 
 def test_calicos_operator_is_told_the_clusters_own_networks(tmp_path: Path) -> None:

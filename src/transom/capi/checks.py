@@ -9,7 +9,8 @@ from transom.capi import daemons, windows_proxy
 from transom.capi.commands import command_problems
 from transom.capi.inputs import SERVICE_CIDR, InputFile, InputUser, WorkerInputs
 from transom.capi.providers.provider import Provider
-from transom.capi.windows_release import PAUSE, RELEASES, SUPERSEDED
+from transom.capi.upstream import KUBE_PROXY_OLDEST
+from transom.capi.windows_release import PAUSE, RELEASES, SUPERSEDED, minor
 from transom.proxy import labels
 from transom.proxy.finding import Finding, Severity, field_name
 from transom.proxy.names import NAME
@@ -132,7 +133,7 @@ class Checks:
                 sound = False
         if inputs.control_plane_version and sound:
             yield from self._skew()
-        if sound and _minor(inputs.kubernetes_version) not in PAUSE:
+        if sound and minor(inputs.kubernetes_version) not in PAUSE:
             yield self.finding(
                 "warning",
                 ("kubernetesVersion",),
@@ -170,23 +171,23 @@ class Checks:
         for name in inputs.daemon_images:
             if name != "kube-proxy":
                 yield self.finding("error", ("daemonImages", name), "there is no such daemon here: kube-proxy alone")
-        if VERSION.match(inputs.kubernetes_version) and _minor(inputs.kubernetes_version) < daemons.OLDEST_IMAGE:
+        if VERSION.match(inputs.kubernetes_version) and minor(inputs.kubernetes_version) < minor(KUBE_PROXY_OLDEST.value):
             yield from self._old_image()
 
     def _old_image(self) -> Iterator[Finding]:
         if self._inputs.daemons == "hostprocess" and "kube-proxy" not in self._inputs.daemon_images:
             message = (
-                f"upstream builds images of kube-proxy for Windows from v1.{daemons.OLDEST_IMAGE} on: whether there is "
+                f"upstream builds images of kube-proxy for Windows from v{KUBE_PROXY_OLDEST.value} on: whether there is "
                 f"{daemons.images(self._inputs)['kube-proxy']} must be seen; daemonImages names another"
             )
             yield self.finding("warning", ("daemonImages", "kube-proxy"), message)
 
     def _skew(self) -> Iterator[Finding]:
         ours, theirs = self._inputs.kubernetes_version, self._inputs.control_plane_version
-        if _minor(ours) > _minor(theirs):
+        if minor(ours) > minor(theirs):
             message = f"{ours} is newer than the control plane's {theirs}: upgrade that first"
             yield self.finding("error", ("kubernetesVersion",), message)
-        elif _minor(ours) < _minor(theirs) - OLDER:
+        elif minor(ours) < minor(theirs) - OLDER:
             message = f"{ours} is more than {OLDER} minor versions older than the control plane's {theirs}"
             yield self.finding("error", ("kubernetesVersion",), message)
 
@@ -283,6 +284,7 @@ RESERVED = frozenset(
         "C:/k/azure.json",
         daemons.START,
         daemons.SERVICE,
+        daemons.SOURCE_VIP,
         "C:/k/kube-proxy-start.cmd",
         "C:/k/kube-proxy.conf",
     )
@@ -312,7 +314,3 @@ def _is_network(text: str) -> bool:
 
 def _short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:5]
-
-
-def _minor(version: str) -> int:
-    return int(version.split(".")[1])

@@ -4,6 +4,7 @@ import base64
 import gzip
 import hashlib
 import importlib.resources
+from importlib.resources.abc import Traversable
 from typing import Any, Literal
 
 import msgspec
@@ -55,8 +56,16 @@ def carry(path: str, content: bytes, permissions: str, owner: str) -> Carried:
 
 def script(name: str) -> bytes:
     """A script of this package, with the line ends of Windows; without its remarks, for it has to fit into INLINE."""
-    text = (importlib.resources.files("transom.capi") / "scripts" / name).read_text("ascii")
-    lines = (line for line in text.splitlines() if not line.startswith("rem "))
+    return _for_windows(importlib.resources.files("transom.capi") / "scripts" / name)
+
+
+def payload_script(name: str) -> bytes:
+    """A script that the payload of kubeadm's clusters has, too."""
+    return _for_windows(importlib.resources.files("transom.payloads") / "kubeadm" / name)
+
+
+def _for_windows(file: Traversable) -> bytes:
+    lines = (line for line in file.read_text("ascii").splitlines() if not line.startswith("rem "))
     return "".join(f"{line}\r\n" for line in lines).encode("ascii")
 
 

@@ -1,40 +1,35 @@
 """kube-proxy on Windows nodes, in a container or as a service, what Calico's operator is told, and the RuntimeClass."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from transom.capi.content import script
+from transom.capi import upstream
+from transom.capi.content import payload_script, script
 from transom.capi.inputs import WorkerInputs
 from transom.capi.kubeadm import Entries, encoded
-from transom.capi.windows_release import RELEASES
+from transom.capi.windows_release import RELEASES, minor
 
 Object = dict[str, Any]
 
 NAMESPACE = "kube-system"
 SANDBOX = "$env:CONTAINER_SANDBOX_MOUNT_POINT"
 RUN_AS = "NT AUTHORITY\\SYSTEM"
-OLDEST_IMAGE = 33
-"""The first minor version whose kube-proxy images are built as it is published.
-
-kubernetes-sigs/sig-windows-tools 401ee6f, .github/workflows/sync-kube-proxy-images.yaml (MIN_VERSION), which builds the suffix
-`-calico-hostprocess` alone.
-"""
-OLDEST_DSR = 33
-"""WinDSR is on by default from this minor version on (kubernetes v1.36.3, pkg/features/kube_features.go)."""
-NETWORKS = {"calico": "Calico", "flannel": "flannel.4096"}
-"""What HNS calls the pods' network.
-
-sig-windows-tools 401ee6f, hostprocess/calico/kube-proxy/start.ps1; flannel, Documentation/backends.md (VNI 4096).
-"""
+NETWORKS = {"calico": upstream.CALICO_NETWORK.value, "flannel": upstream.FLANNEL_NETWORK.value}
+"""What HNS calls the pods' network."""
 START = "C:/k/kube-proxy-start.ps1"
 SERVICE = "C:/k/kube-proxy-service.ps1"
+SOURCE_VIP = "C:/k/source-vip.ps1"
 _CONFIG = "kube-proxy-windows"
 
 
 def images(inputs: WorkerInputs) -> dict[str, str]:
-    """The images of the daemons, by name; `daemonImages` replaces any of them. kube-proxy's has the cluster's version."""
-    version = inputs.kubernetes_version.partition("+")[0]
-    return {"kube-proxy": f"sigwindowstools/kube-proxy:{version}-calico-hostprocess", **inputs.daemon_images}
+    """The images of the daemons, by name; `daemonImages` replaces any of them.
+
+    kube-proxy's has the version without what a vendor has added to it: upstream builds images of Kubernetes' own alone.
+    """
+    version = re.split(r"[-+]", inputs.kubernetes_version)[0]
+    return {"kube-proxy": f"sigwindowstools/kube-proxy:{version}{upstream.KUBE_PROXY_SUFFIX.value}", **inputs.daemon_images}
 
 
 def network_name(inputs: WorkerInputs) -> str:
@@ -49,7 +44,7 @@ def daemon_set_objects(inputs: WorkerInputs) -> Iterator[Object]:
         yield service_role()
         return
     if inputs.cni != "calico":
-        yield start_script()
+        yield start_script(inputs)
     yield kube_proxy(inputs)
 
 
@@ -60,9 +55,13 @@ def machine_entries(inputs: WorkerInputs) -> Entries:
     arguments = f"-Network {network_name(inputs)} -ClusterCidr {inputs.pod_cidr or 'none'} -Dsr {_dsr(inputs)}"
     path = SERVICE.replace("/", "\\")
     call = f"powershell.exe -NoProfile -ExecutionPolicy Bypass -File {path} {arguments}"
-    return Entries(
-        files=(encoded(START, script("kube-proxy-start.ps1")), encoded(SERVICE, script("kube-proxy-service.ps1"))), post=(call,)
-    )
+    scripts = {START: script("kube-proxy-start.ps1"), SERVICE: script("kube-proxy-service.ps1"), SOURCE_VIP: source_vip(inputs)}
+    return Entries(files=tuple(encoded(path, content) for path, content in scripts.items()), post=(call,))
+
+
+def source_vip(inputs: WorkerInputs) -> bytes:
+    """The script that prints kube-proxy's own address in an overlay, which `kube-proxy-start.ps1` calls."""
+    return payload_script(f"source-vip-{'calico' if inputs.cni == 'calico' else 'flannel'}.ps1")
 
 
 def network_objects(inputs: WorkerInputs) -> Iterator[Object]:
@@ -131,15 +130,15 @@ def kube_proxy(inputs: WorkerInputs) -> Object:
     return _daemon_set("kube-proxy-windows", "kube-proxy", containers=[container], volumes=volumes)
 
 
-def start_script() -> Object:
-    """The ConfigMap with the script that starts kube-proxy for a network that no image of upstream knows."""
+def start_script(inputs: WorkerInputs) -> Object:
+    """The ConfigMap with the scripts that start kube-proxy for a network that no image of upstream knows."""
     labels = {"tier": "node", "app": "kube-proxy"}
     metadata = {"name": _CONFIG, "namespace": NAMESPACE, "labels": labels}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata,
-        "data": {"start.ps1": script("kube-proxy-start.ps1").decode()},
+        "data": {"start.ps1": script("kube-proxy-start.ps1").decode(), "source-vip.ps1": source_vip(inputs).decode()},
     }
 
 
@@ -191,4 +190,4 @@ def _field(name: str, path: str) -> Object:
 
 def _dsr(inputs: WorkerInputs) -> str:
     """Whether kube-proxy answers past the node: `true` or `false`."""
-    return "true" if int(inputs.kubernetes_version.split(".")[1]) >= OLDEST_DSR else "false"
+    return "true" if minor(inputs.kubernetes_version) >= minor(upstream.DSR.value) else "false"

@@ -26,6 +26,8 @@ _CAPZ = ("kubernetes-sigs/cluster-api-provider-azure", "69ec3a40a818ccbc32b8ce88
 _CAPV = ("kubernetes-sigs/cluster-api-provider-vsphere", "111a1ba9bc520513125324c90aa3a8b80321fc13")
 _CAPO = ("kubernetes-sigs/cluster-api-provider-openstack", "e52de58abe6f70f4ad3ad7f7f51632bfd70354b7")
 _CAPG = ("kubernetes-sigs/cluster-api-provider-gcp", "5e0bb3b249cab59aa2720f03094a172fd153666b")
+_SIG_WINDOWS_TOOLS = ("kubernetes-sigs/sig-windows-tools", "401ee6fcd8369cd8c293bd361275fdbe6f24ed07")
+_FLANNEL = ("flannel-io/flannel", "cdf760595c23292fd03ff4daf03638ac1ceef417")
 _ROLES = "images/capi/ansible/windows/roles"
 _PACKER = "images/capi/packer"
 
@@ -267,11 +269,51 @@ PAUSE_2025 = _of(
     "to add Windows Server 2025 (ltsc2025) support",
 )
 KUBE_PROXY_NODE = _of(
-    ("kubernetes-sigs/sig-windows-tools", "401ee6fcd8369cd8c293bd361275fdbe6f24ed07"),
+    _SIG_WINDOWS_TOOLS,
     "hostprocess/calico/kube-proxy/start.ps1",
     "the variable by which kube-proxy's image takes the Node's name",
     "NODENAME",
     "$env:NODENAME",
+)
+_IMAGE_SYNC = ".github/workflows/sync-kube-proxy-images.yaml"
+KUBE_PROXY_OLDEST = _of(
+    _SIG_WINDOWS_TOOLS,
+    _IMAGE_SYNC,
+    "the first version whose kube-proxy images are built as it is published",
+    "1.33",
+    'MIN_VERSION="1.33"',
+)
+KUBE_PROXY_SUFFIX = _of(
+    _SIG_WINDOWS_TOOLS,
+    _IMAGE_SYNC,
+    "what is added to a version in the tag of kube-proxy's image",
+    "-calico-hostprocess",
+    'SUFFIX="-calico-hostprocess"',
+    "kube-proxy:${TAG}${SUFFIX}",
+)
+CALICO_NETWORK = _of(
+    _SIG_WINDOWS_TOOLS,
+    "hostprocess/calico/kube-proxy/start.ps1",
+    "what HNS calls Calico's network",
+    "Calico",
+    '$NetworkName = "Calico"',
+)
+FLANNEL_NETWORK = _of(
+    _FLANNEL,
+    "pkg/backend/vxlan/vxlan_windows.go",
+    "what HNS calls Flannel's network",
+    "flannel.4096",
+    "defaultVNI = 4096",
+    'fmt.Sprintf("flannel.%v", cfg.VNI)',
+)
+DSR = _of(
+    _KUBERNETES,
+    "pkg/features/kube_features.go",
+    "the first version of kube-proxy that answers past the node by itself (WinDSR)",
+    "1.33",
+    '{Version: version.MustParse("1.33"), Default: true, PreRelease: featuregate.Beta},\n'
+    '\t\t{Version: version.MustParse("1.34"), Default: true, PreRelease: featuregate.GA, LockToDefault: true},\n'
+    "\t},\n\n\tWinOverlay: {",
 )
 METADATA_TOKEN = _of(
     _CLOUDBASE_INIT,

@@ -39,9 +39,14 @@ SUPERSEDED = "2019"
 """Its mainstream support ended in January 2024, the extended one ends in January 2029 (Microsoft: "Windows Server 2019")."""
 
 
-def pause_image(windows: str, minor: int) -> str:
-    """The pause image that kubeadm of that minor version takes; for Server 2025 the first one that there is."""
-    version = PAUSE[min(max(minor, min(PAUSE)), max(PAUSE))]
+def minor(version: str) -> int:
+    """The minor version of `v1.N.M`, with or without `v` and patch version."""
+    return int(version.split(".")[1])
+
+
+def pause_image(windows: str, kubernetes_version: str) -> str:
+    """The pause image that kubeadm of that version takes; for Server 2025 the first one that there is."""
+    version = PAUSE[min(max(minor(kubernetes_version), min(PAUSE)), max(PAUSE))]
     if windows == "2025":
         version = max(version, upstream.PAUSE_2025.value, key=lambda text: [int(part) for part in text.split(".")])
     return f"registry.k8s.io/pause:{version}"

@@ -71,7 +71,7 @@ def _variables(inputs: ImageInputs, builder: Builder, downloads: tuple[Download,
         **{item.variable: item.url for item in downloads},
         "kubernetes_base_url": next(item.url.rsplit("/", 1)[0] for item in downloads if item.name == "kubelet"),
         **{item.checksum: item.sha256 for item in downloads},
-        "pause_image": pause_image(inputs.windows, int(inputs.kubernetes_version.split(".")[1])),
+        "pause_image": pause_image(inputs.windows, inputs.kubernetes_version),
         "disk_size": "100",
         # of the build alone; those of the machines come at their first boot
         "http_proxy": "",
