@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.support.operator import openshift
 from tests.support.operator.clusters import PROXY, Cluster
 from tests.support.operator.foreign import definition
 from tests.support.operator.kubelets import Kubelets
@@ -25,16 +26,9 @@ from transom.sources.infrastructure import KINDS as INFRASTRUCTURE
 
 pytestmark = pytest.mark.lab
 KINDS = [
+    *openshift.KINDS,
     definition("config.openshift.io", "v1", "Proxy", "proxies"),
-    definition("config.openshift.io", "v1", "Network", "networks"),
-    definition("config.openshift.io", "v1", "Infrastructure", "infrastructures"),
-    definition("config.openshift.io", "v1", "ImageDigestMirrorSet", "imagedigestmirrorsets"),
     definition("config.openshift.io", "v1", "ImageTagMirrorSet", "imagetagmirrorsets"),
-    definition("operator.openshift.io", "v1", "Network", "networks"),
-    definition("config.openshift.io", "v1", "Image", "images"),
-    definition("machineconfiguration.openshift.io", "v1", "ControllerConfig", "controllerconfigs"),
-    definition("machineconfiguration.openshift.io", "v1", "MachineConfig", "machineconfigs"),
-    definition("machineconfiguration.openshift.io", "v1", "MachineConfigPool", "machineconfigpools"),
     definition("machine.openshift.io", "v1beta1", "Machine", "machines", "Namespaced"),
     definition("machine.openshift.io", "v1beta1", "MachineSet", "machinesets", "Namespaced"),
     definition("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", "Namespaced"),
