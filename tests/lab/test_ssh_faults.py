@@ -8,6 +8,9 @@ import pytest
 from lab.machine import Machine
 from lab.sshd.fault import Fault
 from tests.lab.client import connect
+from tests.support.waiting import until
+
+from lab import wine
 
 pytestmark = pytest.mark.lab
 LOST = (asyncssh.ConnectionLost, asyncssh.SFTPConnectionLost, asyncssh.ChannelOpenError, BrokenPipeError, ConnectionResetError)
@@ -38,8 +41,12 @@ async def test_a_request_can_stay_without_answer(machine: Machine, when: Literal
     machine.ssh.arm(Fault(3, when, "hang"))
     connection = await connect(machine)
     sftp = await connection.start_sftp_client()
+    asked = asyncio.create_task(sftp.mkdir("C:/made"))
+    await until(lambda: not machine.ssh.armed)
+    if when == "after":
+        await until((machine.drive / "made").exists)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(sftp.mkdir("C:/made"), 1)
+        await asyncio.wait_for(asked, 1)
     connection.abort()
     assert (machine.drive / "made").exists() == (when == "after")
 
@@ -47,13 +54,14 @@ async def test_a_request_can_stay_without_answer(machine: Machine, when: Literal
 @pytest.mark.parametrize(("when", "marks"), [("before", []), ("during", ["begun"]), ("after", ["begun", "done"])])
 async def test_a_command_is_cut(machine: Machine, when: Literal["before", "during", "after"], marks: list[str]) -> None:
     (machine.drive / "lab" / "slow.cmd").write_bytes(
-        b"@echo x> C:\\lab\\begun\r\n@ping -n 4 127.0.0.1 > nul\r\n@echo x> C:\\lab\\done\r\n"
+        b"@echo x> C:\\lab\\begun\r\n@ping -n 9 127.0.0.1 > nul\r\n@echo x> C:\\lab\\done\r\n"
     )
-    machine.ssh.arm(Fault(2, when, seconds=1.5))
+    machine.ssh.arm(Fault(2, when, seconds=4))
     async with connect(machine) as connection:
         done = await connection.run(r"cmd.exe /d /c C:\lab\slow.cmd")
     assert done.exit_status is None  # how asyncssh says that no exit status came
-    await asyncio.sleep(4)
+    # what goes on writes its second mark, and ends
+    await until(lambda: not {"cmd.exe", "ping.exe"} & set(wine.running(machine.prefix)))
     assert sorted(file.name for file in (machine.drive / "lab").iterdir() if file.name in {"begun", "done"}) == marks
 
 
