@@ -12,6 +12,7 @@ from tests.support.bundles import (
     NOW,
     PASSWORD,
     certificate,
+    cluster,
     config_map,
     egress_proxy,
     openshift_proxy,
@@ -20,6 +21,7 @@ from tests.support.bundles import (
     write,
 )
 
+from transom.controllers.egress.status import concerning, validity
 from transom.proxy import no_proxy
 from transom.proxy.clients import lint
 from transom.proxy.finding import Place
@@ -105,3 +107,40 @@ def test_what_kubelet_and_containerd_do_not_heed_is_never_passed_over(item: str)
 def test_the_table_has_sixty_rows() -> None:
     assert len(TABLE) >= 60
     assert len({row["row"] for row in TABLE}) == len(TABLE)
+
+
+URL = "http://p.x:3128"
+BOTH = {"httpProxy": URL, "httpsProxy": URL}
+HALVES: list[tuple[str, list[dict[str, Any]], list[tuple[str, str]]]] = [
+    # what was said, and the objects and fields that chart-operator lacks
+    ("HTTP alone", [egress_proxy({"httpProxy": URL})], [("EgressProxy/cluster", "spec.httpsProxy")]),
+    ("HTTPS alone", [egress_proxy({"httpsProxy": URL})], [("EgressProxy/cluster", "spec.httpProxy")]),
+    ("both", [egress_proxy(BOTH)], []),
+    ("none", [egress_proxy({})], []),
+    ("no app gets it", [egress_proxy({"httpProxy": URL, "consumers": ["Nodes"]})], []),
+    (
+        "a layer's, over a base with both",
+        [egress_proxy(BOTH), egress_proxy({"httpsProxy": URL}, "own")],
+        [("EgressProxy/own", "spec.httpProxy")],
+    ),
+    ("a layer with both, over half a base", [egress_proxy({"httpProxy": URL}), egress_proxy(BOTH, "own")], []),
+    ("OpenShift's", [openshift_proxy({"httpProxy": URL})], [("Proxy/cluster", "spec.httpsProxy")]),
+]
+
+
+@pytest.mark.parametrize(("objects", "lacking"), [row[1:] for row in HALVES], ids=[row[0] for row in HALVES])
+def test_one_url_is_none_for_chart_operator(
+    objects: list[dict[str, Any]], lacking: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    """It is said once, however many clusters there are, by validate and on the object."""
+    findings = examine(load([write(tmp_path, *objects, cluster("a"), cluster("b"))]), NOW).findings
+    found = [one for one in findings if "chart-operator" in one.message]
+    assert [(one.object, one.field, one.severity) for one in found] == [(*one, "warning") for one in lacking]
+    for one in found:
+        name, spec = one.object.partition("/")[2], objects[-1]["spec"]
+        proxy = spec if one.object.startswith("Proxy/") else None
+        told = validity(name, spec, concerning(name, spec, "transom-system", findings, proxy), proxy)["Valid"]
+        assert told.status == "True"
+        assert one.message in told.message
+    alone = examine(load([write(tmp_path, *objects)]), NOW).findings
+    assert not [one for one in alone if "chart-operator" in one.message], "there is no workload cluster"

@@ -160,6 +160,7 @@ def effective(objects: SettingsObjects, now: datetime, server: str | None = None
         if any(finding.severity == "error" for finding in found):
             broken.add(layer.source.place.object)
 
+    of_settings = len(findings)
     if misnamed:
         message = f"no EgressProxy is named `{layers.BASE}`, so no host gets settings: name the one for this cluster so"
         findings += [item.place.error(("metadata", "name"), message) for item in objects.egress_proxies]
@@ -185,6 +186,7 @@ def effective(objects: SettingsObjects, now: datetime, server: str | None = None
 
     clusters: dict[tuple[str, str], Egress | None] = {}
     withheld: dict[tuple[str, str], Withheld] = {}
+    halves: dict[str, Layer] = {}
     for cluster in objects.clusters:
         layered = layers.of_workload_cluster(objects, cluster)
         text = _merge_workload(objects, layered, cluster).text
@@ -198,10 +200,14 @@ def effective(objects: SettingsObjects, now: datetime, server: str | None = None
         if made is not None and by is not None and _reaches(made):
             withheld[key] = Withheld(by, made)
         clusters[key] = None if key in withheld else made
+        if made is not None and layered.unit is not None and "Apps" in made.consumers:
+            halves[layered.unit.source.place.object] = layered.unit
     held_back: dict[str, list[tuple[str, str]]] = {}
     for key, one in withheld.items():
         held_back.setdefault(one.by, []).append(key)
     findings += withholding.examine(objects, held_back)
+    # before what is said of networks: of many warnings a condition shows the first
+    findings[of_settings:of_settings] = (finding for layer in halves.values() for finding in _half(layer))
     return Effective(egress, clusters, known, tuple(findings), withheld)
 
 
@@ -286,6 +292,20 @@ def _cluster_findings(layered: Layered, cluster: Cluster, text: str, addresses: 
         yield cluster.place.warning(path, "the API server's host is not known yet and is left out of NO_PROXY")
     if outside := coverage.uncovered(text, addresses):
         yield cluster.place.warning(("spec", "infrastructureRef"), f"of its Machines {coverage.told(outside)}")
+
+
+def _half(layer: Layer) -> Iterator[Finding]:
+    """chart-operator 4.2.0, helm/chart-operator/templates/deployment.yaml: `if and $proxy.noProxy $proxy.http $proxy.https`."""
+    for field, missing, other in (
+        ("httpProxy", not layer.http_proxy, "httpsProxy"),
+        ("httpsProxy", not layer.https_proxy, "httpProxy"),
+    ):
+        if missing:
+            message = (
+                f"is not set, only spec.{other} is: chart-operator of workload clusters takes both or none, so it gets no "
+            )
+            message += "proxy; set both, they may be the same URL"
+            yield layer.source.place.warning(("spec", field), message)
 
 
 def _length(layer: Layer, text: str, whose: str) -> Iterator[Finding]:
