@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+from tests.cli.wrong_capi_inputs import CAPI_ROWS
 from tests.cli.wrong_inputs import ROWS, Row
 from tests.support.command import run
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name.replace(" ", "-"))
+@pytest.mark.parametrize("row", (*ROWS, *CAPI_ROWS), ids=lambda row: row.name.replace(" ", "-"))
 def test_a_mistake_is_named_with_its_remedy(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("COLUMNS", "200")
@@ -24,4 +25,4 @@ def test_a_mistake_is_named_with_its_remedy(row: Row, tmp_path: Path, monkeypatc
 
 
 def test_there_are_about_a_hundred() -> None:
-    assert len({row.name for row in ROWS}) == len(ROWS) >= 100
+    assert len({row.name for row in (*ROWS, *CAPI_ROWS)}) == len((*ROWS, *CAPI_ROWS)) >= 100

@@ -293,6 +293,8 @@ def _of_commands() -> Iterator[Row]:
     )
     yield refused("facts: port in the address", "facts", "10.0.0.1:22", told=("10.0.0.1:22", "--port 22"))
     yield refused("facts: no address", "facts", "http://10.0.0.1", told=("http://10.0.0.1", "for example win-1.example.com"))
+    told = ("win-9.invalid: the name cannot be resolved", "add -f PATH", "`kubectl get windowsinstances -A`")
+    yield refused("facts: name of an instance", "facts", "win-9.invalid", code=1, told=told)
     yield refused(
         "facts: key that is none",
         "facts",
@@ -343,19 +345,6 @@ def _of_commands() -> Iterator[Row]:
         "manifests: image", "manifests", "--image", "bad image!", told=("--image", "for example registry.example/transom")
     )
     yield refused("manifests: controllers", "manifests", "--controllers", "x", told=("--controllers", "egress"))
-    yield refused(
-        "capi: previous",
-        "capi",
-        "worker",
-        "--cluster",
-        "c",
-        "--provider",
-        "aws",
-        "--previous",
-        "{d}/nodir",
-        told=("{d}/nodir", "there is no such file or directory"),
-    )
-    yield refused("capi: provider", "capi", "worker", "--cluster", "c", "--provider", "awss", told=("awss", "aws, azure"))
     yield from _of_clusters()
     yield from _of_words()
     yield refused("payload: nowhere", "payload", "check", "{d}", told=("{d}/payload.yaml", "No such file"))
@@ -393,7 +382,6 @@ def _of_words() -> Iterator[Row]:
     yield refused("run: address", "run", "--bind-address", "x", told=("--bind-address", "0.0.0.0:8080"))
     yield refused("webhook: policy", "webhook", "--failure-policy", "x", told=("--failure-policy", "Ignore nor Fail"))
     yield refused("manifests: part", "manifests", "--part", "x", told=("--part", "crds", "rbac"))
-    yield refused("capi image: provider", "capi", "image", "--provider", "awss", told=("awss", "aws, azure"))
 
 
 ROWS = tuple(row for rows in (_of_settings, _of_hosts, _of_texts, _of_commands) for row in rows())

@@ -164,42 +164,20 @@ def _inputs(path: str | None, flags: Mapping[str, Any]) -> "tuple[WorkerInputs, 
     """The inputs, and the names of those that were given."""
     import msgspec
 
-    from transom.capi.inputs import NO_WINS, WorkerInputs
-    from transom.capi.providers import PROVIDERS
+    from transom.capi.inputs import WorkerInputs
+    from transom.cli.capi_inputs import read_inputs, read_mapping
 
-    read: dict[str, Any] = {}
-    if path is not None:
-        read = _document(path)
+    read = read_mapping(path) if path is not None else {}
     renamed = {field.name: field.encode_name for field in msgspec.structs.fields(WorkerInputs)}
+    told = {name: f"{path}: {name}" for name in read} | {renamed[name]: _flag(name) for name in flags}
+    told[""] = path or "the flags"
     values = {**read, **{renamed[name]: value for name, value in flags.items()}}
-    for field in ("cluster", "provider"):
-        if field not in values:
-            fail(f"--{field} is missing")
-    if values.get("daemons") == "wins":
-        fail(f"{path + ': ' if 'daemons' in read and path else '--'}daemons: {NO_WINS}")
-    if values["provider"] not in PROVIDERS:
-        fail(f"provider {values['provider']!r} is not known: one of {', '.join(PROVIDERS)}")
-    try:
-        return msgspec.convert(values, WorkerInputs), set(values)
-    except msgspec.ValidationError as error:
-        said, _, place = str(error).partition(" - at `$.")
-        fail(f"{path or 'the flags'}: {place.rstrip('`') + ': ' if place else ''}{said}; --schema prints what there is")
+    return read_inputs(values, WorkerInputs, told, "; --schema prints what there is"), set(values)
 
 
-def _document(path: str) -> dict[str, Any]:
-    import yaml
-
-    try:
-        read = yaml.load(Path(path).read_bytes(), yaml.CSafeLoader)
-    except OSError as error:
-        fail(f"{path}: cannot be read: {error.strerror}")
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        fail(f"{path}{where}: this is no YAML")
-    if not isinstance(read, dict):
-        fail(f"{path}: a mapping of inputs is expected; transom capi worker --schema prints what it may hold")
-    return read
+def _flag(field: str) -> str:
+    """The flag of a field."""
+    return "--cluster-namespace" if field == "namespace" else f"--{field.replace('_', '-')}"
 
 
 def _of_cluster(source: Source, inputs: "WorkerInputs") -> "tuple[WorkerInputs, Egress | None, str]":
@@ -342,31 +320,24 @@ def image(
 
     With its scripts and a manifest of what goes in.
     """
-    import msgspec
-
     from transom.capi.image.downloads import downloads as needed
     from transom.capi.image.inputs import ImageInputs
     from transom.capi.image.recipe import InvalidRecipe, make
-    from transom.capi.inputs import NO_WINS
-    from transom.capi.providers import PROVIDERS
     from transom.capi.windows_release import LICENCE
+    from transom.cli.capi_inputs import read_inputs
 
-    if provider not in PROVIDERS:
-        fail(f"provider {provider!r} is not known: one of {', '.join(PROVIDERS)}")
-    if daemons == "wins":
-        fail(f"--daemons: {NO_WINS}")
     values: dict[str, Any] = {"provider": provider, "windows": windows, "daemons": daemons}
     if kubernetes_version is not None:
         values["kubernetes_version"] = kubernetes_version
     values["variables"] = dict(_variable(text) for text in variable or ())
     local = _hashes(Path(downloads)) if downloads is not None else None
     try:
-        inputs = msgspec.convert(values, ImageInputs)
+        inputs = read_inputs(values, ImageInputs, {name: _flag(name) for name in values})
         if offline:
             _list_downloads(needed(inputs), output)
             return
         made = make(inputs, local)
-    except (msgspec.ValidationError, InvalidRecipe) as error:
+    except InvalidRecipe as error:
         fail(str(error))
     if output_dir is None:
         fail("--output-dir D is missing: where the template and its scripts are to be written")

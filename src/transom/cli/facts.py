@@ -1,7 +1,7 @@
 """`transom facts`: what a host looks like now."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from transom.proxy.secret import Secret
     from transom.windows.host.state import HostState
     from transom.windows.ledger.ledger import Ledger
+
+
+_INSTANCE: Final = (
+    "; if it is the name of a WindowsInstance, add -f PATH, its manifest, or take the host's address: "
+    "`kubectl get windowsinstances -A` shows it"
+)
 
 
 def facts(
@@ -58,6 +64,7 @@ def facts(
     import asyncio
 
     from transom.hosts.errors import HostError
+    from transom.hosts.ssh.connection import NOT_RESOLVED
     from transom.proxy.settings import WindowsSettings
 
     if filename:
@@ -84,7 +91,8 @@ def facts(
         print_data(shown[0], output)
     for host, looks in found:
         if isinstance(looks, HostError):
-            tell(f"transom: {host.address}: {looks}")
+            hint = _INSTANCE if not filename and str(looks) == NOT_RESOLVED else ""
+            tell(f"transom: {host.address}: {looks}{hint}")
     if len(shown) < len(found):
         raise SystemExit(ExitCode.NOT_DONE)
 

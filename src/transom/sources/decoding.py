@@ -30,7 +30,7 @@ class Decoder:
             origin = get_origin(type_)
         if origin is Literal:
             choices = get_args(type_)
-            return value if value in choices else self._invalid(path, f"must be {_either(choices)}")
+            return value if value in choices else self._invalid(path, f"must be {either(choices)}")
         if origin is tuple:
             return self._items(value, get_args(type_)[0], path)
         if origin is dict:
@@ -100,5 +100,6 @@ def _fields(type_: Any) -> dict[str, tuple[str, Any]]:
     return {field.encode_name: (field.name, field.type) for field in msgspec.structs.fields(type_)}
 
 
-def _either(choices: tuple[str, ...]) -> str:
+def either(choices: tuple[str, ...]) -> str:
+    """`a, b or c`."""
     return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"

@@ -5,7 +5,7 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import asyncssh
 import msgspec
@@ -35,6 +35,8 @@ _CIPHERS = (
     "aes128-ctr",
 )
 _GOODBYE = 2
+NOT_RESOLVED: Final = "the name cannot be resolved"
+"""What an `Unreachable` says of an address that is no name of the network."""
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -172,7 +174,7 @@ def _reason(error: Exception, access: Access, timeouts: Timeouts) -> HostError:
         case TimeoutError():
             return Unreachable(f"no SSH answer within {timeouts.connect:g} s on port {access.port}")
         case socket.gaierror():
-            return Unreachable("the name cannot be resolved")
+            return Unreachable(NOT_RESOLVED)
         case OSError():
             why = f": {os.strerror(error.errno).lower()}" if error.errno else ""
             return Unreachable(f"no connection to port {access.port}{why}")
