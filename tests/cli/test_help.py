@@ -106,6 +106,16 @@ def test_a_command_imports_what_it_uses(command: tuple[str, ...], tmp_path: Path
     assert HEAVY & set(done.stderr.split()) == set()
 
 
+def test_the_names_of_contexts_need_no_client(tmp_path: Path) -> None:
+    """A shell waits for them."""
+    read = (
+        f"from transom.kube.kubeconfig import read; read({kubeconfig(tmp_path / 'config', 'https://127.0.0.1:1')!r}).contexts"
+    )
+    told = f"import sys; {read}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert HEAVY & set(done.stdout.split()) == set()
+
+
 @pytest.mark.parametrize("command", [("validate", "-f", "x"), ("manifests",), ("run",), ("webhook",)])
 def test_a_namespace_that_is_none(command: tuple[str, ...]) -> None:
     told = run(*command, "--namespace", "A b")

@@ -8,17 +8,20 @@ the list that is not there is passed over.
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import yaml
-from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig, SingleConfig
-from lightkube.config.models import Cluster, Context, User
-from lightkube.core.exceptions import ConfigError
 
 from transom.kube.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    # a shell completes the names of contexts without it: it takes as long to import as all the rest
+    from lightkube.config.kubeconfig import SingleConfig
+
 DEFAULT: Final = "~/.kube/config"
+SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where a pod finds its own (client-go, rest/config.go, `InClusterConfig`)."""
 _LISTED: Final = {"clusters": "cluster", "contexts": "context", "users": "user"}
 _PATHS: Final = {"cluster": ("certificate-authority",), "user": ("client-certificate", "client-key", "tokenFile")}
 
@@ -38,7 +41,7 @@ class Parts(msgspec.Struct, frozen=True):
 class Chosen(msgspec.Struct, frozen=True):
     """A context: lightkube's settings of it, and what lightkube does not read. `source` names it for people."""
 
-    config: SingleConfig
+    config: "SingleConfig"
     source: str
     context: str = ""
     user_file: Path | None = None
@@ -74,6 +77,9 @@ class Kubeconfig(msgspec.Struct, frozen=True):
 
     def choose(self, context: str | None) -> Chosen:
         """By a context's name, else by the current one. Raises ConfigurationError."""
+        from lightkube.config.kubeconfig import SingleConfig
+        from lightkube.config.models import Cluster, Context, User
+
         if context is not None and context not in self.contexts:
             raise ConfigurationError(f"{self.source}: there is no context {context!r}; there are {', '.join(self.contexts)}")
         found = parts(self.value, self.source, context, remedy=": name one with --context")
@@ -92,6 +98,9 @@ class Kubeconfig(msgspec.Struct, frozen=True):
 
 def choose(kubeconfig: str | None = None, context: str | None = None) -> Chosen:
     """By `kubeconfig`, else by the pod's service account, else by `$KUBECONFIG`. Raises ConfigurationError."""
+    from lightkube.config.kubeconfig import KubeConfig
+    from lightkube.core.exceptions import ConfigError
+
     if kubeconfig is None and context is None and Path(SERVICE_ACCOUNT, "token").exists():
         try:
             inside = KubeConfig.from_service_account(SERVICE_ACCOUNT).get()
