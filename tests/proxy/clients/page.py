@@ -53,42 +53,66 @@ _SIGN = {True: "Y", False: "-", None: "E"}
 
 _INTRO = """# How NO_PROXY is read
 
-This page is generated from the profiles that `transom no-proxy check` evaluates (`src/transom/proxy/clients/`).
-`uv run python tests/proxy/clients/page.py` writes it; a test fails when it is out of date.
+`NO_PROXY` lists the hosts that a program reaches without the proxy. No standard says how the list is read, so each program
+has rules of its own. The same list can send one program to the proxy and another past it. This page has the rules of each
+program, and says which spelling most of them read as meant.
 
-`transom no-proxy check URL --no-proxy LIST` says who bypasses the proxy, and which item decides. `transom no-proxy lint LIST`
-names the items that some clients misread.
+In a hurry:
 
-What holds for all of them:
-
-- No form of an item works everywhere. For a domain, `corp.example,.corp.example` reaches the most clients.
-- `;` and `|` separate nothing.
-- A network never covers a name, but in Ruby, which resolves names first.
+- For a domain write it twice, without and with a dot: `corp.example,.corp.example`. No single spelling works everywhere;
+  these two reach the most.
+- For addresses write networks: `10.0.0.0/8`. Some programs know none. They need the addresses, or the names, one by one.
+- Separate items by a comma alone, without blanks. `;` and `|` separate nothing.
+- A network covers no name: `10.0.0.0/8` does not cover `db.corp.example`, whatever its address is. Only Ruby looks names up
+  first.
 - Set both `no_proxy` and `NO_PROXY`, to the same value. The same goes for `http_proxy` and `https_proxy`.
+
+Two commands know these rules. Neither needs a cluster:
+
+- `transom no-proxy check URL --no-proxy LIST` says which programs bypass the proxy for a URL, and which item decides.
+- `transom no-proxy lint LIST` names the items that some programs misread, and proposes a better spelling.
+
+Words of this page: a *client* is a program or a library that reads the list. Its *profile* is what it does with the list,
+as data in `src/transom/proxy/clients/`. An *item* is what stands between two commas. To *bypass* is to go to the host
+directly.
+
+This page is generated: `uv run python tests/proxy/clients/page.py` writes it from the profiles, and a test fails when it is
+out of date.
 """
 
-_LINT = """## What lint proposes
+_LINT = """## What `transom no-proxy lint` proposes
 
-The meaning of an item is read from the item alone: `corp.example` means that name and the names below it, `.corp.example` and
-`*.corp.example` the names below it, an address or a network the addresses in it, and an item with a port the same at that port.
+First it reads what an item means:
 
-A form is proposed only if, in every profile of NO_PROXY:
+- `corp.example` means that name and all names below it;
+- `.corp.example` and `*.corp.example` mean the names below it;
+- an address means itself, a network all addresses in it;
+- an item with a port means the same at that port alone.
 
-- each URL of the meaning that bypasses the proxy with the item bypasses it with the form: never less covered;
-- each URL that bypasses it with the form is in the meaning, or bypasses it with the item too, or with the plain spelling of the
-  same name: nothing else. The last part is for apt, LWP and requests before 2.34, which match `corp.example` with
-  notcorp.example and have no way to write the name alone;
-- no client fails with the form that did not fail with the item.
+Then it looks for another spelling. It proposes one only if three things hold for every client:
 
-corp.example itself counts as part of `.corp.example` and `*.corp.example` here, since no form keeps curl from covering it.
-A property in `tests/proxy/clients/test_lint.py` holds this against all profiles. Where no form is better, lint says so.
+- Nothing is lost: a URL that was meant, and that bypasses the proxy today, still does.
+- Nothing is added: a URL that was not meant does not bypass the proxy because of the new spelling. One exception: apt, LWP
+  and requests before 2.34 take `corp.example` to cover notcorp.example, too, and have no way to write the name alone.
+- Nothing breaks: no client fails that did not fail before.
+
+corp.example itself counts as part of `.corp.example` and `*.corp.example` here, since no spelling keeps curl from covering
+it. A test (`tests/proxy/clients/test_lint.py`) holds this for all clients with random URLs. Where no spelling is better,
+lint says so.
+"""
+
+
+_PROFILES = """## The rules of each client
+
+After `From:` stands the source file, or the description, that the rules were read from. `http:`, `https:` and `list:` name
+the environment variables in the order in which the client looks for them.
 """
 
 
 def render() -> str:
     """The page."""
     named = [client for client in CLIENTS.values() if client.language == "NO_PROXY"]
-    parts = [_INTRO, _matrix(named), _LINT, "## The profiles\n"]
+    parts = [_INTRO, _matrix(named), _LINT, _PROFILES]
     parts += [_profile(client) for client in CLIENTS.values()]
     parts.append(_accuracy())
     return "\n".join(parts)
@@ -96,9 +120,13 @@ def render() -> str:
 
 def _matrix(clients: list[ClientProfile]) -> str:
     lines = [
-        "## The forms\n",
-        "`Y` bypasses the proxy, `-` goes through it, `E` the client fails. http_proxy and https_proxy are set.\n",
-        "Columns: " + "; ".join(f"**{number}** {heading}" for number, (heading, _, _) in enumerate(FORMS, start=1)) + ".\n",
+        "## Which spelling reaches which client\n",
+        "Each column is a list, and a host that is asked for:\n",
+        "|column|list|host|",
+        "|-|-|-|",
+        *(f"|{number}|{'|'.join(heading.split(' → '))}|" for number, (heading, _, _) in enumerate(FORMS, start=1)),
+        "",
+        "What each client does, where a proxy is set for http and https: `Y` bypasses it, `-` goes through it, `E` fails.\n",
         "|client|" + "|".join(str(number) for number in range(1, len(FORMS) + 1)) + "|",
         "|-" * (len(FORMS) + 1) + "|",
     ]
@@ -256,9 +284,9 @@ def _accuracy() -> str:
     lines = [
         "## How well this predicts what was measured\n",
         f"Of {len(rows):,} measured cases the profiles predict {corpus.share(rows):.2f} %: {corpus.share(seen):.2f} % of the "
-        f"{len(seen):,} that were looked at while they were written, {corpus.share(held):.2f} % of the {len(held):,} drawn by "
-        f"hash that were not. The least is {worst[1]:.1f} % ({worst[0]}).",
-        "When the held-out cases were first evaluated it was 99.67 %: three missed. Two were corrected from the clients' "
+        f"{len(seen):,} that were looked at while they were written, {corpus.share(held):.2f} % of the {len(held):,} that were "
+        f"set aside before. The client that is predicted least well has {worst[1]:.1f} % ({worst[0]}).",
+        "When those set aside were first evaluated it was 99.67 %: three missed. Two were corrected from the clients' "
         "sources (what curl takes for a blank, that LWP keeps the case of a host).\n",
         "Every miss, and its cause:\n",
         "|client|list|URL|measured|cause|",
