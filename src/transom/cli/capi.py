@@ -152,7 +152,7 @@ def worker(
         objects = tuple(item for item in objects if item["metadata"]["name"] != made.secret)
         tell(
             f"note: Secret {wanted.namespace}/{made.secret} holds credentials and is left out: --show-secrets prints it, "
-            "--output-dir writes it, and `transom run` with the fleet controller keeps it"
+            "--output-dir writes it, and an operator of `transom manifests --cluster-api` keeps it"
         )
     if output is Format.JSON:
         print_data({"apiVersion": "v1", "kind": "List", "items": list(objects)}, output)

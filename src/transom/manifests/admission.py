@@ -26,7 +26,7 @@ WEBHOOK: Final = Grants(
         rule("networking.k8s.io", "servicecidrs", FOLLOW, "the networks that NO_PROXY has"),
         rule("", "configmaps", FOLLOW, "the networks of the cluster (kube-system, kube-public), OpenShift's trusted CA"),
         rule("", "namespaces", FOLLOW, "which namespaces asked for what"),
-        rule("", "namespaces", "get", "settings that go with everything of Transom go on to hold", OWN),
+        rule("", "namespaces", "get", "where all of Transom is deleted at once, its last settings go on to hold", OWN),
         rule("apiextensions.k8s.io", "customresourcedefinitions", "get", "whether there can be settings", EGRESS_PROXIES),
         rule("", "events", "create patch", "a Secret that is missing is told in the namespace of the pod"),
         rule(

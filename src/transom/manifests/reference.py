@@ -1,5 +1,6 @@
 """The field reference: a page for people, made from the same definitions as the CustomResourceDefinitions."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -7,8 +8,21 @@ from transom.manifests.definitions import GROUP, VERSION, definitions
 
 _HEAD: Final = """# Field reference
 
-Made from the definitions that `transom manifests` prints; `scripts/reference` rewrites it. What the fields mean together is
-in [settings.md](settings.md) and [operator.md](operator.md). `kubectl explain egressproxy.spec` says the same in a terminal.
+Every field of Transom's two kinds, with its type and its limits. To learn how they work together, read
+[settings.md](settings.md) and [operator.md](operator.md) first; both have examples. `kubectl explain egressproxy.spec` says
+the same in a terminal.
+
+- [EgressProxy](#egressproxy): the proxy, what bypasses it, and the CAs.
+- [WindowsInstance](#windowsinstance): a Windows host, and how it is reached.
+
+Words of this page:
+
+- The *base* is the EgressProxy named `cluster`. It holds for the cluster that it is in.
+- A *layer* is an EgressProxy of any other name. It is laid over the base for some workload clusters of Cluster API.
+- "Of the base alone" marks a field that a layer must not have.
+- You write `spec`. Transom writes `status`.
+
+This page is generated: `scripts/reference` makes it from the definitions that `transom manifests` prints.
 """
 _LIMITS: Final = {
     "minLength": "at least {} characters",
@@ -69,14 +83,14 @@ def _meaning(field: Mapping[str, Any], inner: Mapping[str, Any], *, required: bo
         parts.append(f"{', '.join(limits).capitalize()}.")
     checks = (check["message"] for check in inner.get("x-kubernetes-validations", ()) if "message" in check)
     parts += [f"{message[0].upper()}{message[1:]}." for message in checks]
-    text = " ".join(filter(None, parts)).replace("|", "\\|").replace("\n", " ")
+    text = " ".join(filter(None, parts)).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
     return f"**Required.** {text}" if required else text
 
 
 def _value(default: Any) -> str:
     if isinstance(default, list | tuple):
         return ", ".join(f"`{one}`" for one in default)
-    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+    return f"`{default if isinstance(default, str) else json.dumps(default)}`"
 
 
 def _limits(field: Mapping[str, Any]) -> Iterator[str]:

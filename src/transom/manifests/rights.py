@@ -56,7 +56,7 @@ def _rows(parts: Mapping[str, Grants]) -> Iterator[tuple[str, str]]:
 
 
 def _name(name: str) -> str:
-    return "as it" if name == OWN else f"`{name}`"
+    return "as its own" if name == OWN else f"`{name}`"
 
 
 def _placed(grants: Grants) -> Iterator[tuple[str | None, Rule]]:

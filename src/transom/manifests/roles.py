@@ -111,10 +111,10 @@ ALWAYS: Final = Grants(
             "apiextensions.k8s.io",
             "customresourcedefinitions",
             "get",
-            "an EgressProxy that went with its definition is an accident, one that was deleted a wish",
+            "an EgressProxy that went with its definition is an accident, one that was deleted is meant to be gone",
             EGRESS_PROXIES,
         ),
-        rule("", "namespaces", "get", "who this operator is, over all its lives", OWN),
+        rule("", "namespaces", "get", "the namespace's UID, by which this installation is told from others", OWN),
     ),
     own=(
         rule("transom.dev", "windowsinstances", FOLLOW, "the hosts"),
@@ -125,7 +125,7 @@ ALWAYS: Final = Grants(
 )
 """What every operator needs, whichever controllers run."""
 _ALL_GOES: Final = "hosts are left as they are where everything of Transom is deleted"
-_RESUME: Final = rule("", "namespaces", FOLLOW, f"the word that has rollouts go on; {_ALL_GOES}", OWN)
+_RESUME: Final = rule("", "namespaces", FOLLOW, f"the annotation that lets a stopped rollout go on; {_ALL_GOES}", OWN)
 _HOSTS: Final = (
     _RESUME,
     rule("apiextensions.k8s.io", "customresourcedefinitions", "get", _ALL_GOES, "windowsinstances.transom.dev"),
@@ -228,7 +228,10 @@ GRANTS: Final[Mapping[str, Grants]] = {
             rule("transom.dev", "windowsinstances/status", "patch", "which Node a host is, before its certificate is approved"),
             TELL,
         ),
-        default=(rule("discovery.k8s.io", "endpointslices", "get", "nor the API server's addresses", "kubernetes"), TELL),
+        default=(
+            rule("discovery.k8s.io", "endpointslices", "get", "no certificate has the API server's addresses", "kubernetes"),
+            TELL,
+        ),
     ),
     "nodes": Grants(
         everywhere=(
