@@ -61,12 +61,10 @@ _NUMBERS = itertools.count(1)
 
 
 def put(server: ControlPlane, worker: WorkerTemplate) -> dict[str, Any]:
-    """Every object whose kind the server has, checked strictly; the KubeadmConfigTemplate as it is there then."""
+    """Every object, checked strictly; the KubeadmConfigTemplate as it is there then."""
     held: dict[str, Any] = {}
     for item in worker.objects:
         group, _, version = item["apiVersion"].rpartition("/")
-        if item["kind"] in ("AzureMachineTemplate", "VSphereMachineTemplate", "OpenStackMachineTemplate"):
-            continue
         start = f"/apis/{group}/{version}" if group else f"/api/{version}"
         path = f"{start}/namespaces/{item['metadata']['namespace']}/{item['kind'].lower()}s"
         made = json.loads(server.request("POST", f"{path}?fieldValidation=Strict", item))

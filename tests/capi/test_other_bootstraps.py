@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from lab.control_plane import ControlPlane
+from tests.capi.kept_definitions import kept_definitions
 from tests.support.bundles import certificate, config_map
 from tests.support.management.manifests import USER, base, cluster, credentials
 from typer.testing import CliRunner
@@ -16,7 +17,6 @@ from transom.cli.app import app
 
 PASSWORD = 'hunter2%^&!"\\é$ x'
 URL = f"http://{USER}:hunter2%25%5E%26%21%22%5C%C3%A9%24%20x@192.168.52.220:3128"
-DEFINITIONS = Path(__file__).parent / "definitions"
 # what an object of the kind needs besides, and where
 RKE2 = {
     "registrationMethod": "control-plane-endpoint",
@@ -72,7 +72,7 @@ def test_who_is_no_consumer_gets_nothing(tmp_path: Path, kind: str) -> None:
 
 @pytest.fixture(scope="module")
 def definitions(management_plane: ControlPlane) -> ControlPlane:
-    files = [yaml.safe_load(file.read_text()) for file in sorted(DEFINITIONS.glob("*.yaml"))]
+    files = kept_definitions("rke2", "talos")
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": files})
     management_plane.kubectl("apply", "--server-side", "-f", "-", input=listed)
     names = [f"crd/{one['metadata']['name']}" for one in files]
