@@ -1,11 +1,13 @@
 """Templates on a real API server, rendered by the real CABPK, read by cloudbase-init: what was put in comes out."""
 
 import base64
+import functools
 import gzip
-import itertools
 import json
 import re
-from typing import Any, get_args
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
 
 import pytest
 import yaml
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from lab.cluster_api import BootstrapProvider
 from lab.control_plane import ControlPlane
 from lab.machine import Machine
+from tests.capi.instances import INSTANCES, NAME, serving
 from tests.capi.settings import EGRESS, PASSWORD
 from typer.testing import CliRunner
 
@@ -57,13 +60,15 @@ USERS = st.lists(
     unique_by=lambda user: user[0],
 )
 MODES = [("hostprocess", "calico"), ("hostprocess", "flannel"), ("services", "calico"), ("hostprocess", "none")]
-_NUMBERS = itertools.count(1)
+DRAWS, FILES = 100, 10
+ABSENT = ("SSH keys not found at location",)
+"""What cloudbase-init warns of on a machine that needs none of it."""
 
 
-def put(server: ControlPlane, worker: WorkerTemplate) -> dict[str, Any]:
-    """Every object, checked strictly; the KubeadmConfigTemplate as it is there then."""
+def put(server: ControlPlane, objects: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The objects, checked strictly; the KubeadmConfigTemplate as it is there then."""
     held: dict[str, Any] = {}
-    for item in worker.objects:
+    for item in objects:
         group, _, version = item["apiVersion"].rpartition("/")
         start = f"/apis/{group}/{version}" if group else f"/api/{version}"
         path = f"{start}/namespaces/{item['metadata']['namespace']}/{item['kind'].lower()}s"
@@ -74,13 +79,18 @@ def put(server: ControlPlane, worker: WorkerTemplate) -> dict[str, Any]:
 
 
 def machine_data(server: ControlPlane, cabpk: BootstrapProvider, worker: WorkerTemplate) -> bytes:
-    """What a machine of the worker boots with."""
-    template = put(server, worker)
+    """What a machine of the worker boots with, made of what CABPK reads."""
+    template = put(server, (item for item in worker.objects if item["kind"] in ("Secret", "KubeadmConfigTemplate")))
+    return cabpk.wait_data("default", start(server, cabpk, worker, template))
+
+
+def start(server: ControlPlane, cabpk: BootstrapProvider, worker: WorkerTemplate, template: dict[str, Any]) -> str:
+    """A machine of the worker, by its name; what CAPZ would make is there."""
     for name in (item["metadata"]["name"] for item in worker.objects if item["kind"] == "AzureMachineTemplate"):
         data = {"worker-node-azure.json": base64.b64encode(b"{}").decode()}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"{name}-azure-json"}, "data": data}
         server.request("POST", "/api/v1/namespaces/default/secrets", secret)
-    return cabpk.wait_data("default", cabpk.start_machine("default", "prod", template["spec"]["template"]["spec"]))
+    return cabpk.start_machine("default", "prod", template["spec"]["template"]["spec"])
 
 
 def drop_proxy_secret(server: ControlPlane, worker: WorkerTemplate) -> None:
@@ -88,53 +98,96 @@ def drop_proxy_secret(server: ControlPlane, worker: WorkerTemplate) -> None:
     server.request("DELETE", f"/api/v1/namespaces/default/secrets/{worker.secret}")
 
 
-@pytest.mark.parametrize("provider", sorted(PROVIDERS))
-def test_what_was_put_in_comes_out(provider: ProviderName, management: ControlPlane, cabpk: BootstrapProvider) -> None:
-    @settings(max_examples=3, deadline=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
-    @given(st.lists(CONTENTS, min_size=50, max_size=50), COMMANDS, COMMANDS, USERS)
-    def holds(contents: list[bytes], pre: list[str], post: list[str], users: list[tuple[str, set[str]]]) -> None:
+class Draw(NamedTuple):
+    """What somebody gives for a machine."""
+
+    contents: list[bytes]
+    pre: list[str]
+    post: list[str]
+    users: list[tuple[str, set[str]]]
+
+
+@functools.cache
+def draws() -> tuple[Draw, ...]:
+    """A hundred."""
+    found: list[Draw] = []
+
+    @settings(max_examples=DRAWS, deadline=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
+    @given(st.builds(Draw, st.lists(CONTENTS, min_size=FILES, max_size=FILES), COMMANDS, COMMANDS, USERS))
+    def draw(one: Draw) -> None:
+        found.append(one)
+
+    draw()
+    assert len(found) == DRAWS
+    return tuple(found)
+
+
+@pytest.mark.parametrize("number", range(len(PROVIDERS)), ids=sorted(PROVIDERS))
+def test_what_was_put_in_comes_out(
+    number: int, management: ControlPlane, cabpk: BootstrapProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred draws over the providers: rendered by CABPK, wrapped as the provider does, read by its metadata class."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    provider: ProviderName = PROVIDERS[sorted(PROVIDERS)[number]].name
+    given = draws()[number :: len(PROVIDERS)]
+    started = []
+    for count, draw in enumerate(given):
         inputs = WorkerInputs(
             cluster="prod",
             provider=provider,
-            name=f"{provider}-{next(_NUMBERS)}",
+            name=f"{provider}-{count}",
             machine_name_prefix="win",
             files=tuple(
                 InputFile(f"C:/k/drawn/{number}.bin", content_base64=base64.b64encode(content).decode())
-                for number, content in enumerate(contents)
+                for number, content in enumerate(draw.contents)
             ),
-            pre_kubeadm_commands=tuple(pre),
-            post_kubeadm_commands=tuple(post),
-            users=tuple(InputUser(name, tuple(sorted(groups))) for name, groups in users),
+            pre_kubeadm_commands=tuple(draw.pre),
+            post_kubeadm_commands=tuple(draw.post),
+            users=tuple(InputUser(name, tuple(sorted(groups))) for name, groups in draw.users),
         )
         worker = make(inputs, EGRESS)
         assert worker.objects, worker.findings
-        data = machine_data(management, cabpk, worker)
-        drop_proxy_secret(management, worker)
+        if not started:
+            # the Secret of the settings is one for all
+            put(management, (item for item in worker.objects if item["kind"] == "Secret"))
+        template = next(item for item in worker.objects if item["kind"] == "KubeadmConfigTemplate")
+        started.append(start(management, cabpk, worker, template))
+    for name, draw in zip(started, given, strict=True):
+        data = cabpk.wait_data("default", name)
+        limit = PROVIDERS[provider].limit
+        assert user_data.size(data, limit) <= limit.most
+        with serving() as endpoint:
+            instance = INSTANCES[provider](endpoint, data, tmp_path)
+            # its name is as the provider wants it: nothing needs a restart
+            instance.machine.name = NAME
+            found = instance.run()
+        assert [text for text in found.complaints if not text.startswith(ABSENT)] == []
+        check(found, draw)
+    drop_proxy_secret(management, worker)
 
-        found = cloudbase.read(data)
-        assert found.complaints == []
-        files = {file.path: file for file in found.files}
-        assert [path for path in files if path.startswith("C:\\k\\drawn")] == [
-            rf"C:\k\drawn\{number}.bin" for number in range(50)
-        ]
-        for number, content in enumerate(contents):
-            assert files[rf"C:\k\drawn\{number}.bin"] == cloudbase.Written(rf"C:\k\drawn\{number}.bin", content, 0o644)
-        assert files["C:\\k\\proxy.reg"].content == windows_proxy.proxy_reg(EGRESS, "prod")
-        assert files["C:\\k\\proxy.reg"].permissions == 0o600
-        first = [windows_proxy.BEFORE_JOIN, windows_proxy.OR_STOP]
-        assert found.commands == [*first, POWERSHELL, *pre, JOIN, *post, windows_proxy.AFTER_JOIN]
-        assert [(user.name, user.groups) for user in found.users] == [(name, tuple(sorted(groups))) for name, groups in users]
-        assert len(found.scripts) == 1
-        script = found.scripts[0].content
-        assert all(secret not in script for secret in (b"%", PASSWORD.encode(), b"hunter2hunter2xx"))
-        join = yaml.safe_load(files["\\run\\kubeadm\\kubeadm-join-config.yaml"].content)
-        registration = join["nodeRegistration"]
-        assert (registration["name"], registration["criSocket"]) == ("win-1", CRI_SOCKET)
-        taints = files["C:\\k\\kubelet-arguments.txt"].content.decode().partition("--register-with-taints=")[2].splitlines()[0]
-        assert set(taints.split(",")) == {_taint(taint) for taint in registration["taints"]}
-        assert join["discovery"]["bootstrapToken"]["token"] == "abcdef.hunter2hunter2xx"
 
-    holds()
+def check(found: cloudbase.Outcome, draw: Draw) -> None:
+    """That what cloudbase-init does is what was given."""
+    files = {file.path: file for file in found.files}
+    assert [path for path in files if path.startswith("C:\\k\\drawn")] == [
+        rf"C:\k\drawn\{number}.bin" for number in range(FILES)
+    ]
+    for number, content in enumerate(draw.contents):
+        assert files[rf"C:\k\drawn\{number}.bin"] == cloudbase.Written(rf"C:\k\drawn\{number}.bin", content, 0o644)
+    assert files["C:\\k\\proxy.reg"].content == windows_proxy.proxy_reg(EGRESS, "prod")
+    assert files["C:\\k\\proxy.reg"].permissions == 0o600
+    first = [windows_proxy.BEFORE_JOIN, windows_proxy.OR_STOP]
+    assert found.commands == [*first, POWERSHELL, *draw.pre, JOIN, *draw.post, windows_proxy.AFTER_JOIN]
+    assert [(user.name, user.groups) for user in found.users] == [(name, tuple(sorted(groups))) for name, groups in draw.users]
+    assert len(found.scripts) == 1
+    script = found.scripts[0].content
+    assert all(secret not in script for secret in (b"%", PASSWORD.encode(), b"hunter2hunter2xx"))
+    join = yaml.safe_load(files["\\run\\kubeadm\\kubeadm-join-config.yaml"].content)
+    registration = join["nodeRegistration"]
+    assert (registration["name"], registration["criSocket"]) == (NAME, CRI_SOCKET)
+    taints = files["C:\\k\\kubelet-arguments.txt"].content.decode().partition("--register-with-taints=")[2].splitlines()[0]
+    assert set(taints.split(",")) == {_taint(taint) for taint in registration["taints"]}
+    assert join["discovery"]["bootstrapToken"]["token"] == "abcdef.hunter2hunter2xx"
 
 
 def _taint(taint: dict[str, str]) -> str:
@@ -205,7 +258,7 @@ def test_the_server_takes_the_objects_of_both_versions(
         users=(InputUser("operator", ("Administrators",), ("ssh-ed25519 AAAA a@b",)),),
     )
     worker = make(inputs)
-    put(management, worker)
+    put(management, worker.objects)
     assert [item["kind"] for item in worker.daemons].count("DaemonSet") == {"hostprocess": 1, "services": 0}[daemons]
     for item in worker.daemons:
         group, _, kind_version = item["apiVersion"].rpartition("/")
