@@ -22,7 +22,20 @@ TOOLS = ("netsh", "icacls", "certutil", "dism", r"WindowsPowerShell\v1.0\powersh
 """Programs of Windows that are empty stubs in Wine; in a bare machine tool.exe stands for them."""
 OVERRIDES = r"HKCU\Software\Wine\DllOverrides"
 SERVICES = r"HKLM\SYSTEM\CurrentControlSet\Services"
-_COMPONENT = re.compile(rb"\[Software\\\\(Wow6432Node\\\\)?Classes\\\\(CLSID|Interface|MIME|Typelib)\\\\", re.IGNORECASE)
+_UNUSED = re.compile(
+    rb"\[Software\\\\(?:(?:Wow6432Node\\\\)?Classes\\\\(?:CLSID|Interface|MIME|Typelib)\\\\"
+    rb"|Microsoft\\\\Windows\\\\CurrentVersion\\\\Telephony\\\\"
+    rb"|Microsoft\\\\Windows NT\\\\CurrentVersion\\\\(?:Font(?:s|Substitutes)\]|Time Zones\\\\(?P<zone>[^]\\\\]+)))",
+    re.IGNORECASE,
+)
+_ZONE = re.compile(rb'"TimeZoneKeyName"="([^"]+)"')
+_ZONE_TEXT = re.compile(rb'(?m)^"MUI_(?:Display|Dlt|Std)"="@tzres.dll,.*\n')
+_FONTS = Path("etc", "fonts", "fonts.conf")
+_NO_FONTS = """\
+<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
+<fontconfig><cachedir>/nowhere</cachedir></fontconfig>
+"""
 
 
 @functools.cache
@@ -74,6 +87,8 @@ def _make(target: Path, native: Path, recorder: Path, curl: Path) -> None:
     with step("making the template of the Windows machines"):
         drive = target / "drive_c"
         drive.mkdir()
+        (target / _FONTS).parent.mkdir(parents=True)
+        (target / _FONTS).write_text(_NO_FONTS)
         environment = wine.environment(target, {"WINEDLLOVERRIDES": "mscoree,mshtml="})
         make = [*wine.loader(), "wineboot.exe", "-i"]
         subprocess.run(make, cwd=drive, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=True)
@@ -88,13 +103,24 @@ def _make(target: Path, native: Path, recorder: Path, curl: Path) -> None:
         _require(target, r"C:\windows\system32\reg.exe", "import", r"C:\lab\setup.reg")
         # Services cannot be started in the boot that made the prefix, and keys that were imported count from the next one.
         wine.stop(target)
-        _forget_components(target / "system.reg")
+        _forget_unused(target / "system.reg")
 
 
-def _forget_components(registry: Path) -> None:
-    """Take out what Wine registers of COM: three of four keys, read at each boot, and no program of a machine asks for one."""
-    head, *keys = re.split(rb"(?m)^(?=\[)", registry.read_bytes())
-    registry.write_bytes(head + b"".join(key for key in keys if not _COMPONENT.match(key)))
+def _forget_unused(registry: Path) -> None:
+    """Take out what no program of a machine asks for, and Wine reads again and again.
+
+    Of COM's registrations, three of four keys, at each boot. Of time zones, all down to the one that it is in, at each start of
+    a process: half of all that a small program asks the server. Of fonts, at each start of one that could make a window.
+    """
+    content = _ZONE_TEXT.sub(b"", registry.read_bytes())
+    zone = _ZONE.search(content)
+    head, *keys = re.split(rb"(?m)^(?=\[)", content)
+
+    def used(key: bytes) -> bool:
+        unused = _UNUSED.match(key)
+        return not unused or (zone is not None and unused["zone"] == zone[1])
+
+    registry.write_bytes(head + b"".join(key for key in keys if used(key)))
 
 
 def _home(target: Path) -> None:
