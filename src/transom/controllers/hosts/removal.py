@@ -16,6 +16,7 @@ from transom.controllers.hosts.session import Contact, visit
 from transom.controllers.instance import first_configuration, status
 from transom.controllers.instance.finalizers import Finalizers, has_finalizer
 from transom.controllers.instance.node_marks import unmark
+from transom.controllers.instance.uids import Uids
 from transom.controllers.instance.view import InstanceView, managed_message, regarding_of
 from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.rollout.drain import Drain
@@ -69,8 +70,8 @@ class Removal:
 
     def __init__(self, on: Surrounds) -> None:
         self._on = on
-        self._begun = set[str | None]()
-        """The uids of instances whose removal this process has begun."""
+        self._begun = Uids(on.informers.windows_instances)
+        """Instances whose removal this process has begun."""
 
     async def step(self, case: InstanceView, leadership: Leadership) -> Result:
         """Do what is to be done next about an instance that is being deleted. Raises ApiError."""
@@ -96,9 +97,9 @@ class Removal:
 
     def _tell(self, cached: CachedInstance, leadership: Leadership) -> None:
         """Say once that it begins. The status may be of a pass that was under way when the instance was deleted."""
-        if cached.metadata.uid in self._begun:
+        if cached in self._begun:
             return
-        self._begun.add(cached.metadata.uid)
+        self._begun.add(cached)
         if cached.reason("Configured") not in ("Draining", "Removing"):
             leadership.recorder.normal(regarding_of(cached), "Removing", "the instance is deleted: its host is given back")
 

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Final
 
+from transom.controllers.instance.uids import Uids
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.leadership import Leadership
@@ -30,8 +31,8 @@ class Finalizers:
     def __init__(self, informers: Informers) -> None:
         self._informers = informers
         # content of a namespace is deleted 5 s after the namespace (Kubernetes, pkg/controller/namespace): there is time
-        self._taken: set[str | None] = set()
-        """UIDs of instances that are without it now, and stand in the store as they were."""
+        self._taken = Uids(informers.windows_instances)
+        """Instances that are without it now, and stand in the store as they were."""
         self._namespaces = informers.watch(NAMESPACES, fields=f"metadata.name={informers.namespace}")
 
     def subscribe(self, ask: Callable[[ObjectKey], None]) -> None:
@@ -71,12 +72,11 @@ class Finalizers:
         left = [one for one in cached.metadata.finalizers or () if one != FINALIZER]
         with contextlib.suppress(NotFound):
             await self._set(cached, left, leadership)
-        self._taken &= {one.metadata.uid for one in self._informers.windows_instances.snapshot()}
-        self._taken.add(cached.metadata.uid)
+        self._taken.add(cached)
 
     def was_taken(self, cached: CachedInstance) -> bool:
         """Whether this process took it off, even if the store does not say so yet."""
-        return cached.metadata.uid in self._taken
+        return cached in self._taken
 
     @staticmethod
     async def _set(cached: CachedInstance, finalizers: list[str], leadership: Leadership) -> CachedInstance:

@@ -12,7 +12,7 @@ import binascii
 import json
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
@@ -46,7 +46,8 @@ class CredentialProviders:
     def __init__(self) -> None:
         self._asking = asyncio.Lock()
         self._until = 0.0
-        self._known: tuple[str, Mapping[str, Any]] | None = None
+        self._known: tuple[str, tuple[str, ...]] | None = None
+        """The name of the MachineConfig, and of its content (it may have a megabyte) the files of providers alone."""
 
     async def added(self, facts: Facts, payload: Payload, client: Client) -> Facts:
         """The facts with the configuration, where the payload asks for it here and the cluster has one."""
@@ -67,19 +68,19 @@ class CredentialProviders:
             pool = await client.get_json(MACHINE_CONFIG_POOLS.path(None, _WORKERS))
             rendered = _at(pool, "spec", "configuration", "name")
             if isinstance(rendered, str) and (self._known is None or self._known[0] != rendered):
-                self._known = rendered, await client.get_json(MACHINE_CONFIGS.path(None, rendered))
+                self._known = rendered, provider_files(await client.get_json(MACHINE_CONFIGS.path(None, rendered)))
         except ApiError as error:
             # a cluster without them (HyperShift) has the payload's own
             _log.debug("no machine configuration", error=str(error))
 
 
-def configuration(machine_config: Mapping[str, Any], payload: Payload) -> str | None:
-    """The kubelet's CredentialProviderConfig, of the providers whose program the payload has; None where there is none.
+def configuration(files: Iterable[str], payload: Payload) -> str | None:
+    """The kubelet's CredentialProviderConfig of such files (`provider_files`), of the providers whose program the payload has.
 
-    A kubelet does not start where the program of a provider is missing.
+    None where there is none. A kubelet does not start where the program of a provider is missing.
     """
     programs = {file.path.rpartition("\\")[2].casefold() for file in payload.files}
-    for text in _files(machine_config):
+    for text in files:
         try:
             read = read_value(text)
         except InvalidText:
@@ -93,18 +94,17 @@ def configuration(machine_config: Mapping[str, Any], payload: Payload) -> str | 
     return None
 
 
+def provider_files(machine_config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The texts of the files below the providers' directory (Ignition's specification 3, `storage.files`)."""
+    listed = _at(machine_config, "spec", "config", "storage", "files")
+    files = listed if isinstance(listed, list) else []
+    below = (_at(file, "contents") for file in files if str(_at(file, "path")).startswith(_DIRECTORY))
+    return tuple(text for contents in below if (text := _text(contents)) is not None)
+
+
 def _windows(provider: Mapping[str, Any]) -> dict[str, Any]:
     name = str(provider.get("name", ""))
     return {**provider, "name": name if name.endswith(".exe") else f"{name}.exe"}
-
-
-def _files(machine_config: Mapping[str, Any]) -> Iterator[str]:
-    """The texts of the files below the providers' directory (Ignition's specification 3, `storage.files`)."""
-    listed = _at(machine_config, "spec", "config", "storage", "files")
-    for file in listed if isinstance(listed, list) else ():
-        path, contents = _at(file, "path"), _at(file, "contents")
-        if isinstance(path, str) and path.startswith(_DIRECTORY) and (text := _text(contents)) is not None:
-            yield text
 
 
 def _text(contents: Any) -> str | None:
