@@ -217,10 +217,8 @@ class ChangesWorld(HostsWorld):
     def _moved(self, name: str, one: Pass) -> None:
         assert one.keys is not None
         one.stage = "prepare"
-        if self.trouble[name] == "unreachable" and one.owed:
-            one.keys.read(name)
-        elif self.trouble[name] == "unreachable":
-            one.keys.come_out(name, "left")
+        if self.trouble[name] == "unreachable":
+            one.keys.come_out(name, "failed" if one.owed else "left")
         else:
             self._move(name, one)
             one.keys.come_out(name, "failed" if BREAKS in _key(one.target) else "passed")

@@ -44,6 +44,8 @@ class HostsWorld(ABC):
         self.flawed: set[str] = set()
         """Hosts that were ever in trouble."""
         self.resumed = ""
+        self.running: dict[str, Any] = {}
+        """Passes of processes that ended while the script ran: it refuses one pass that comes meanwhile, and ends."""
 
     @abstractmethod
     def show(self, name: str) -> None:

@@ -21,7 +21,7 @@ from transom.controllers.runtime.cached import CachedInstance, HostNode
 from transom.controllers.runtime.condition_aggregator import ConditionAggregator
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.leadership import Leadership
-from transom.hosts.errors import RestartsFailed, Unreachable
+from transom.hosts.errors import Held, RestartsFailed, Unreachable
 from transom.hosts.passes.passes import PassResult
 from transom.kube.client import Listing
 from transom.kube.queue import KeyQueue
@@ -110,10 +110,12 @@ class World(HostsWorld):
         for name in self.names:
             self.queue.add(ObjectKey(NAMESPACE, name))
 
-    def crash(self, *, after_the_change: bool) -> None:
-        """The process ends: hosts that were being changed have, or have not, become others."""
+    def crash(self, *, after_the_change: bool, runs_on: bool = False) -> None:
+        """The process ends: hosts that were being changed have, or have not, become others, or are at it yet."""
         for name, one in self.passes.items():
-            if one.changing and after_the_change:
+            if one.changing and runs_on:
+                self.running.setdefault(name, one)
+            elif one.changing and after_the_change:
                 self._change(name, one)
         self.start()
 
@@ -153,6 +155,11 @@ class World(HostsWorld):
         case, rollout, target = self._case(name), one.rollout, one.target
         if rollout is None:
             await self._connect(name, one)
+            return
+        if one.changing and name in self.running:
+            self._end(name, PassResult(plan=Plan(forget=True), begun=True, error=Held("the process before", None)))
+            self._change(name, self.running.pop(name))
+            self.queue.add(ObjectKey(NAMESPACE, name))
             return
         if one.changing:
             self._change(name, one)

@@ -13,6 +13,7 @@ import pytest
 from transom.apply.target import Target
 from transom.controllers.keys.controller import KeysController
 from transom.controllers.keys.key_rotation import KEY_HASH, KeyRotation, Opened
+from transom.controllers.rollout import rollouts
 from transom.controllers.rollout.marks import CHANGES, written
 from transom.controllers.rollout.rollouts import Turn
 from transom.controllers.rollout.subjects import Resumption
@@ -21,7 +22,7 @@ from transom.controllers.runtime.condition_aggregator import ConditionAggregator
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.options import Pace
-from transom.hosts.errors import Unreachable
+from transom.hosts.errors import Held, HostError, Unreachable
 from transom.hosts.owner import Owner
 from transom.hosts.passes import key_move
 from transom.hosts.passes.passes import PassSettings
@@ -189,13 +190,7 @@ async def test_hosts_that_wait_are_not_lost_by_a_late_pass(hosts: Hosts) -> None
 
 
 async def test_a_leader_that_ends_in_a_move_leaves_it_to_the_next(hosts: Hosts) -> None:
-    hosts.gate = asyncio.Event()
-    moving = asyncio.create_task(hosts.open(0))
-    await asyncio.sleep(0)
-    moving.cancel()
-    await asyncio.gather(moving, return_exceptions=True)
-    hosts.restart()
-    hosts.gate.set()
+    await begun_by_another(hosts)
     await hosts.open(1)
     assert hosts.moved == []
     await hosts.open(0)
@@ -204,8 +199,8 @@ async def test_a_leader_that_ends_in_a_move_leaves_it_to_the_next(hosts: Hosts) 
     assert hosts.moved == ["win-0", "win-1"]
 
 
-async def test_a_host_that_was_begun_and_is_silent_keeps_its_turn(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may have been harmed: nobody knows, and a third one must not follow it."""
+async def begun_by_another(hosts: Hosts) -> None:
+    """A process that ended in the move of the first host."""
     hosts.gate = asyncio.Event()
     moving = asyncio.create_task(hosts.open(0))
     await asyncio.sleep(0)
@@ -214,27 +209,55 @@ async def test_a_host_that_was_begun_and_is_silent_keeps_its_turn(hosts: Hosts, 
     hosts.gate = None
     hosts.restart()
 
-    async def silent(*_: object) -> None:
-        raise Unreachable("no answer")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(key_move, "move", silent)
-        assert (await hosts.open(0)).error is not None
-    await hosts.open(1)
+def fails(error: HostError) -> Any:
+    """A move that does not get so far."""
+
+    async def move(*_: object) -> None:
+        raise error
+
+    return move
+
+
+async def test_a_host_that_was_begun_and_goes_out_of_reach_has_failed(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been harmed, nobody knows: it keeps nobody waiting, and no third one follows two of them."""
+    await begun_by_another(hosts)
+    for _ in range(2):
+        with monkeypatch.context() as patched:
+            patched.setattr(key_move, "move", fails(Unreachable("no answer")))
+            assert (await hosts.open(0)).error is not None
+    hosts.refuse = {"win-1"}
+    said = (await hosts.open(1)).said
+    assert said is not None
+    assert said.reason == "NewKeyRefused"
+    assert await refused(hosts, 2)
     assert hosts.moved == []
+    # both are well again
+    hosts.refuse = set()
     await hosts.open(0)
     await hosts.open(1)
     assert hosts.moved == ["win-0", "win-1"]
 
 
+async def test_a_host_that_was_begun_and_is_held_keeps_its_turn(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    await begun_by_another(hosts)
+    with monkeypatch.context() as patched:
+        patched.setattr(key_move, "move", fails(Held("the process before", None)))
+        assert (await hosts.open(0)).error is not None
+        await hosts.open(1)
+        assert hosts.moved == []
+        # a hold that lasts for ever is somebody's who died
+        patched.setattr(rollouts, "HOLD", 0.0)
+        assert (await hosts.open(0)).error is not None
+    await hosts.open(1)
+    assert hosts.moved == ["win-1"]
+    await hosts.open(0)
+    assert hosts.moved == ["win-1", "win-0"]
+
+
 async def test_a_host_that_another_process_has_moved_takes_nobodys_turn(hosts: Hosts) -> None:
-    hosts.gate = asyncio.Event()
-    moving = asyncio.create_task(hosts.open(0))
-    await asyncio.sleep(0)
-    moving.cancel()
-    await asyncio.gather(moving, return_exceptions=True)
+    await begun_by_another(hosts)
     assert ":begun" in hosts.status["win-0"][CHANGES]
-    hosts.gate = None
     # its key was recorded, and what became of the move was not
     hosts.tell(0, {KEY_HASH: public_hash(hosts.key)})
     hosts.restart()

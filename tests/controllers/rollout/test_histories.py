@@ -7,7 +7,7 @@ import pytest
 from tests.support.hosts_world import START
 from tests.support.rollout_world import World
 
-from transom.controllers.rollout import heartbeats
+from transom.controllers.rollout import heartbeats, rollouts
 from transom.windows.nodes.rollout import FAILURES
 
 GOOD, BAD, BREAKS = "http://good-1", "http://bad", "http://breaks"
@@ -168,3 +168,49 @@ async def test_nodes_that_are_not_ready_wait_their_turn_and_prove_nothing() -> N
         assert rollout.rollout.passed or len(rollout.rollout.working) <= 1
     assert set(world.has.values()) == {GOOD}
     assert rollout.rollout.over
+
+
+async def cut(proxy: str, *, nodes: bool = False) -> World:
+    """A process that ended while the script ran that changes the first host, and the next one, which has just begun."""
+    world = World(12, workers=4, nodes=nodes)
+    await world.quiet()
+    world.edit(proxy)
+    while not any(one.changing for one in world.passes.values()):
+        await forth(world, 1)
+    world.crash(after_the_change=False, runs_on=True)
+    assert list(world.running) == ["win-0"]
+    return world
+
+
+@pytest.mark.parametrize(("proxy", "most"), [(BAD, 1), (BREAKS, FAILURES)])
+async def test_a_host_that_the_process_before_is_at_keeps_its_turn(proxy: str, most: int) -> None:
+    world = await cut(proxy)
+    await world.quiet()
+    assert reached(world, proxy) == most
+    assert world.halted
+
+
+async def test_a_kubelet_that_was_heard_of_while_its_host_was_held_is_not_waited_for_again() -> None:
+    world = await cut(GOOD, nodes=True)
+    world.revive("win-0")
+    # it says nothing more when the script ends
+    world.trouble["win-0"] = "dead"
+    await world.quiet()
+    known = world.rollouts.known(world.target("win-0"))
+    assert known is not None
+    assert known.rollout.failed == ()
+    assert known.rollout.over
+
+
+async def test_a_host_that_is_held_for_longer_than_a_pass_can_last_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollouts, "HOLD", 0.0)
+    world = await cut(GOOD)
+    await world.begin()
+    while not world.passes["win-0"].changing:
+        await world.step("win-0")
+    await world.step("win-0")
+    known = world.rollouts.known(world.target("win-0"))
+    assert known is not None
+    assert (known.rollout.failed, known.rollout.working) == (("win-0",), frozenset())
+    await world.quiet()
+    assert known.rollout.over

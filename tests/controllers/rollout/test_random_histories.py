@@ -45,16 +45,16 @@ class Histories(DrawnWorld):
         self.edit("good")
         self.quiet()
 
-    @rule(after_the_change=st.booleans())
-    def crash(self, after_the_change: bool) -> None:
-        self.runner.run(self._crash(after_the_change))
+    @rule(after_the_change=st.booleans(), runs_on=st.booleans())
+    def crash(self, after_the_change: bool, runs_on: bool = False) -> None:
+        self.runner.run(self._crash(after_the_change, runs_on))
 
-    async def _crash(self, after_the_change: bool) -> None:
+    async def _crash(self, after_the_change: bool, runs_on: bool) -> None:
         listening = self.world.turns.listening
         for task in listening:
             task.cancel()
         await asyncio.gather(*listening, return_exceptions=True)
-        self.world.crash(after_the_change=after_the_change)
+        self.world.crash(after_the_change=after_the_change, runs_on=runs_on)
 
     @rule(number=st.integers(0, 100), steps=st.integers(1, 12))
     def work(self, number: int, steps: int) -> None:
@@ -64,11 +64,16 @@ class Histories(DrawnWorld):
     def work_long(self, number: int, steps: int) -> None:
         self.runner.run(self._work(number, steps))
 
-    @rule(what=st.sampled_from(["good", BAD, BREAKS]), steps=st.integers(1, 40), after_the_change=st.booleans())
-    def edit_and_crash(self, what: str, steps: int, after_the_change: bool) -> None:
+    @rule(
+        what=st.sampled_from(["good", BAD, BREAKS]),
+        steps=st.integers(1, 40),
+        after_the_change=st.booleans(),
+        runs_on=st.booleans(),
+    )
+    def edit_and_crash(self, what: str, steps: int, after_the_change: bool, runs_on: bool) -> None:
         self.edit(what)
         self.runner.run(self._work(steps, steps))
-        self.crash(after_the_change)
+        self.crash(after_the_change, runs_on)
 
     @precondition(lambda self: self.world.halted)
     @rule(crash=st.booleans())

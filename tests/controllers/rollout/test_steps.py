@@ -8,9 +8,10 @@ from collections import Counter
 
 import pytest
 from tests.support.changes_world import ChangesWorld, Kind
-from tests.support.hosts_world import BAD, BREAKS
+from tests.support.hosts_world import BAD, BREAKS, NAMESPACE
 
 from transom.controllers.rollout import heartbeats
+from transom.kube.store import ObjectKey
 from transom.windows.nodes.rollout import FAILURES
 
 STRIDE = int(os.environ.get("TRANSOM_STRIDE", "43"))
@@ -122,3 +123,18 @@ async def test_a_host_out_of_reach_once_it_was_drained_has_no_turn_any_more() ->
     await settled(world)
     assert "win-0" not in reached(world, "upgrade", BREAKS)
     assert not any(value for annotations in world.annotations.values() for value in annotations.values())
+
+
+async def test_a_host_whose_node_is_gone_once_it_was_begun_has_no_turn_any_more() -> None:
+    """A machine that died in its upgrade: the others do not wait until a person removes its instance."""
+    world = ChangesWorld(12, workers=1, most=3)
+    await world.quiet()
+    await world.edit("upgrade", "good-1")
+    known = world.upgrade.rollouts.known
+    while (rollout := known(world.target("win-0"))) is None or not rollout.rollout.working:
+        assert await forth(world, 1)
+    (name,) = rollout.rollout.working
+    assert not rollout.rollout.admits("win-5")
+    world.interruptions.end(ObjectKey(NAMESPACE, name))
+    assert rollout.rollout.admits("win-5")
+    assert not world.slots.has(ObjectKey(NAMESPACE, name))

@@ -212,8 +212,8 @@ class HostsController:
                     _log.warning("status not written", error=str(unwritten))
             raise
         finally:
-            self._rollouts.done(key)
-            self._keys.rollouts.done(key)
+            for rollouts in self._turns.rollouts:
+                rollouts.done(key)
 
     async def _say_fault(self, cached: CachedInstance, error: Exception, leadership: Leadership) -> None:
         """The last good word on a host must not outlive what nobody foresaw. Raises ApiError."""
@@ -235,8 +235,8 @@ class HostsController:
             return await self._removal.release(case, leadership)
         refused = await self._refusal(case, leadership)
         if refused is not None:
-            self._rollouts.leave(key.name)
-            self._keys.rollouts.leave(key.name)
+            for rollouts in self._turns.rollouts:
+                rollouts.leave(key.name)
             self._tell_trouble(case, refused, leadership)
             await self._write(case, refused, {}, leadership)
             return Result(again=self.refused_again)

@@ -14,7 +14,7 @@ from transom.controllers.runtime.condition_aggregator import ConditionAggregator
 from transom.controllers.runtime.conditions import Condition
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.leadership import Leadership
-from transom.hosts.errors import AuthenticationRefused, HostError, KeyUnusable
+from transom.hosts.errors import AuthenticationRefused, Held, HostError, KeyUnusable
 from transom.hosts.passes import key_move
 from transom.hosts.passes.passes import PassResult, PassSettings
 from transom.hosts.ssh.known_hosts import HostKeys
@@ -126,15 +126,15 @@ class KeyRotation:
             result = "passed"
             return Opened(alone, digest)
         except (*key_move.AGAINST_THE_KEY, key_move.KeyNotFound) as error:
-            result = "failed" if isinstance(error, key_move.AGAINST_THE_KEY) else "left"
+            owed, result = False, "failed" if isinstance(error, key_move.AGAINST_THE_KEY) else "left"
             return Opened(target, said=Condition("False", type(error).__name__, str(error)))
         except HostError as error:
-            result = "left"
+            # of one that was begun before nobody knows what became of it
+            result = "left" if not owed or (isinstance(error, Held) and rollout.waits_for(name)) else "failed"
             return Opened(target, error=error)
         finally:
             # a move that was called off is to be gone on with
             if result == "left" and owed:
-                # an earlier process has begun it, and nobody knows what became of it
                 rollout.read(name)
             elif result is not None:
                 rollout.come_out(name, result)

@@ -158,10 +158,7 @@ class NodesController(HostsController):
             self._interruptions.drop(key)
             self._held.discard(key)
             self._configurations.pop(key, None)
-        try:
-            return await super().reconcile(key, leadership)
-        finally:
-            self._upgrades.done(key)
+        return await super().reconcile(key, leadership)
 
     async def _refusal(self, case: InstanceView, leadership: Leadership) -> Conditions | None:
         refused = await super()._refusal(case, leadership)
@@ -204,10 +201,10 @@ class NodesController(HostsController):
     async def _pass(self, case: InstanceView, target: Target, leadership: Leadership) -> Result:
         node, key = case.node, case.cached.key
         if node is not None and node.adopted and not node.takes:
-            self._interruptions.forget(key)
+            self._interruptions.end(key)
             return await super()._pass(replace(case, later=_ADOPTED), target, leadership)
         if self._source is None or node is None:
-            self._interruptions.forget(key)
+            self._interruptions.end(key)
             nodes = frozenset(node.metadata.uid or "" for node in self._informers.nodes.snapshot())
             return await super()._pass(replace(case, earlier=nodes if node is None else None), target, leadership)
         if (incomplete := await self._source.open()) is not None or self._directory is None:

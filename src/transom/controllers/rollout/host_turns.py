@@ -17,6 +17,7 @@ from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.conditions import Conditions
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.leadership import Leadership
+from transom.hosts.errors import Held, Overtaken, Superseded
 from transom.hosts.passes.passes import PassResult
 from transom.kube.errors import ApiError
 from transom.kube.lease import LeaseLost
@@ -50,6 +51,9 @@ class HostTurns:
         """All that a host has a part in."""
         self._listening: dict[tuple[ObjectKey, OpenRollout], asyncio.Task[None]] = {}
         self._beats: dict[ObjectKey, datetime | None] = {}
+        """What the kubelets of hosts had last said when the script that changes them was run."""
+        self._earlier: dict[ObjectKey, tuple[OpenRollout, datetime | None]] = {}
+        """What was to be heard of a kubelet when its host was admitted."""
 
     @property
     def listening(self) -> list[asyncio.Task[None]]:
@@ -83,6 +87,7 @@ class HostTurns:
             return False
         try:
             if (beat := self.beat(case)) is not None:
+                self._earlier[case.cached.key] = rollout, rollout.beats.get(name)
                 rollout.beats[name] = beat
             if rollout.early:
                 await turn.note()
@@ -107,6 +112,7 @@ class HostTurns:
         That is as late as can be before the kubelet is stopped: its report from before must not count as one from after.
         """
         self._beats.pop(case.cached.key, None)
+        self._earlier.pop(case.cached.key, None)
 
         def note() -> None:
             self._beats.setdefault(case.cached.key, self.beat(case))
@@ -122,13 +128,18 @@ class HostTurns:
     ) -> None:
         """Tell a rollout what became of a host, which counts once its Node was heard of after its kubelet was restarted."""
         key, name = case.cached.key, target.instance.name
+        refused = isinstance(found.error, Held | Overtaken | Superseded)
+        if refused or key not in self._beats:
+            self._untouched(rollout, key)
         # one that was begun, by whomever, and has the change now
         owed = name in rollout.changed or (name in rollout.rollout.working and found.error is None)
         result = result_of(target.egress, found, begun=owed)
-        if result == "left" and owed and not found.begun:
-            # an earlier pass has begun it, and this one could not look
-            rollout.read(name)
-            return
+        if result == "left" and (owed or (refused and rollout.subject.prepared)):
+            # an earlier pass has begun it, may be at it yet, and this one could not look
+            if rollout.waits_for(name):
+                rollout.read(name)
+                return
+            result = "failed" if owed else "left"
         if result == "passed" and found.begun:
             restarted = "kubelet" in map(str.casefold, found.restarted)
             if not restarted:
@@ -149,6 +160,15 @@ class HostTurns:
             listening = self._listen(rollout, case, target, node.metadata.name, beat, leadership)
             task = self._listening[key, rollout] = asyncio.create_task(listening)
             task.add_done_callback(lambda _: self._listening.pop((key, rollout), None))
+
+    def _untouched(self, rollout: OpenRollout, key: ObjectKey) -> None:
+        """Nothing was changed on a host that was admitted: what had to be heard of its kubelet before still has to be."""
+        admitted, earlier = self._earlier.pop(key, (None, None))
+        if admitted is not rollout:
+            return
+        rollout.beats.pop(key.name, None)
+        if earlier is not None:
+            rollout.beats[key.name] = earlier
 
     async def _listen(
         self,

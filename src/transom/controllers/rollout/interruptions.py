@@ -263,11 +263,15 @@ class Interruptions:
         return False
 
     def drop(self, key: ObjectKey) -> None:
-        """The instance is to go: nobody waits for it."""
-        self.forget(key)
+        """The instance is to go."""
+        self.end(key)
         self._left.pop(key, None)
         self._tries.pop(key, None)
         self._met.discard(key)
+
+    def end(self, key: ObjectKey) -> None:
+        """There is no Node to interrupt any more: nobody waits for what becomes of it."""
+        self.forget(key)
         self._upgrades.leave(key.name)
 
     def forget(self, key: ObjectKey) -> None:

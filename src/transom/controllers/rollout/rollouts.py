@@ -4,6 +4,7 @@ One piece of code for settings, payloads and SSH keys: a `RolloutSubject` says w
 known after this process stands in the status of the hosts (`marks`).
 """
 
+import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -20,6 +21,8 @@ from transom.proxy.layers import BASE
 from transom.windows.nodes.rollout import HostResult, Rollout
 
 CONDITION: Final = "RolloutHalted"
+HOLD: Final = 1800.0
+"""Seconds for which a host that was begun keeps its turn while somebody else holds it: longer than a pass can last."""
 Group = Hashable
 """Hosts that get a change together: those of one cluster, or of one Secret with an SSH key."""
 Digest = Callable[[str], Awaitable[str | None]]
@@ -82,6 +85,8 @@ class OpenRollout(Turns):
         """Hosts on which the change was begun, and that have not passed: what they are now says how the change is."""
         self.beats: dict[str, datetime] = {}
         """The heartbeats of hosts from before their kubelets were restarted, until a later one is heard."""
+        self._held: dict[str, float] = {}
+        """Since when hosts that were begun are held by somebody else (time.monotonic)."""
         self._told = told
 
     def come_out(self, host: str, result: HostResult) -> None:
@@ -95,7 +100,13 @@ class OpenRollout(Turns):
             self.changed.discard(host)
         if result == "passed":
             self.beats.pop(host, None)
+        self._held.pop(host, None)
         self._told()
+
+    def waits_for(self, host: str) -> bool:
+        """Whether a host that was begun, and is held by somebody else now, keeps its turn: no longer than a pass can last."""
+        now = time.monotonic()
+        return now - self._held.setdefault(host, now) < HOLD and host not in self.rollout.failed
 
     def owes(self, host: str) -> bool:
         """Whether nothing is known of a host yet, or only that an earlier process began it."""
