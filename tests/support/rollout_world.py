@@ -71,6 +71,10 @@ class World(HostsWorld):
         """By what was asked for, the hosts that were changed to it, in order."""
         self.halts: dict[str, set[str]] = {}
         """By what was asked for, the hosts that it had reached, or was about to, when it was halted."""
+        self.known = ""
+        """What is asked for, as far as a pass has come with it to its rollout."""
+        self.outdated: list[str] = []
+        """Hosts that were begun with what was not asked for any more, though it was known by then."""
         self.down: set[str] = set()
         """Nodes that say that they are not Ready."""
         self.start()
@@ -142,6 +146,8 @@ class World(HostsWorld):
     async def _connect(self, name: str, one: Pass) -> None:
         key = ObjectKey(NAMESPACE, name)
         one.rollout = await self.rollouts.meet(one.target, self.digest)
+        if one.target.egress == self.target(name).egress:
+            self.known = one.rollout.text
         differs = self.has[name] != _proxy(one.target) and len(self.passes) % 2 == 0
         if not one.rollout.may_read(name, lambda: self.queue.add(key), differs=differs):
             del self.passes[name]
@@ -172,10 +178,12 @@ class World(HostsWorld):
         if self.has[name] == _proxy(target) and not (broken and _is_begun(rollout, name)):
             self._end(name, self._found(name, target, begun=False))
             return
-        noted = self.turns.begin(case)
+        noted, owed = self.turns.begin(case), name in rollout.changed
         if not await self.turns.admit(rollout, case, target, self.leadership):
             self._end(name, PassResult(plan=Plan(forget=True), waiting=True))
             return
+        if rollout.text != self.known and not owed:
+            self.outdated.append(name)
         noted()
         one.changing = True
 

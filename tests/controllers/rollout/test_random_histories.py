@@ -109,6 +109,10 @@ class Histories(DrawnWorld):
             assert set(self.world.changed.get(text, ())) <= hosts, text
 
     @invariant()
+    def nobody_gets_what_is_known_to_be_outdated(self) -> None:
+        assert not self.world.outdated
+
+    @invariant()
     def nobody_follows_before_their_turn(self) -> None:
         world = self.world
         known = world.rollouts.known(world.target("win-0"))
