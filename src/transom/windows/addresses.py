@@ -1,6 +1,11 @@
 """IP addresses in the one spelling that is compared."""
 
 import ipaddress
+from functools import lru_cache
+from typing import Final
+
+_LONGEST: Final = len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")
+_KNOWN: Final = 8192
 
 
 def address(text: str) -> str | None:
@@ -9,8 +14,15 @@ def address(text: str) -> str | None:
     Zones (`%eth0`) are no part of it, and an IPv4 address that is written as an IPv6 one (`::ffff:10.0.0.7`, RFC 4291, section
     2.5.5.2: what a socket for both shows) is that IPv4 address.
     """
+    plain = text.partition("%")[0]
+    return _spelled(plain) if len(plain) <= _LONGEST else None
+
+
+# those of each Node and host are asked for in every pass, and with every heartbeat
+@lru_cache(_KNOWN)
+def _spelled(text: str) -> str | None:
     try:
-        found = ipaddress.ip_address(text.partition("%")[0])
+        found = ipaddress.ip_address(text)
     except ValueError:
         return None
     mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
