@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 from transom.simulator.filesystem import FileSystem, SimulatedDirectory
 
@@ -116,6 +117,11 @@ def modified(value: str, modifiers: str, files: FileSystem, cwd: str) -> str:
         node = files.find(full)
         size = "" if node is None else "0" if isinstance(node, SimulatedDirectory) else str(len(node.data))
         found = f"{size} {found}".strip()
+    if "t" in letters:
+        node = files.find(full)
+        # in the host's own format, to the minute
+        changed = "" if node is None else datetime.fromtimestamp(node.modified, UTC).strftime("%m/%d/%Y %I:%M %p")
+        found = f"{changed} {found}".strip()
     return found
 
 

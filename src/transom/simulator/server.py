@@ -23,6 +23,8 @@ from transom.windows.registry.registry import Edit
 _Result = TypeVar("_Result")
 _SESSIONS = 10  # MaxSessions of sshd_config, its default
 _SAME_IN_POWERSHELL = re.compile(r"[A-Za-z0-9\\:._/ -]*")
+_PROMPT = re.compile(r"\\cmd\.exe$", re.IGNORECASE)
+"""What reads its lines from standard input."""
 _SERVICES: Mapping[str, tuple[str, ...]] = {"containerd": (), "kubelet": ("containerd",)}
 
 
@@ -181,7 +183,8 @@ class ServerConnection(asyncssh.SSHServer):
         async def act() -> int:
             if self._during is not None:
                 host.watchers.add(self._during)
-            streams = Streams(Forward(take(process.stdout)), Forward(take(process.stderr)))
+            typed = await process.stdin.read() if _PROMPT.search(command) else b""
+            streams = Streams(Forward(take(process.stdout)), Forward(take(process.stderr)), typed)
             if host.shell == "powershell" and not _SAME_IN_POWERSHELL.fullmatch(command):
                 process.stderr.write(b"This command line is not read by PowerShell as it is by cmd.\r\n")
                 return 1

@@ -58,7 +58,7 @@ from transom.windows.parts.adopted import Adopted
 _log: Final = structlog.get_logger("transom.hosts")
 _EXPECTED: Final = ("Waiting", "RebootRequired", "UpgradePending", "Draining", "WaitingForNode")
 """Reasons why a host is not configured yet, and nothing is wrong."""
-_EARLIEST: Final = 0.9
+EARLIEST: Final = 0.9
 """Of the time between two checks, that the next one may be early."""
 Observe = Callable[[PassResult], None]
 
@@ -465,7 +465,7 @@ class HostsController:
 
     def _next_check(self) -> Result:
         # many hosts that were begun at once do not stay together
-        return Result(again=self._interval * (_EARLIEST + 0.2 * self._draw()))
+        return Result(again=self._interval * (EARLIEST + 0.2 * self._draw()))
 
     @property
     def _interval(self) -> float:
@@ -475,7 +475,7 @@ class HostsController:
     def _is_fresh(self, cached: CachedInstance) -> bool:
         """Whether the host was looked at since the last periodic check was due."""
         checked = moment(cached.live.get("lastChecked"))
-        return checked is not None and (self._now() - checked).total_seconds() < _EARLIEST * self._interval
+        return checked is not None and (self._now() - checked).total_seconds() < EARLIEST * self._interval
 
     async def _conclude(
         self, case: InstanceView, found: PassResult, conditions: Conditions, fields: Fields, leadership: Leadership

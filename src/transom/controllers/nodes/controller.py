@@ -12,8 +12,9 @@ import structlog
 
 from transom.apply.roll_out import changes_settings
 from transom.apply.target import Target, restarts
-from transom.controllers.hosts.controller import HostsController
-from transom.controllers.hosts.session import HostSession
+from transom.controllers.hosts.concerns import of_node, wanted
+from transom.controllers.hosts.controller import EARLIEST, HostsController
+from transom.controllers.hosts.session import HostSession, visit
 from transom.controllers.instance import first_configuration
 from transom.controllers.instance.identity_errors import NotRecorded, error_of, node_ip
 from transom.controllers.instance.node_identities import NodeIdentities
@@ -26,6 +27,7 @@ from transom.controllers.join.credential_providers import CredentialProviders
 from transom.controllers.join.members import Members
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.nodes.facts import NodeFacts
+from transom.controllers.nodes.light_checks import LightChecks
 from transom.controllers.nodes.outstanding import AdoptedNodeFound, configurations, outstanding, put_right, remarks, taken_over
 from transom.controllers.nodes.payload_source import PayloadSource
 from transom.controllers.nodes.progress import REASONS, NodeProgress
@@ -35,7 +37,7 @@ from transom.controllers.rollout.slots import Slots
 from transom.controllers.rollout.subjects import upgrades_of
 from transom.controllers.runtime.cached import CachedInstance, HostNode
 from transom.controllers.runtime.condition_aggregator import ConditionAggregator
-from transom.controllers.runtime.conditions import Condition, Conditions, Fields
+from transom.controllers.runtime.conditions import Condition, Conditions, Fields, timestamp
 from transom.controllers.runtime.controller import Result
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.leadership import Leadership
@@ -44,6 +46,7 @@ from transom.controllers.runtime.settings import CurrentSettings
 from transom.hosts.errors import HostError, PutBack
 from transom.hosts.passes import configure as hosts
 from transom.hosts.passes.configure import Configured, Worker
+from transom.hosts.passes.light_check import look
 from transom.hosts.passes.passes import Admit, PassResult
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.kube.errors import ApiError
@@ -118,6 +121,7 @@ class NodesController(HostsController):
         """Hosts whose Nodes were cordoned by this process, be it a moment ago, until they take pods."""
         self._configurations: dict[ObjectKey, dict[str, int]] = {}
         """How the services of each host were configured when this process last looked."""
+        self._light_checks = LightChecks(EARLIEST * pace.check_interval)
         self._slots = Slots(informers, options.max_unavailable, hold, now, self.queue.add)
         self._upgrades = upgrades_of(informers, reports, self._resumption, lambda: self._identity, self._named)
         self._turns.rollouts.append(self._upgrades)
@@ -158,6 +162,7 @@ class NodesController(HostsController):
             self._interruptions.drop(key)
             self._held.discard(key)
             self._configurations.pop(key, None)
+            self._light_checks.forget(key)
         return await super().reconcile(key, leadership)
 
     async def _refusal(self, case: InstanceView, leadership: Leadership) -> Conditions | None:
@@ -202,6 +207,8 @@ class NodesController(HostsController):
         node, key = case.node, case.cached.key
         if node is not None and node.adopted and not node.takes:
             self._interruptions.end(key)
+            if await self._is_unchanged(case, target, leadership):
+                return self._next_check()
             return await super()._pass(replace(case, later=_ADOPTED), target, leadership)
         if self._source is None or node is None:
             self._interruptions.end(key)
@@ -223,6 +230,8 @@ class NodesController(HostsController):
             if purpose == "upgrade" and not _has_nothing_to_lose(node):
                 away = await self._interruptions.admit_away(case.cached, target, why, turn)
                 case = replace(case, later=away.condition if away is not None else None)
+            if purpose is None and await self._is_unchanged(case, target, leadership):
+                return self._next_check()
             return await super()._pass(case, target, leadership)
         pending = await self._interruptions.prepare(case.cached, target, node, purpose, why, leadership, turn)
         if pending is None:
@@ -233,6 +242,36 @@ class NodesController(HostsController):
             await self._write(case, conditions, {}, leadership)
             return Result(again=pending.again)
         return await super()._pass(replace(case, later=pending.condition), target, leadership)
+
+    async def _is_unchanged(self, case: InstanceView, target: Target, leadership: Leadership) -> bool:
+        """Whether a light check was enough, which is made of a node that is well and that nothing is expected of."""
+        key, node, payload = case.cached.key, case.node, self._directory
+        if self._source is None or payload is None:
+            return False
+        watched = self._light_checks.watched(key)
+        rollout = self._rollouts.known(target)
+        owed = rollout is None or target.instance.name in rollout.changed or self._turns.failed(target)
+        if watched is None or node is None or owed or self._done.get(key) != target.egress:
+            return False
+        if case.cached.reason("Ready") != "Ready" or not node.is_ready or key in self._held:
+            return False
+        on = visit(case, target, leadership, self._pace, lambda *of: self._cases.managed(case.cached, *of), self._contact)
+        leadership.permit()
+        try:
+            values = await self._facts.node_values(node, payload.payload, leadership)
+            seen = await look(target.access, on.host_keys, on.settings, watched)
+        except HostError as error:
+            # the pass that follows says what is wrong
+            _log.info("light check not made", instance=key.name, error=str(error))
+            return False
+        wished = (target.egress, target.access, target.withheld, wanted(case.cached))
+        inputs = (*wished, payload.identity, self._facts.of(case, leadership), of_node(node), values)
+        if not self._light_checks.is_unchanged(key, inputs, seen.digest):
+            return False
+        self._observe(PassResult(channels=seen.channels, seconds=seen.seconds))
+        await self._write(self._cases.current(case), {}, {"lastChecked": timestamp(self._now())}, leadership)
+        _log.info("host as it was", channels=seen.channels, seconds=round(seen.seconds, 2))
+        return True
 
     async def _hold_back(self, key: ObjectKey, node: HostNode, leadership: Leadership) -> None:
         await first_configuration.hold_back(node, leadership)
@@ -425,6 +464,10 @@ class NodesController(HostsController):
         self, case: InstanceView, target: Target, found: PassResult, conditions: Conditions, leadership: Leadership
     ) -> None:
         super()._tell(case, target, found, conditions, leadership)
+        if case.later in (None, _ADOPTED):
+            self._light_checks.passed(case.cached.key, found)
+        else:
+            self._light_checks.forget(case.cached.key)
         known = case.cached.live.get("payloadVersion") == (self._directory.payload.version if self._directory else None)
         left, before = self._configurations.pop(case.cached.key, {}), configurations(found.before)
         if found.error is None:

@@ -2,20 +2,23 @@
 
 import base64
 import contextlib
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from transom.controllers.instance.view import InstanceView, regarding_of
 from transom.controllers.join.cluster_facts import ClusterFacts
 from transom.controllers.join.members import OPENSHIFT_BOOTSTRAPPER, OPENSHIFT_TOKEN, Members
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.cached import CachedInstance, HostNode
 from transom.controllers.runtime.labels import HOST_NAME
 from transom.controllers.runtime.leadership import Leadership
 from transom.hosts.errors import HostError
 from transom.kube.errors import NotFound
 from transom.kube.resources import NODES
 from transom.proxy.secret import Secret
-from transom.windows.payload.payload import BOOTSTRAP_KUBECONFIG
+from transom.windows.payload.payload import BOOTSTRAP_KUBECONFIG, Payload
+from transom.windows.payload.variables import at, json_path
 from transom.windows.payload.worker import Facts
 
 
@@ -58,11 +61,22 @@ class NodeFacts:
         else:
             bootstrap = self._cluster.kubeconfig(await self._token(case.cached, leadership))
         if node is not None:
-            with contextlib.suppress(NotFound):
-                found = await leadership.client.get_json(NODES.path(None, node.metadata.name))
-                whole = found if found.get("metadata", {}).get("uid") == node.metadata.uid else None
+            whole = await self._whole(node, leadership)
         provided = {**facts.provided, BOOTSTRAP_KUBECONFIG: bootstrap}
         return msgspec.structs.replace(facts, node_name=case.identity.name, node_ip=node_ip, node=whole, provided=provided)
+
+    async def node_values(self, node: HostNode, payload: Payload, leadership: Leadership) -> tuple[str | None, ...]:
+        """What the Node says now that variables of the payload name. Raises ApiError."""
+        paths = [json_path(variable.node) for variable in payload.variables if variable.node]
+        whole = await self._whole(node, leadership) if paths else None
+        return tuple(at(whole, path) if whole is not None else None for path in paths)
+
+    @staticmethod
+    async def _whole(node: HostNode, leadership: Leadership) -> Mapping[str, Any] | None:
+        with contextlib.suppress(NotFound):
+            found = await leadership.client.get_json(NODES.path(None, node.metadata.name))
+            return found if found.get("metadata", {}).get("uid") == node.metadata.uid else None
+        return None
 
     async def _token(self, cached: CachedInstance, leadership: Leadership) -> Secret:
         openshift = self._members.openshift_token

@@ -13,7 +13,7 @@ from transom.windows.planning.plan import Plan
 from transom.windows.registry import reg
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
-_PATH = re.compile(r"C:(?:\\[][A-Za-z0-9_.(){}#~ +=@,-]+)+")
+PATH = re.compile(r"C:(?:\\[][A-Za-z0-9_.(){}#~ +=@,-]+)+")
 _BEFORE_QUOTE = re.compile(r'(?<!\\)(\\*+)"')
 _AT_END = re.compile(r"(?<!\\)(\\++)\Z")
 
@@ -170,6 +170,6 @@ def _name(name: str) -> str:
 
 
 def _path(path: str) -> str:
-    if not _PATH.fullmatch(path):
+    if not PATH.fullmatch(path):
         raise NotExpressible(f"the path {path!r} cannot be written into a script")
     return f'"{path}"'

@@ -29,6 +29,8 @@ _SERVICE = re.compile(r"[A-Za-z0-9_.-]+")
 _SERVICE_IN_JOB = re.compile(r"[A-Za-z0-9_.$@#+,;=~()\[\]{}' -]+")
 _KEY = re.compile(r"HKEY_LOCAL_MACHINE(?:\\[A-Za-z0-9_.(){}# -]+)+")
 _HASH = re.compile(r"[0-9a-f]{0,128}")
+PROMPT = r"C:\Windows\System32\cmd.exe"
+"""What is run in the place of a script where a line is handed over on standard input."""
 _COMMAND = re.compile(r"cmd\.exe /d /c [A-Za-z0-9\\:._-]+")
 
 

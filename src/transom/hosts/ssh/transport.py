@@ -12,6 +12,7 @@ from asyncssh.packet import PacketDecodeError
 
 from transom.hosts.errors import ConnectionLost, FileRefused, HostError
 from transom.hosts.scripts import script
+from transom.hosts.ssh.command_session import SPOKEN_LIMIT, CommandSession
 from transom.hosts.ssh.connection import Access, Timeouts, connect
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.shown import shown
@@ -26,10 +27,6 @@ _PACKET = 256 * 1024
 """Bytes of an answer to one SFTP request; OpenSSH's client takes no more (sftp-common.h, SFTP_MAX_MSG_LENGTH)."""
 _NAMES = 2000
 """Entries of a directory; one of ours holds some hundred."""
-_OUTPUT_LIMIT = 65536
-"""Bytes of a script's standard output."""
-_SPOKEN_LIMIT = 2**20
-"""Bytes of all that a script says; on standard error it tells that it goes on."""
 ATTEMPTS, BETWEEN_ATTEMPTS = 20, 0.4
 """How often something is tried that a virus scanner may be in the way of, and the seconds between."""
 # a Windows server sends it when a file is in the way, has no room, or may not be touched (Win32-OpenSSH, sftp-server.c)
@@ -66,6 +63,10 @@ class Transport(Protocol):
 
     async def run(self, path: str) -> Run:
         """Run the script at `path` to its end."""
+        ...
+
+    async def at_prompt(self, line: str) -> bytes:
+        """What a command prompt prints that reads this line from its standard input: nothing of ours is run on the host."""
         ...
 
     async def create(self, path: str, data: bytes) -> None:
@@ -135,11 +136,22 @@ class SshTransport:
 
     async def run(self, path: str) -> Run:
         """As Transport says. Ends the connection when nothing comes for as long as a channel may be silent."""
-        session = _Session()
+        session = await self._carried_out(path, b"")
+        text = b"".join(session.output).decode("ascii", "replace")
+        return Run(session.status == 0, tuple(line.strip() for line in text.splitlines() if line.strip()))
+
+    async def at_prompt(self, line: str) -> bytes:
+        """As Transport says. Ends the connection when nothing comes for as long as a channel may be silent."""
+        session = await self._carried_out(script.PROMPT, f"{line}\r\n".encode("ascii"))
+        return b"".join(session.output)
+
+    async def _carried_out(self, path: str, typed: bytes) -> CommandSession:
+        session = CommandSession()
         self.channels += 1
         channel, _ = await self._limited(
             self._connection.create_session(lambda: session, script.command(path), encoding=None, request_pty=False)
         )
+        channel.write(typed)
         channel.write_eof()
         while not session.ended.is_set():
             session.progress.clear()
@@ -149,15 +161,14 @@ class SshTransport:
             except TimeoutError:
                 self._connection.abort()
                 raise self._silent() from None
-            if session.spoken > _SPOKEN_LIMIT:
+            if session.spoken > SPOKEN_LIMIT:
                 self._connection.abort()
                 await session.ended.wait()
-        if session.spoken > _SPOKEN_LIMIT:
-            raise ConnectionLost(f"a script said more than {_SPOKEN_LIMIT:,} bytes")
+        if session.spoken > SPOKEN_LIMIT:
+            raise ConnectionLost(f"a script said more than {SPOKEN_LIMIT:,} bytes")
         if session.status is None:
             raise ConnectionLost("the connection ended while a script was running")
-        text = b"".join(session.output).decode("ascii", "replace")
-        return Run(session.status == 0, tuple(line.strip() for line in text.splitlines() if line.strip()))
+        return session
 
     async def create(self, path: str, data: bytes) -> None:
         """As Transport says."""
@@ -358,33 +369,6 @@ def _bound(sftp: asyncssh.SFTPClient) -> None:
         return await whole(n)
 
     reader.readexactly = readexactly  # type: ignore[method-assign]
-
-
-class _Session(asyncssh.SSHClientSession[bytes]):
-    """Collects what a script prints, and its exit code; what it says on standard error is progress alone."""
-
-    def __init__(self) -> None:
-        self.output: list[bytes] = []
-        self.spoken = 0
-        """Bytes that came, whether or not they were kept."""
-        self.status: int | None = None
-        self.progress = asyncio.Event()
-        self.ended = asyncio.Event()
-        self._size = 0
-
-    def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
-        self.spoken += len(data)
-        if datatype is None and self._size < _OUTPUT_LIMIT:
-            self.output.append(data)
-            self._size += len(data)
-        self.progress.set()
-
-    def exit_status_received(self, status: int) -> None:
-        self.status = status
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.ended.set()
-        self.progress.set()
 
 
 def _refused(error: asyncssh.SFTPError, path: str) -> HostError:

@@ -24,7 +24,9 @@ _TEXT = re.compile(r'(?:\s*-(?:NoProfile|NonInteractive))*\s+-Command\s+"(.*)"\s
 
 
 async def cmd(call: Invocation) -> int:
-    """`cmd /d /c LINE`: a command line carried out in a process of its own."""
+    """`cmd /d /c LINE`, or a line on standard input: a command line carried out in a process of its own."""
+    if not call.rest.strip():
+        return await _prompt(call)
     found = re.match(r"(?:\s*/(?:[dqsau]|[evf]:(?:on|off)))*\s*/c\s*(.*)", call.rest, re.IGNORECASE | re.DOTALL)
     if found is None:
         call.error("cmd.exe without /c is not simulated.\n")
@@ -32,6 +34,21 @@ async def cmd(call: Invocation) -> int:
     shell = Shell(call.host, call.variables.copy(), call.cwd, call.streams, call.job)
     line = found[1].strip()
     return await shell.run(line if _names_program(shell, line) else _unquoted(line))
+
+
+async def _prompt(call: Invocation) -> int:
+    """A prompt whose input is no console: it says who it is and where, before it reads."""
+    line, _, more = call.streams.input.decode("cp437").partition("\r\n")
+    if more:
+        call.error("More than one line is not simulated: Wine 8 reads one.\n")
+        return 1
+    shell = Shell(call.host, call.variables.copy(), call.cwd, call.streams, call.job)
+    call.out(f"Microsoft Windows [Version 10.0.{call.host.edition.build}]\n\n{call.cwd}>")
+    if not line.lstrip().startswith("@"):
+        shell.write(f"{line}\r\n")
+    code = await shell.run(line)
+    call.out(f"\n{call.cwd}>")
+    return code
 
 
 def _names_program(shell: Shell, line: str) -> bool:

@@ -1,0 +1,43 @@
+"""The line by which a command prompt shows how services and files of a host are, without a file of ours.
+
+What it prints is compared with what it printed before, byte for byte, and is not understood.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from transom.hosts.scripts.install_script import PATH
+from transom.windows.host.queries import SERVICES
+
+_SERVICE = re.compile(r"[A-Za-z0-9_.-]+")
+_LONGEST = 8000
+"""Characters of a line; a command prompt takes 8,191 (Microsoft: "Command prompt line string limitation")."""
+BEGIN, END = "transom-look", "transom-looked"
+_SYSTEM = r"C:\Windows\System32"
+
+
+def line(services: Sequence[str], files: Sequence[str]) -> str | None:
+    """The line; None where one cannot hold it. Times are to the minute, in the host's own words."""
+    if not all(map(_SERVICE.fullmatch, services)) or not all(map(PATH.fullmatch, files)):
+        return None
+    # read whole before anything is carried out, and without an echo of itself
+    text = f"@({'&'.join(_commands(services, files))})"
+    return text if len(text) <= _LONGEST else None
+
+
+def _commands(services: Sequence[str], files: Sequence[str]) -> Iterator[str]:
+    # what the prompt itself prints ends with no line
+    yield f"echo.&echo {BEGIN}"
+    for name in services:
+        yield rf'{_SYSTEM}\sc.exe query "{name}" 2>&1'
+        yield rf'{_SYSTEM}\reg.exe query "{SERVICES}\{name}" /s /reg:64 2>&1'
+    if files:
+        named = " ".join(f'"{path}"' for path in files)
+        yield f"(for %f in ({named}) do @echo %~tf %~zf %~ff)"
+    yield f"echo {END}"
+
+
+def shown(printed: bytes) -> bytes | None:
+    """What stands between begin and end; None where the line was not carried out to its end."""
+    found = re.search(rb"^%s\s*$(.*)^%s\s*$" % (BEGIN.encode(), END.encode()), printed, re.MULTILINE | re.DOTALL)
+    return found[1] if found else None
