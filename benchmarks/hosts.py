@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from transom.apply.target import Target, one_pass
 from transom.hosts.faults import Fault
 from transom.hosts.owner import Owner
+from transom.hosts.passes.light_check import Seen, Watched, look
 from transom.hosts.passes.passes import PassResult, PassSettings
 from transom.hosts.scripts import script
 from transom.hosts.scripts.template import BASE
@@ -47,6 +48,7 @@ from transom.windows.planning import queries as questions
 
 OWNER = Owner("bench@bench", "pid 1")
 CERTIFICATES = 5
+FILES = 20
 AT_ONCE = 32
 ROUNDS = 30
 RUNS = 10
@@ -108,6 +110,15 @@ async def transom(access: Access, value: str, *, change: bool = False) -> PassRe
     if result.error is not None:
         raise result.error
     return result
+
+
+async def light(access: Access) -> Seen:
+    """A light check of a host that has both services, and as many files as a payload has."""
+    files = tuple(rf"C:\k\bin\program-{number}.exe" for number in range(FILES))
+    seen = await look(access, NoHostKeys(), PassSettings(OWNER), Watched(("containerd", "kubelet"), files))
+    if seen.digest is None:
+        raise RuntimeError("the host shows nothing")
+    return seen
 
 
 def bare_connection(access: Access, key: asyncssh.SSHKey) -> asyncssh.SSHClientConnection:
@@ -187,7 +198,8 @@ async def measure(ports: list[int], pem: str) -> None:
     print(f"fetched: {fetched} bytes")
     await asyncio.to_thread(diff, ports[0], pem, reference)
     calm, changed = await transom(one, "proxy"), await transom(one, "third", change=True)
-    print(f"channels: {calm.channels} for nothing to do, {changed.channels} for a change")
+    looked = await light(one)
+    print(f"channels: {calm.channels} for nothing to do, {changed.channels} for a change, {looked.channels} for a light check")
     for label, value, change in (
         ("first apply", "proxy", False),
         ("proxy change", "other", True),
@@ -195,8 +207,12 @@ async def measure(ports: list[int], pem: str) -> None:
     ):
         work = functools.partial(transom, value=value, change=change)
         cpu, reference = await side_by_side_with_bare(accesses, work, lambda access: bare_change(access, key))
-        count = len(accesses)
-        print(f"{label}, {count} hosts: CPU {cpu:.1f} s; bare {reference:.1f} s; ratio {cpu / reference:.2f}", flush=True)
+        compared(label, len(accesses), cpu, reference)
+    compared("light check", len(accesses), *await side_by_side_with_bare(accesses, light, lambda one: bare_change(one, key)))
+
+
+def compared(label: str, count: int, cpu: float, bare: float) -> None:
+    print(f"{label}, {count} hosts: CPU {cpu:.1f} s; bare {bare:.1f} s; ratio {cpu / bare:.2f}", flush=True)
 
 
 def diff(port: int, pem: str, own: float) -> None:

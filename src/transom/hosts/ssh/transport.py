@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Protocol, TypeVar, cast
 
 import asyncssh
@@ -151,7 +151,10 @@ class SshTransport:
         channel, _ = await self._limited(
             self._connection.create_session(lambda: session, script.command(path), encoding=None, request_pty=False)
         )
-        channel.write(typed)
+        if typed:
+            # a command that has ended reads nothing; what it came to is seen below
+            with suppress(BrokenPipeError):
+                channel.write(typed)
         channel.write_eof()
         while not session.ended.is_set():
             session.progress.clear()
