@@ -20,6 +20,7 @@ from lab.windows_setup import run
 from transom.capi.image import cloudbase_init
 from transom.capi.image.inputs import ImageInputs
 from transom.capi.inputs import ProviderName
+from transom.capi.upstream import NUTANIX_NAME
 
 FILES = Path(str(importlib.resources.files("transom.capi") / "image" / "files"))
 NAME = "win-1"
@@ -165,6 +166,12 @@ def openstack(endpoint: str, user_data: bytes, directory: Path) -> Instance:
     return _config_drive("openstack", {"uuid": "1", "hostname": f"{NAME}.novalocal"}, user_data, directory)
 
 
+def nutanix(endpoint: str, user_data: bytes, directory: Path) -> Instance:
+    """A disk, too; CAPX takes the mark of the template engine off, and renders one expression by itself."""
+    rendered = user_data.removeprefix(b"## template: jinja\n").replace(NUTANIX_NAME.value.encode(), NAME.encode())
+    return _config_drive("nutanix", {"uuid": "1", "hostname": NAME}, rendered, directory)
+
+
 def _config_drive(provider: ProviderName, metadata: Mapping[str, str], user_data: bytes, directory: Path) -> Instance:
     def patches() -> Sequence[Any]:
         # each run copies the disk's files, and takes the copy away
@@ -185,5 +192,6 @@ INSTANCES: Mapping[ProviderName, Callable[[str, bytes, Path], Instance]] = {
     "vsphere": vsphere,
     "openstack": openstack,
     "gcp": gcp,
+    "nutanix": nutanix,
 }
 """By provider: of the endpoint, the user data and a directory."""

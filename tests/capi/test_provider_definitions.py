@@ -21,6 +21,7 @@ WRONG: dict[ProviderName, tuple[dict[str, Any], str]] = {
     "vsphere": ({"powerOffMode": "gently"}, 'Unsupported value: "gently"'),
     "openstack": ({"flavor": None}, "at least one of flavor or flavorID must be set"),
     "gcp": ({"onHostMaintenance": "Wait"}, 'Unsupported value: "Wait"'),
+    "nutanix": ({"image": None}, "Either 'image' or 'imageLookup' must be set"),
 }
 """What is no machine of the provider, and what its definition says of it."""
 

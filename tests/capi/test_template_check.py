@@ -70,6 +70,12 @@ OBJECTS: list[tuple[ProviderName, int, Change, str]] = [
     ("vsphere", 1, machine(os="Linux"), "takes a machine for Linux"),
     ("openstack", 1, machine(image={"filter": {"name": "windows-*"}}), "by its exact name"),
     ("gcp", 1, machine(image="global/images/transom-windows-2022-v1-36-3"), "builds add their time"),
+    (
+        "nutanix",
+        0,
+        lambda item: spec(item)["joinConfiguration"]["nodeRegistration"].update(name="{{ v1.local_hostname }}"),
+        "CAPX renders {{ ds.meta_data.hostname }} alone",
+    ),
     ("azure", 2, lambda item: item["spec"].pop("machineNaming"), "at most 15 characters"),
     ("vsphere", 2, lambda item: item["spec"].update(machineNaming={"template": "prod-windows-{{ .random }}"}), "at most 15"),
 ]

@@ -161,6 +161,12 @@ def authority(number: int) -> str:
     return made.public_bytes(serialization.Encoding.PEM).decode()
 
 
+def test_a_machine_of_nutanix_without_a_place_is_told() -> None:
+    place = {"cluster": {"type": "name", "name": "pe"}, "subnet": [{"type": "name", "name": "vlan"}]}
+    assert "no cluster and no subnet" in make(inputs("nutanix")).notes[0]
+    assert not any("failure domain" in note for note in make(inputs("nutanix", machine=place)).notes)
+
+
 def test_a_second_run_makes_new_templates_where_something_is_new() -> None:
     def names(worker: WorkerTemplate) -> tuple[str, str]:
         return of_kind(worker, "ConfigTemplate")["metadata"]["name"], of_kind(worker, "MachineTemplate")["metadata"]["name"]
@@ -268,4 +274,4 @@ def test_inputs_from_a_file(tmp_path: Path) -> None:
     file.write_text("cluster: prod\nprovider: aws\nreplica: 3\n")
     bad = CliRunner().invoke(app, ["capi", "worker", "--inputs", str(file)])
     assert (bad.exit_code, "replica" in bad.stderr, str(file) in bad.stderr) == (2, True, True)
-    assert CliRunner().invoke(app, ["capi", "worker", "--cluster", "prod", "--provider", "nutanix"]).exit_code == 2
+    assert CliRunner().invoke(app, ["capi", "worker", "--cluster", "prod", "--provider", "oci"]).exit_code == 2

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-ProviderName = Literal["aws", "azure", "vsphere", "openstack", "gcp"]
+ProviderName = Literal["aws", "azure", "vsphere", "openstack", "gcp", "nutanix"]
 Daemons = Literal["hostprocess", "services"]
 Cni = Literal["calico", "flannel", "none"]
 SecretStore = Literal["", "secrets-manager", "ssm-parameter-store"]

@@ -131,6 +131,7 @@ def _machine(one: Given, configuration: Given) -> Iterator[Finding]:
         "VSphereMachineTemplate": _vsphere,
         "OpenStackMachineTemplate": _openstack,
         "GCPMachineTemplate": _gcp,
+        "NutanixMachineTemplate": _nutanix,
     }.get(str(one.object.get("kind")))
     bootstrap = _at(configuration.object, *_place(configuration.object)) or {}
     for path, severity, message in of_provider(spec, bootstrap) if of_provider else ():
@@ -173,6 +174,13 @@ def _openstack(spec: Object, _: Object) -> _Found:
     name = str(_at(spec, "image", "filter", "name") or "")
     if "*" in name:
         yield ("image", "filter", "name"), "error", f"{name!r}: CAPO takes an image by its exact name"
+
+
+def _nutanix(_: Object, bootstrap: Object) -> _Found:
+    name = str(_at(bootstrap, "joinConfiguration", "nodeRegistration", "name") or "")
+    if "{{" in name and name != upstream.NUTANIX_NAME.value:
+        message = f"CAPX renders {upstream.NUTANIX_NAME.value} alone: the nodes would be called {name!r}"
+        yield (), "error", f"nodeRegistration.name of the bootstrap template: {message}"
 
 
 def _gcp(spec: Object, _: Object) -> _Found:

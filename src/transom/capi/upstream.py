@@ -26,6 +26,7 @@ _CAPZ = ("kubernetes-sigs/cluster-api-provider-azure", "69ec3a40a818ccbc32b8ce88
 _CAPV = ("kubernetes-sigs/cluster-api-provider-vsphere", "111a1ba9bc520513125324c90aa3a8b80321fc13")
 _CAPO = ("kubernetes-sigs/cluster-api-provider-openstack", "e52de58abe6f70f4ad3ad7f7f51632bfd70354b7")
 _CAPG = ("kubernetes-sigs/cluster-api-provider-gcp", "5e0bb3b249cab59aa2720f03094a172fd153666b")
+_CAPX = ("nutanix-cloud-native/cluster-api-provider-nutanix", "946f0db32e1d28b34cf37740da1ad7546adf793d")
 _SIG_WINDOWS_TOOLS = ("kubernetes-sigs/sig-windows-tools", "401ee6fcd8369cd8c293bd361275fdbe6f24ed07")
 _FLANNEL = ("flannel-io/flannel", "cdf760595c23292fd03ff4daf03638ac1ceef417")
 _ROLES = "images/capi/ansible/windows/roles"
@@ -205,6 +206,29 @@ IMAGE_FAMILY = _of(
     "imageFamily",
     '"global", "images", "family"',
     "m.GCPMachine.Spec.ImageFamily",
+)
+NUTANIX_NAME = _of(
+    _CAPX,
+    "controllers/nutanixmachine_controller.go",
+    "all that CAPX renders of user data: it takes the mark of the template engine off",
+    "{{ ds.meta_data.hostname }}",
+    '[]byte("## template: jinja\\n")',
+    '[]byte("{{ ds.meta_data.hostname }}"), []byte(rctx.Machine.Name)',
+)
+NUTANIX_DISK = _of(
+    _CAPX,
+    "controllers/nutanixmachine_controller.go",
+    "CAPX gives user data by a disk",
+    "CONFIG_DRIVE_V2",
+    "CLOUDINITDATASOURCETYPE_CONFIG_DRIVE_V2",
+)
+NUTANIX_SHUTDOWN = _of(
+    _IMAGE_BUILDER,
+    f"{_PACKER}/nutanix/packer-windows.json",
+    "sysprep on Nutanix is the builder's",
+    "shutdown_command",
+    '"shutdown_command": "powershell F:/sysprep.ps1"',
+    '"os_type": "{{user `guest_os_type`}}"',
 )
 RUNTIME_ENDPOINT = _of(
     _IMAGE_BUILDER,

@@ -51,7 +51,9 @@ def worker(
     ] = None,
     provider: Annotated[
         str | None,
-        typer.Option("--provider", metavar="NAME", help="aws, azure, vsphere, openstack or gcp.", autocompletion=providers),
+        typer.Option(
+            "--provider", metavar="NAME", help="aws, azure, vsphere, openstack, gcp or nutanix.", autocompletion=providers
+        ),
     ] = None,
     inputs: Annotated[
         str | None, typer.Option("--inputs", metavar="FILE", help="Inputs as YAML or JSON; flags override them.")
@@ -295,7 +297,9 @@ def check(
 def image(
     provider: Annotated[
         str,
-        typer.Option("--provider", metavar="NAME", help="aws, azure, vsphere, openstack or gcp.", autocompletion=providers),
+        typer.Option(
+            "--provider", metavar="NAME", help="aws, azure, vsphere, openstack, gcp or nutanix.", autocompletion=providers
+        ),
     ],
     output_dir: Annotated[str | None, typer.Option("--output-dir", metavar="D", help="Where the files are written.")] = None,
     windows: Annotated[str, typer.Option("--windows", metavar="YEAR", help="Windows Server: 2019, 2022 or 2025.")] = "2022",

@@ -149,4 +149,46 @@ GCP = Builder(
     + _WINRM.format(user="packer_user"),
 )
 
-BUILDERS = {"aws": AWS, "azure": AZURE, "vsphere": VSPHERE, "openstack": OPENSTACK, "gcp": GCP}
+NUTANIX = Builder(
+    plugin="nutanix",
+    source="github.com/nutanix-cloud-native/nutanix",
+    version=">= 1.2.0",
+    type="nutanix",
+    variables={
+        "nutanix_endpoint": None,
+        "nutanix_username": None,
+        "nutanix_password": None,
+        "nutanix_cluster_name": None,
+        "nutanix_subnet_name": None,
+        "nutanix_insecure": "false",
+        "source_image_name": None,
+        "winrm_password": None,
+    },
+    secret=("nutanix_password", "winrm_password"),
+    body="""  nutanix_endpoint = var.nutanix_endpoint
+  nutanix_username = var.nutanix_username
+  nutanix_password = var.nutanix_password
+  nutanix_insecure = var.nutanix_insecure
+  cluster_name     = var.nutanix_cluster_name
+  os_type          = "Windows"
+  boot_type        = "legacy"
+  cpu              = 4
+  memory_mb        = 8192
+  # CAPX takes it by this very name
+  image_name       = local.image_name
+  vm_disks {
+    image_type        = "DISK"
+    source_image_name = var.source_image_name
+    disk_size_gb      = var.disk_size
+  }
+  vm_nics {
+    subnet_name = var.nutanix_subnet_name
+  }
+  shutdown_command = "powershell.exe -NoProfile -ExecutionPolicy Bypass -File C:/k/sysprep.ps1"
+  shutdown_timeout = "1h"
+  winrm_password   = var.winrm_password
+"""
+    + _WINRM.format(user="Administrator"),
+)
+
+BUILDERS = {"aws": AWS, "azure": AZURE, "vsphere": VSPHERE, "openstack": OPENSTACK, "gcp": GCP, "nutanix": NUTANIX}

@@ -105,7 +105,7 @@ def _scripts(inputs: ImageInputs) -> Iterator[tuple[str, bytes]]:
         yield "transom_ec2.py", _file("transom_ec2.py")
 
 
-_SYSPREP = {"aws": "ec2launch", "vsphere": "shutdown"}
+_SYSPREP = {"aws": "ec2launch", "vsphere": "shutdown", "nutanix": "shutdown"}
 
 
 def _manifest(
