@@ -1,7 +1,8 @@
-"""Whether the tests fail with the code of before, for each difference between Windows and the benches that was found.
+"""Whether the tests fail with the code of before, for each thing that was found wrong.
 
 `python -m benchmarks.findings [WORD …] [--wine]`: of all findings, or of those with one of these words in their names; with
-`--wine` on Wine, too. What is found, and by which tests, stands in `tests/hosts/verification/findings.yaml`.
+`--wine` on Wine, too. What is found, and by which tests, stands in `tests/hosts/verification/findings.yaml` and
+`tests/capi/findings.yaml`.
 """
 
 import argparse

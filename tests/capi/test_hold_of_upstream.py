@@ -24,7 +24,7 @@ from transom.capi.image.inputs import ImageInputs
 from transom.capi.image.recipe import Recipe
 from transom.capi.image.recipe import make as make_image
 from transom.capi.image_name import image_name
-from transom.capi.inputs import InputFile, ProviderName, WorkerInputs
+from transom.capi.inputs import Daemons, InputFile, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS
 from transom.capi.windows_release import PAUSE, RELEASES
 from transom.capi.worker import WorkerTemplate, make
@@ -72,7 +72,7 @@ def test_upstreams_sources_say_so(fact: upstream.Fact) -> None:
 
 
 def test_cloudbase_init_says_so() -> None:
-    facts = [fact for fact in upstream.FACTS if fact.repository == "cloudbase/cloudbase-init"]
+    facts = [fact for fact in upstream.FACTS if fact.file.startswith("cloudbaseinit/")]
     assert facts
     for fact in facts:
         text = (Path(str(cloudbaseinit.__file__)).parents[1] / fact.file).read_text("utf-8")
@@ -88,14 +88,32 @@ def test_each_fact_is_named_once() -> None:
     assert len({fact.name for fact in upstream.FACTS}) == len(upstream.FACTS) > 30
 
 
-def test_default_urls_have_the_form_of_recorded_releases() -> None:
-    urls = {item.name: item.url for item in downloads(ImageInputs("aws"))}
-    (recorded,) = upstream.OPENSSH_TAG.says
-    assert urls["openssh"].endswith(recorded)
-    for name, fact in (("containerd", upstream.CONTAINERD_URL), ("cloudbase_init", upstream.CLOUDBASE_URL)):
-        form = re.escape(fact.value).replace(r"\{version\}", r"[0-9.]+").replace(r"\{version_\}", "[0-9_]+")
-        assert re.search(f"{form}$", urls[name]), urls[name]
-    assert urls["kubelet"] == "https://dl.k8s.io/release/v1.36.3/bin/windows/amd64/kubelet.exe"
+RECORDED = {
+    "openssh": (f"https://github.com/PowerShell/Win32-OpenSSH/{upstream.OPENSSH_TAG.says[0]}", upstream.OPENSSH_TAG),
+    "containerd": ("https://github.com/containerd/containerd/" + upstream.CONTAINERD_URL.value, upstream.CONTAINERD_VERSION),
+    "cloudbase_init": (
+        "https://github.com/cloudbase/cloudbase-init/" + upstream.CLOUDBASE_URL.value,
+        upstream.CLOUDBASE_VERSION,
+    ),
+    "cni_plugins": (
+        "https://github.com/containernetworking/plugins/" + upstream.CNI_PLUGINS_URL.value,
+        upstream.CNI_PLUGINS_URL,
+    ),
+}
+"""The form of each URL, and what says that its tag is one: `scripts/upstream` looks a fact up at its tag."""
+
+
+@pytest.mark.parametrize("minor", list(PAUSE))
+@pytest.mark.parametrize("daemons", ["hostprocess", "services"])
+def test_default_urls_have_the_form_of_recorded_releases(daemons: Daemons, minor: int) -> None:
+    version = f"v1.{minor}.3"
+    urls = {item.name: item.url for item in downloads(ImageInputs("aws", daemons=daemons, kubernetes_version=version))}
+    for name, (form, fact) in RECORDED.items():
+        # v2.2.1 is 2.2.1 in containerd's own form
+        tag = fact.version.removeprefix("v") if name == "containerd" else fact.version
+        assert urls.pop(name) == form.format(version=tag, version_=tag.replace(".", "_"))
+    base = upstream.KUBERNETES_URL.value.format(version=version)
+    assert set(urls.values()) == {f"{base}/{name.replace('_', '-')}.exe" for name in urls}
 
 
 @pytest.mark.parametrize("provider", NAMES)

@@ -58,6 +58,24 @@ CLOUDBASE_URL = _of(
     "releases/download/{version}/CloudbaseInitSetup_{version_}_x64.msi",
     "cloudbase/cloudbase-init/releases/download/{{user `cloudbase_init_version`}}/CloudbaseInitSetup_",
 )
+CLOUDBASE_VERSION = _of(
+    ("cloudbase/cloudbase-init", "1.1.8"), "setup.cfg", "a release of cloudbase-init, by its tag", "1.1.8", "version = 1.1.8"
+)
+CONTAINERD_VERSION = _of(
+    ("containerd/containerd", "v2.2.1"),
+    "Makefile",
+    "a release of containerd, by its tag, and its checksum beside it",
+    "2.2.1",
+    "RELEASE=containerd-$(VERSION:v%=%)-${GOOS}-${GOARCH}",
+    "sha256sum $(RELEASE).tar.gz >$(RELEASE).tar.gz.sha256sum",
+)
+CNI_PLUGINS_URL = _of(
+    ("containernetworking/plugins", "v1.8.0"),
+    ".github/workflows/release.yaml",
+    "where the CNI plugins are, by their tag, and the checksum beside them",
+    "releases/download/{version}/cni-plugins-windows-amd64-{version}.tgz",
+    "cni-plugins-windows-${{ matrix.goarch }}-${{ github.ref_name }}.tgz.sha256",
+)
 CONTAINERD_URL = _of(
     _IMAGE_BUILDER,
     f"{_PACKER}/config/windows/containerd.json",

@@ -1,4 +1,4 @@
-"""Which tests hold each difference between Windows and the benches that was found, and what they are tried with."""
+"""Which tests hold each thing that was found wrong, and what they are tried with."""
 
 from pathlib import Path
 

@@ -7,25 +7,22 @@ import msgspec
 from transom.capi import upstream
 from transom.capi.image.inputs import Download, ImageInputs
 
-CONTAINERD = "2.2.1"
-CLOUDBASE_INIT = "1.1.8"
-CNI_PLUGINS = "v1.8.0"
-
 _GITHUB = "https://github.com"
 
 
 def downloads(inputs: ImageInputs) -> Iterator[Download]:
     """Each file; `inputs.variables` may say another URL."""
-    cloudbase = upstream.CLOUDBASE_URL.value.format(version=CLOUDBASE_INIT, version_=CLOUDBASE_INIT.replace(".", "_"))
+    version = upstream.CLOUDBASE_VERSION.value
+    cloudbase = upstream.CLOUDBASE_URL.value.format(version=version, version_=version.replace(".", "_"))
     openssh = f"releases/download/{upstream.OPENSSH_TAG.value}/{upstream.OPENSSH_FILE.value}"
-    plugins = f"cni-plugins-windows-amd64-{CNI_PLUGINS}.tgz"
+    plugins = upstream.CNI_PLUGINS_URL.value.format(version=upstream.CNI_PLUGINS_URL.version)
 
     def download(name: str, url: str, check: str, variable: str | None = None, signer: str = "") -> Download:
         variable = variable or f"{name}_url"
         url = inputs.variables.get(variable, url)
         return Download(name, variable, url, f"{name}_sha256", check, url.rsplit("/", 1)[-1], signer)
 
-    containerd = upstream.CONTAINERD_URL.value.format(version=CONTAINERD)
+    containerd = upstream.CONTAINERD_URL.value.format(version=upstream.CONTAINERD_VERSION.value)
     yield download("containerd", f"{_GITHUB}/containerd/containerd/{containerd}", "published")
     yield download(
         "cloudbase_init", f"{_GITHUB}/cloudbase/cloudbase-init/{cloudbase}", "signature", signer="Cloudbase Solutions"
@@ -34,9 +31,7 @@ def downloads(inputs: ImageInputs) -> Iterator[Download]:
     ssh = download("ssh", source, "signature", "ssh_source_url", signer="Microsoft Corporation")
     known = "" if "ssh_source_url" in inputs.variables else upstream.OPENSSH_SHA256.value
     yield msgspec.structs.replace(ssh, name="openssh", sha256=known)
-    yield download(
-        "cni_plugins", f"{_GITHUB}/containernetworking/plugins/releases/download/{CNI_PLUGINS}/{plugins}", "published"
-    )
+    yield download("cni_plugins", f"{_GITHUB}/containernetworking/plugins/{plugins}", "published")
     kubernetes = upstream.KUBERNETES_URL.value.format(version=inputs.kubernetes_version)
     base = inputs.variables.get("kubernetes_base_url", kubernetes).rstrip("/")
     for program in programs(inputs):
