@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 from tests.support.hosts_world import START
@@ -214,3 +215,27 @@ async def test_a_host_that_is_held_for_longer_than_a_pass_can_last_has_failed(mo
     assert (known.rollout.failed, known.rollout.working) == (("win-0",), frozenset())
     await world.quiet()
     assert known.rollout.over
+
+
+class Written(World):
+    """Statuses that count how often rollouts write them."""
+
+    writes = 0
+
+    async def _write(self, *of: Any) -> None:
+        self.writes += 1
+        await super()._write(*of)
+
+
+@pytest.mark.parametrize(("concludes", "writes"), [(True, 1), (False, 2)])
+async def test_a_host_that_is_heard_of_as_its_pass_ends_is_written_once(concludes: bool, writes: int) -> None:
+    """What the pass is about to write says that it was heard of; else it is written by itself, besides that it was begun."""
+    world = Written(12, workers=1, nodes=True)
+    await world.quiet()
+    world.edit(GOOD)
+    while not world.turns.listening:
+        await forth(world, 1)
+    case, target = world._case("win-0"), world.target("win-0")
+    await (world.turns.conclude(case) if concludes else asyncio.wait(world.turns.listening))
+    assert ":passed" in world.turns.marks(case, target)
+    assert world.writes == writes

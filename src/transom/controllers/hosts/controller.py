@@ -283,6 +283,7 @@ class HostsController:
         leadership.permit()
         opened, found = await tried(opened, lambda by: self._carry_out(replace(on, target=by)))
         target = opened.target
+        await self._turns.conclude(case)
         leadership.permit()
         if found.waiting and found.error is None:
             if opened.said is not None:

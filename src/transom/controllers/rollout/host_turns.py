@@ -27,6 +27,8 @@ from transom.kube.store import ObjectKey
 _log: Final = structlog.get_logger("transom.rollout")
 _AGAIN: Final = 30.0
 """Seconds until a Node is asked for again of which the API server said nothing."""
+_MOMENT: Final = 5.0
+"""Seconds in which a kubelet is mostly heard of after a pass: it reports as it starts, and the pass goes on meanwhile."""
 Write = Callable[[InstanceView, Conditions, dict[str, str | None], Leadership], Awaitable[None]]
 
 
@@ -50,6 +52,8 @@ class HostTurns:
         self.rollouts: list[Rollouts] = []
         """All that a host has a part in."""
         self._listening: dict[tuple[ObjectKey, OpenRollout], asyncio.Task[None]] = {}
+        self._concluding: set[ObjectKey] = set()
+        """Hosts whose pass is about to write their status."""
         self._beats: dict[ObjectKey, datetime | None] = {}
         """What the kubelets of hosts had last said when the script that changes them was run."""
         self._earlier: dict[ObjectKey, tuple[OpenRollout, datetime | None]] = {}
@@ -161,6 +165,21 @@ class HostTurns:
             task = self._listening[key, rollout] = asyncio.create_task(listening)
             task.add_done_callback(lambda _: self._listening.pop((key, rollout), None))
 
+    async def conclude(self, case: InstanceView) -> None:
+        """The pass has ended, and will write the status: where others wait for the kubelet it does so a moment later.
+
+        Then one write says both that the host has the change and that it was heard of.
+        """
+        key = case.cached.key
+        listening = [task for (host, rollout), task in self._listening.items() if host == key and rollout.early]
+        if not listening:
+            return
+        self._concluding.add(key)
+        try:
+            await asyncio.wait(listening, timeout=_MOMENT)
+        finally:
+            self._concluding.discard(key)
+
     def _untouched(self, rollout: OpenRollout, key: ObjectKey) -> None:
         """Nothing was changed on a host that was admitted: what had to be heard of its kubelet before still has to be."""
         admitted, earlier = self._earlier.pop(key, (None, None))
@@ -189,7 +208,7 @@ class HostTurns:
             if heard == known:
                 # the status says so with its next pass; one that has failed is tried again from then on
                 self._queue.add(key, Priority.RETRY)
-            elif heard and (early or rollout.halted or rollout.rollout.over != over):
+            elif heard and key not in self._concluding and (early or rollout.halted or rollout.rollout.over != over):
                 await self._note(case, target, leadership)
         except ApiError as error:
             _log.warning("nothing is known of a Node since its kubelet was restarted", error=str(error))
