@@ -29,7 +29,7 @@ from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import INSTANCE_INDEXES, Informers
 from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.options import Pace
-from transom.hosts.errors import HostError, PutBack, RestartsFailed, Unreachable
+from transom.hosts.errors import Held, HostError, PutBack, RestartsFailed, Unreachable
 from transom.hosts.passes.passes import PassResult
 from transom.kube.client import Listing
 from transom.kube.queue import KeyQueue
@@ -76,6 +76,9 @@ class Pass(msgspec.Struct):
     alone: bool = False
     given: str = ""
     """The proxy that it gets instead of the one that holds."""
+    version: str = ""
+    """That its process installs, and by which rollout."""
+    upgrade: OpenRollout | None = None
 
 
 class ChangesWorld(HostsWorld):
@@ -143,8 +146,8 @@ class ChangesWorld(HostsWorld):
             prepared=change.kind == "upgrade",
         )
 
-    async def crash(self, *, after_the_change: bool) -> None:
-        """The process ends: hosts that were being changed have, or have not, become others."""
+    async def crash(self, *, after_the_change: bool, runs_on: bool = False) -> None:
+        """The process ends: hosts that were being changed have, or have not, become others, or are at it yet."""
         listening = self.turns.listening
         for task in listening:
             task.cancel()
@@ -152,7 +155,9 @@ class ChangesWorld(HostsWorld):
         for name, one in self.passes.items():
             if one.stage == "moving" and after_the_change:
                 self._move(name, one)
-            if one.stage == "changing" and after_the_change:
+            if one.stage == "changing" and runs_on:
+                self.running.setdefault(name, one)
+            elif one.stage == "changing" and after_the_change:
                 self._change(name, one)
         self.start()
 
@@ -177,7 +182,7 @@ class ChangesWorld(HostsWorld):
     async def begin(self) -> None:
         """A worker takes the next host, and reads what holds for it."""
         key = await self.queue.take()
-        self.passes[key.name] = Pass(self.target(key.name))
+        self.passes[key.name] = Pass(self.target(key.name), version=self.upgrade.want)
 
     async def step(self, name: str) -> None:
         """The next step of a pass."""
@@ -193,6 +198,11 @@ class ChangesWorld(HostsWorld):
                 await self._connect(name, one)
             case "look":
                 await self._look(name, one)
+            case "changing" if name in self.running:
+                held = Held("the process before", None)
+                await self._end(name, one, PassResult(plan=Plan(forget=True), begun=True, error=held))
+                self._change(name, self.running.pop(name))
+                self.queue.add(ObjectKey(NAMESPACE, name))
             case "changing":
                 self._change(name, one)
                 await self._end(name, one, self._found(name, one, begun=True))
@@ -250,6 +260,7 @@ class ChangesWorld(HostsWorld):
         )
         if pending is None:
             one.drained = one.alone = True
+            one.upgrade = self.interruptions.turn(key)
         elif pending.draining:
             if pending.condition.reason == "Draining":
                 # it comes again in a few seconds
@@ -299,13 +310,13 @@ class ChangesWorld(HostsWorld):
 
     def _change(self, name: str, one: Pass) -> None:
         proxy = one.given or _proxy(one.target)
-        if one.drained and self.upgrade.has[name] != self.upgrade.want:
-            self.upgrade.reach(self.upgrade.want, self.interruptions.turn(ObjectKey(NAMESPACE, name)), name)
-            if BREAKS in self.upgrade.want:
+        if one.drained and self.upgrade.has[name] != one.version:
+            self.upgrade.reach(one.version, one.upgrade, name)
+            if BREAKS in one.version:
                 # all is put back
                 self._restarted(name)
                 return
-            self.upgrade.has[name] = self.upgrade.want
+            self.upgrade.has[name] = one.version
         if self.settings.has[name] != proxy:
             self.settings.reach(proxy, one.settings, name)
         self.settings.has[name] = proxy

@@ -36,9 +36,9 @@ class Changes(DrawnWorld):
         self.edit("settings", what)
         self.runner.run(self._work(5, 40))
 
-    @rule(after_the_change=st.booleans())
-    def crash(self, after_the_change: bool) -> None:
-        self.runner.run(self.world.crash(after_the_change=after_the_change))
+    @rule(after_the_change=st.booleans(), runs_on=st.booleans())
+    def crash(self, after_the_change: bool, runs_on: bool) -> None:
+        self.runner.run(self.world.crash(after_the_change=after_the_change, runs_on=runs_on))
 
     @rule(number=st.integers(0, 100), steps=st.integers(1, 80))
     def work(self, number: int, steps: int) -> None:
