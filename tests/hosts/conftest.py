@@ -1,10 +1,11 @@
 """Hosts for the tests of this directory."""
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 from lab.machine import Machine
-from tests.hosts.machines import Host, WineHost
+from tests.hosts.machines import Bench, Host, WineHost
 from tests.hosts.real import RealHost
 from tests.hosts.simulated import SERVICES, SimulatedHost
 
@@ -18,7 +19,10 @@ def machine() -> Iterator[Machine]:
         yield machine
 
 
-@pytest.fixture(params=["simulated", pytest.param("wine", marks=pytest.mark.lab), pytest.param("real", marks=pytest.mark.real)])
+_BENCHES = ("simulated", pytest.param("wine", marks=pytest.mark.lab))
+
+
+@pytest.fixture(params=[*_BENCHES, pytest.param("real", marks=pytest.mark.real)])
 async def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
     if request.param == "real":
         real = RealHost(request.config.getoption("host"), request.config.getoption("host_key_file"), monkeypatch)
@@ -26,7 +30,21 @@ async def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         await real.restore()
         yield real
         await real.leave()
-    elif request.param == "wine":
+    else:
+        async with _bench(request) as found:
+            yield found
+
+
+@pytest.fixture(params=_BENCHES)
+async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
+    """A host that boots when a test says so: the tests may run on a real one themselves."""
+    async with _bench(request) as found:
+        yield found
+
+
+@asynccontextmanager
+async def _bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
+    if request.param == "wine":
         wine = WineHost(request.getfixturevalue("machine"))
         await wine.restore()
         yield wine

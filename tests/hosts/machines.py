@@ -16,6 +16,8 @@ from transom.windows.host.queries import RESTARTS
 FIRST, SECOND = "recorder-a", "recorder-b"
 """Two services that run; the second depends on the first."""
 BASE = r"C:\Windows\Transom"
+WRITES = ("write", "rename", "mkdir", "posix_rename", "setstat")
+"""Requests of SFTP that change something."""
 
 
 class Host(Protocol):
@@ -50,9 +52,6 @@ class Host(Protocol):
     async def note(self, service: str, note: str) -> None:
         """Write a note into the ledger."""
 
-    async def reboot(self) -> None:
-        """Off and on again."""
-
     async def boot_id(self) -> int:
         """BootId."""
 
@@ -73,6 +72,13 @@ class Host(Protocol):
 
     def requests(self) -> list[str]:
         """Since `mark`: `channel`, `exec …`, or an SFTP request with its path."""
+
+
+class Bench(Host, Protocol):
+    """One that the tests themselves do not run on."""
+
+    async def reboot(self) -> None:
+        """Off and on again."""
 
 
 class WineHost:

@@ -1,17 +1,18 @@
 """A host that there is, asked over SSH alone: a Windows machine that somebody gives to the tests.
 
 `uv run pytest tests/hosts/passes -m real --host Administrator@ADDRESS:PORT --host-key-file KEY`. Its services `recorder-a` and
-`recorder-b` are made where they are not there, with what lies in `C:\\lab`, and removed at the end. What only a bench can do,
-a fault or a boot when a test says so, skips the test with these words.
+`recorder-b` are made where they are not there, with what lies in `C:\\lab`, and removed at the end. What goes wrong
+by order goes wrong on our side of the connection; tests that boot their host ask for a `bench` instead.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, TypeVar
+from weakref import WeakSet
 
 import asyncssh
 import pytest
@@ -39,9 +40,8 @@ class RealHost:
         user, _, place = address.rpartition("@")
         name, _, port = place.rpartition(":")
         self.access = Access(name or place, int(port or 22), user or "Administrator", (Secret(key.read_text("utf-8")),))
-        self._asked: list[str] = []
         self._made = False
-        _count(self._asked, patch)
+        self._wire = _Wire(patch)
 
     # ---- set up and taken away ---------------------------------------------------------------------------------------
 
@@ -122,40 +122,39 @@ class RealHost:
         return int(found.rpartition(":")[2], 16)
 
     def mark(self) -> None:
-        self._asked.clear()
+        self._wire.asked.clear()
 
     def requests(self) -> list[str]:
-        return list(self._asked)
+        return list(self._wire.asked)
 
-    # ---- what only a bench can ---------------------------------------------------------------------------------------
-
-    async def reboot(self) -> None:
-        _never("a boot")
+    # ---- what goes wrong ---------------------------------------------------------------------------------------------
 
     def fail(self, at: int, when: Literal["before", "after"] = "before", action: Literal["cut", "hang"] = "cut") -> None:
-        _never("a fault")
+        self._wire.order(at, when, action)
 
     async def cut_in_restarts(self, at: int) -> None:
-        _never("a fault")
+        while not await self._exists(rf"{BASE}\lock\job"):
+            await asyncio.sleep(0.02)
+        self._wire.cut()
 
     def sample(self, requests: Sequence[str]) -> Sequence[int]:
-        return ()
+        # a pass takes seconds here; the simulated host stands for the others
+        return [number for number, request in enumerate(requests, 1) if request.startswith("exec")]
 
     def came(self) -> bool:
-        return False
+        return self._wire.disarm()
 
     # ---- SSH ---------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[asyncssh.SSHClientConnection]:
-        counted = list(self._asked)
         key = asyncssh.import_private_key(self.access.keys[0].reveal())
         place = {"port": self.access.port, "username": self.access.username}
         async with asyncssh.connect(
             self.access.address, client_keys=[key], known_hosts=None, config=None, **place
         ) as connection:  # type: ignore[arg-type]
+            self._wire.aside.add(connection)
             yield connection
-        self._asked[:] = counted
 
     @asynccontextmanager
     async def _files(self) -> AsyncIterator[asyncssh.SFTPClient]:
@@ -202,23 +201,57 @@ def _apart(work: Coroutine[Any, Any, _T]) -> _T:
         return thread.submit(asyncio.run, work).result()
 
 
-def _never(what: str) -> NoReturn:
-    pytest.skip(f"{what} when a test says so is what only a bench can do")
+class _Wire:
+    """What the SSH library asks of the host for Transom, written down, and what happens to one of these requests by order."""
 
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.asked: list[str] = []
+        self.aside: WeakSet[asyncssh.SSHClientConnection] = WeakSet()
+        """Connections of the tests themselves."""
+        self._ordered: tuple[int, str, str] | None = None
+        self._came = False
+        self._count = 0
+        self._latest: asyncssh.SSHClientConnection | None = None
+        session, request = asyncssh.SSHClientConnection.create_session, asyncssh.sftp.SFTPClientHandler._make_request
 
-def _count(asked: list[str], patch: pytest.MonkeyPatch) -> None:
-    """Writes down what the SSH library asks of any host."""
-    session, request = asyncssh.SSHClientConnection.create_session, asyncssh.sftp.SFTPClientHandler._make_request
+        async def create_session(connection: Any, factory: Any, command: Any = (), **options: Any) -> Any:
+            names = ["channel", f"exec {command}"] if command else ["channel"]
+            return await self._passes(connection, names, lambda: session(connection, factory, command, **options))
 
-    async def create_session(self: Any, factory: Any, command: Any = (), **options: Any) -> Any:
-        asked.append("channel")
-        if command:
-            asked.append(f"exec {command}")
-        return await session(self, factory, command, **options)
+        async def make_request(handler: Any, kind: Any, *content: Any) -> Any:
+            connection = handler._writer.channel.get_connection()
+            return await self._passes(connection, [_KINDS.get(kind, str(kind))], lambda: request(handler, kind, *content))
 
-    async def make_request(self: Any, kind: Any, *content: Any) -> Any:
-        asked.append(_KINDS.get(kind, str(kind)))
-        return await request(self, kind, *content)
+        patch.setattr(asyncssh.SSHClientConnection, "create_session", create_session)
+        patch.setattr(asyncssh.sftp.SFTPClientHandler, "_make_request", make_request)
 
-    patch.setattr(asyncssh.SSHClientConnection, "create_session", create_session)
-    patch.setattr(asyncssh.sftp.SFTPClientHandler, "_make_request", make_request)
+    def order(self, at: int, when: str, action: str) -> None:
+        self._ordered, self._came, self._count = (at, when, action), False, 0
+
+    def disarm(self) -> bool:
+        """Whether what was ordered has happened."""
+        self._ordered = None
+        return self._came
+
+    def cut(self) -> None:
+        """End the connection of the pass that goes on."""
+        assert self._latest is not None
+        self._latest.abort()
+        self._came = True
+
+    async def _passes(self, connection: Any, names: list[str], request: Callable[[], Awaitable[_T]]) -> _T:
+        if connection in self.aside:
+            return await request()
+        numbers = range(self._count + 1, self._count + len(names) + 1)
+        self._count, self._latest = numbers[-1], connection
+        self.asked += names
+        at, when, action = self._ordered or (0, "", "")
+        if at not in numbers:
+            return await request()
+        self._ordered, self._came = None, True
+        if when == "after":
+            await request()
+        if action == "hang":
+            await asyncio.Event().wait()
+        connection.abort()
+        raise asyncssh.ConnectionLost("cut by order")

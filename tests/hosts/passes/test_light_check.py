@@ -3,8 +3,7 @@
 import pytest
 from lab.machine import Machine
 from tests.hosts.egress import ALICE, VALUE, apply, settings
-from tests.hosts.machines import FIRST, SECOND, Host, WineHost
-from tests.hosts.passes.test_passes import WRITES
+from tests.hosts.machines import FIRST, SECOND, WRITES, Host, WineHost
 from tests.hosts.simulated import SERVICES, SimulatedHost
 
 from transom.hosts.passes.light_check import Seen, Watched, look

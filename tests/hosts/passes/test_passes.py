@@ -4,7 +4,7 @@ import itertools
 import re
 
 from tests.hosts.egress import ALICE, BOB, PASSWORD, QUESTIONS, VALUE, apply, settings
-from tests.hosts.machines import FIRST, SECOND, Host
+from tests.hosts.machines import FIRST, SECOND, WRITES, Bench, Host
 
 from transom.hosts.errors import Held, Overtaken, Superseded
 from transom.hosts.owner import Owner
@@ -12,8 +12,6 @@ from transom.hosts.passes.passes import Admit, PassResult, look
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.registry.registry import multi_sz
-
-WRITES = ("write", "rename", "mkdir", "posix_rename", "setstat")
 
 
 async def exported(host: Host) -> str:
@@ -73,19 +71,19 @@ def hold(host: Host, line: str, boot: str, generation: str = "-", **files: str) 
         host.put(f"lock/{name}", f"{content}\r\n")
 
 
-async def test_a_host_that_somebody_holds_is_not_worked_on_until_it_has_booted(host: Host) -> None:
-    before = await exported(host)
-    boot = await host.boot_id()
-    hold(host, BOB.line, hex(boot))
-    refused = await apply(host, VALUE)
+async def test_a_host_that_somebody_holds_is_not_worked_on_until_it_has_booted(bench: Bench) -> None:
+    before = await exported(bench)
+    boot = await bench.boot_id()
+    hold(bench, BOB.line, hex(boot))
+    refused = await apply(bench, VALUE)
     assert isinstance(refused.error, Held)
     assert (refused.result, refused.error.holder, refused.error.boot) == ("failed", BOB.line, boot)
-    assert await exported(host) == before
-    await host.reboot()
-    freed = await apply(host, VALUE)
+    assert await exported(bench) == before
+    await bench.reboot()
+    freed = await apply(bench, VALUE)
     assert (freed.result, freed.error) == ("changed", None)
-    assert (await apply(host, None)).error is None
-    assert not host.has_base()
+    assert (await apply(bench, None)).error is None
+    assert not bench.has_base()
 
 
 async def test_a_hold_of_our_own_that_is_dead_is_taken_over(host: Host) -> None:

@@ -30,7 +30,7 @@ FIGURES: Final = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
 
 
 class Number(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`value` is what stands at `where`, durations in seconds; `benchmarks` are rows of the figures, by the module that measures."""
+    """`value` is what stands at `where`, durations in seconds; `benchmarks` are rows of the figures, by module."""
 
     tests: tuple[str, ...]
     where: str = ""
@@ -80,7 +80,7 @@ def test_answers_that_are_larger_are_not_parsed() -> None:
 
 async def test_a_pass_ends_in_time() -> None:
     made = msgspec.structs.replace(settings(ALICE), timeouts=Timeouts(whole=0.01))
-    with pytest.raises(PassTimedOut, match="the pass took longer than 0.01 s"):
+    with pytest.raises(PassTimedOut, match=r"the pass took longer than 0\.01 s"):
         async with hold(Access("192.0.2.1"), made):
             await asyncio.sleep(600)
 

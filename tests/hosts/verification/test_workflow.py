@@ -1,10 +1,12 @@
-"""The workflow that runs `transom verify host` on real Windows; it cannot be run here."""
+"""The workflow that runs `transom verify host` and the tests of a real host on Windows; it cannot be run here."""
 
+import copy
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
+from tests.hosts.real import MARK
 from tests.windows.powershell.scripts import WORKFLOW
 from typer.testing import CliRunner
 
@@ -25,13 +27,26 @@ def test_the_workflow_is_one(slip: str, right: bool, tmp_path: Path) -> None:
 
 
 def test_the_command_of_the_workflow_is_one() -> None:
-    (step,) = (one for one in _steps() if one.get("name") == "transom verify host")
-    line = step["run"].replace("\\\n", "").splitlines()[-1]
-    words = line.partition("transom verify host ")[2].replace('"', "").split()
+    words = _words("transom verify host")
     options = {word for word in words if word.startswith("--")}
     helped = CliRunner().invoke(verify, ["host", "--help"], env={"COLUMNS": "200"}).stdout
-    assert options == {"--username", "--key", "--change", "--junit", "--record"}
-    assert all(option in helped for option in options)
+    assert options == {"--locked", "--no-dev", "--username", "--key", "--change", "--junit", "--record"}
+    assert all(option in helped for option in options - {"--locked", "--no-dev"})
+
+
+def test_the_tests_of_the_workflow_are_those_of_a_real_host(pytestconfig: pytest.Config) -> None:
+    words = _words("tests marked real")
+    given = words[words.index("pytest") + 1 :]
+    known = pytestconfig._parser.parse_known_args(given, copy.copy(pytestconfig.option))
+    assert (known.file_or_dir, known.markexpr) == (["tests/hosts/passes"], MARK)
+    assert (known.host, known.host_key_file, known.xmlpath) == ("$ADMINISTRATOR@127.0.0.1", Path("$HOME/key"), "real.xml")
+    assert f"mark.{MARK})" in Path("tests/hosts/conftest.py").read_text("utf-8")
+
+
+def _words(name: str) -> list[str]:
+    """The last command of a step, word by word."""
+    (step,) = (one for one in _steps() if one.get("name") == name)
+    return step["run"].replace("\\\n", "").splitlines()[-1].replace('"', "").split()
 
 
 def _steps() -> list[dict[str, str]]:
