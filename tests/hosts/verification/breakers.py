@@ -11,7 +11,7 @@ from transom.simulator import Host, access, commands, loops, server, services, s
 from transom.simulator.filesystem import READ, FileSystem, Handle, SimulatedFile
 from transom.simulator.keys import KeyAccess
 from transom.simulator.processes import Invocation
-from transom.simulator.programs import registry, security, setup
+from transom.simulator.programs import registry, security, setup, system
 from transom.simulator.programs import services as service_programs
 from transom.simulator.tasks import TaskScheduler
 from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, LEDGER, SERVICES
@@ -50,6 +50,13 @@ def _texts_alone(host: Host, patch: Patch) -> None:
 
 def _scheduler_stopped(host: Host, patch: Patch) -> None:
     host.add_service("Schedule")
+
+
+def _reads_no_input(host: Host, patch: Patch) -> None:
+    async def ends(call: Invocation) -> int:
+        return 0
+
+    patch.setattr(system, "_prompt", ends)
 
 
 def _short_lines(host: Host, patch: Patch) -> None:
@@ -155,6 +162,7 @@ CHECKS = {
     "task-scheduler": Breaker(_scheduler_stopped),
     "long-lines": Breaker(_short_lines),
     "join": Breaker(_copy_ends_at_nothing),
+    "prompt": Breaker(_reads_no_input),
     "ledger-closed": Breaker(_open_ledger),
     "base-closed": Breaker(_open_windows),
 }

@@ -10,6 +10,8 @@ from typing import Literal
 
 import msgspec
 
+from transom.hosts.scripts import light_check
+from transom.hosts.scripts.script import PROMPT
 from transom.hosts.scripts.template import template
 from transom.hosts.ssh.transport import Transport
 from transom.windows.host.queries import BOOT, BOOT_MARK, LEDGER
@@ -17,7 +19,7 @@ from transom.windows.host.queries import BOOT, BOOT_MARK, LEDGER
 Verdict = Literal["pass", "fail", "not applicable"]
 Judge = Callable[[Sequence[str]], tuple[Verdict, str]]
 Ask = Callable[[Transport, str], Awaitable[Sequence[str]]]
-"""Asks for something below a directory, given by its SFTP path. Raises HostError."""
+"""Asks for something by the transport, below a directory that is given by its SFTP path. Raises HostError."""
 _HASH = re.compile(r"[0-9A-Fa-f]{64}")
 _OLDEST = 17763
 """The build of Windows Server 2019, the oldest that Kubernetes supports (kubernetes.io, "Windows containers in Kubernetes")."""
@@ -42,7 +44,7 @@ class Check(Claim, frozen=True):
     files: tuple[tuple[str, bytes], ...] = ()
     """What lies beside the script: names and contents."""
     ask: Ask | None = None
-    """What is asked over SFTP once the script has ended; its lines come after the script's."""
+    """What is asked once the script has ended; its lines come after the script's."""
 
 
 def says(wanted: str) -> Judge:
@@ -97,6 +99,17 @@ def _closed(lines: Sequence[str]) -> tuple[Verdict, str]:
     if "absent" in lines:
         return "not applicable", "no ledger"
     return ("pass" if "closed" in lines else "fail"), (list(lines) or ["nothing"])[0]
+
+
+def _prompt(lines: Sequence[str]) -> tuple[Verdict, str]:
+    found = [line for line in lines if re.search(r"\d\S* .*\d C:\\Windows\\System32\\cmd\.exe$", line, re.IGNORECASE)]
+    return ("pass" if found else "fail"), (found or [*lines, "nothing"])[0]
+
+
+async def _at_prompt(transport: Transport, _: str) -> Sequence[str]:
+    line = light_check.line((), (PROMPT,))
+    shown = light_check.shown(await transport.at_prompt(line)) if line is not None else None
+    return [text.strip() for text in (shown or b"").decode("ascii", "replace").splitlines() if text.strip()]
 
 
 _EXIT = "if errorlevel 1 echo refused\nif not errorlevel 1 echo answered"
@@ -203,6 +216,15 @@ CHECKS: tuple[Check, ...] = (
         ">one.txt echo 12\ntype nul >none.txt\n>two.txt echo 34\ncopy /y /b one.txt+none.txt+two.txt joined >nul\n"
         "for %%f in (joined) do echo size-%%~zf",
         says("size-8"),
+    ),
+    Check(
+        "prompt",
+        "cmd.exe carries out a line of standard input, whatever default shell has started it, and shows a file's time and size",
+        "Microsoft Learn, for (%~t); ansible/ansible#47732: what is run comes on standard input, by either default shell",
+        "a node is read every ten minutes, where a look by one channel would do",
+        "",
+        _prompt,
+        ask=_at_prompt,
     ),
     Check(
         "ledger-closed",
