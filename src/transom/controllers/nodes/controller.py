@@ -268,6 +268,7 @@ class NodesController(HostsController):
         inputs = (*wished, payload.identity, self._facts.of(case, leadership), of_node(node), values)
         if not self._light_checks.is_unchanged(key, inputs, seen.digest):
             return False
+        leadership.permit()
         self._observe(PassResult(channels=seen.channels, seconds=seen.seconds))
         await self._write(self._cases.current(case), {}, {"lastChecked": timestamp(self._now())}, leadership)
         _log.info("host as it was", channels=seen.channels, seconds=round(seen.seconds, 2))
