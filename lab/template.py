@@ -31,6 +31,8 @@ _UNUSED = re.compile(
 _ZONE = re.compile(rb'"TimeZoneKeyName"="([^"]+)"')
 _ZONE_TEXT = re.compile(rb'(?m)^"MUI_(?:Display|Dlt|Std)"="@tzres.dll,.*\n')
 _FONTS = Path("etc", "fonts", "fonts.conf")
+_CONSOLE_FONTS = ("*Mono.ttf", "*Mono-Regular.ttf")
+"""Of DejaVu, Bitstream Vera and Liberation, of which Debian's fontconfig-config brings one."""
 _NO_FONTS = """\
 <?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
@@ -95,6 +97,8 @@ def _make(target: Path, native: Path, recorder: Path, curl: Path) -> None:
         for name in ("bcryptprimitives", "vmcompute", "computenetwork"):
             shutil.copy2(native / f"{name}.dll", drive / "windows" / "system32")
         shutil.copy2(curl, drive / "windows" / "system32")
+        # conhost.exe ends without one
+        shutil.copy2(_console_font(), drive / "windows" / "Fonts")
         (drive / "lab").mkdir()
         for file in (native / "pdh.dll", native / "boot.exe", native / "shell.exe", recorder, *(SOURCES / "windows").iterdir()):
             shutil.copy2(file, drive / "lab")
@@ -104,6 +108,13 @@ def _make(target: Path, native: Path, recorder: Path, curl: Path) -> None:
         # Services cannot be started in the boot that made the prefix, and keys that were imported count from the next one.
         wine.stop(target)
         _forget_unused(target / "system.reg")
+
+
+def _console_font() -> Path:
+    for pattern in _CONSOLE_FONTS:
+        for file in sorted(Path("/usr/share/fonts").rglob(pattern)):
+            return file
+    raise wine.WineError("there is no font of a fixed width below /usr/share/fonts: install fonts-dejavu-core")
 
 
 def _forget_unused(registry: Path) -> None:
