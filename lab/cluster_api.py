@@ -69,12 +69,7 @@ def define(
 
     `more` are other definitions of that size.
     """
-    wanted = [*definitions(versions, storage), *more]
-    items = {"apiVersion": "v1", "kind": "List", "items": wanted}
-    # by the server: the annotation of a client's apply is too small for them
-    control_plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=json.dumps(items))
-    names = [f"crd/{definition['metadata']['name']}" for definition in wanted]
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+    control_plane.define([*definitions(versions, storage), *more])
 
 
 class BootstrapProvider:

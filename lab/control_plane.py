@@ -25,6 +25,7 @@ import yaml
 from lab import kubernetes
 from lab.authority import Authority, write_key_pair
 from lab.kubernetes import ControlPlaneError
+from lab.objects import Objects
 from lab.ports import reserve
 from lab.process import TIED
 
@@ -76,6 +77,7 @@ class ControlPlane:
         self.admin_token = secrets.token_hex(16)
         self.kubeconfig = self.directory / "admin.kubeconfig"
         self.audit_log = self.directory / "audit.log"
+        self._objects = Objects(self.request)
 
     @property
     def url(self) -> str:
@@ -181,7 +183,14 @@ class ControlPlane:
                 return
             time.sleep(0.1)
 
-    def request(self, method: str, path: str, body: dict[str, Any] | bytes | None = None, seconds: float = 60) -> bytes:
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | bytes | None = None,
+        seconds: float = 60,
+        content_type: str = "application/json",
+    ) -> bytes:
         """One request as the administrator, quicker than kubectl. Raises urllib's errors; an HTTPError has the Status.
 
         A body of bytes is JSON already: of a value that is nested as deep as the server takes, Python's encoder makes none.
@@ -189,7 +198,7 @@ class ControlPlane:
         """
         context = ssl.create_default_context(cafile=str(self.authority_file))
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
-        headers = {"Authorization": f"Bearer {self.admin_token}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {self.admin_token}", "Content-Type": content_type}
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         end = time.monotonic() + seconds
         while True:
@@ -232,18 +241,17 @@ class ControlPlane:
         return done.stdout
 
     def apply(self, objects: Sequence[dict[str, Any]]) -> None:
-        """Apply objects as the administrator."""
-        self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+        """Apply objects as the administrator. Raises ControlPlaneError."""
+        self._objects.apply(objects)
 
     def define(self, objects: Sequence[dict[str, Any]] = ()) -> None:
         """Apply objects, and wait until the server serves the kinds that they define; without objects, until it serves all."""
-        if objects:
-            self.apply(objects)
-        self.kubectl("wait", "--for=condition=Established", "--timeout=60s", *(_definitions(objects) or ("crd", "--all")))
+        self._objects.apply(objects)
+        self._objects.wait_served(_definitions(objects))
 
     def forget(self, objects: Sequence[dict[str, Any]]) -> None:
-        """Take the definitions among objects away, with every object of theirs, and wait until they are gone."""
-        self.kubectl("delete", "--ignore-not-found", *_definitions(objects))
+        """Take the definitions among objects away, with every object of theirs, and wait until they are not served."""
+        self._objects.forget(_definitions(objects))
 
     def user_kubeconfig(self, name: str, token: str, *, server: str | None = None, namespace: str = "default") -> Path:
         """Write a kubeconfig with that token; `server` where the way there goes through a relay."""
@@ -263,7 +271,9 @@ class ControlPlane:
 
     def service_account_token(self, namespace: str, name: str) -> str:
         """A token of a service account that exists, by TokenRequest."""
-        return self.kubectl("create", "token", "-n", namespace, name).strip()
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
+        return str(json.loads(self.request("POST", path, asked))["status"]["token"])
 
     def compact(self) -> None:
         """Compact etcd up to now: the API server answers older resource versions with 410."""
@@ -331,5 +341,5 @@ class ControlPlane:
         return {"PATH": os.defpath, "HOME": str(self.directory)}
 
 
-def _definitions(objects: Sequence[dict[str, Any]]) -> list[str]:
-    return [f"crd/{one['metadata']['name']}" for one in objects if one["kind"] == "CustomResourceDefinition"]
+def _definitions(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [one for one in objects if one["kind"] == "CustomResourceDefinition"]

@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from lab.control_plane import ControlPlane
-from tests.kube.gadgets import define_gadgets
+from tests.kube.gadgets import GADGET_DEFINITION, define_gadgets
 from tests.kube.relay import Relay, relay_to
 
 from transom.kube.client import Client
@@ -40,8 +40,8 @@ async def relayed(control_plane: ControlPlane, relay: Relay) -> AsyncIterator[Cl
 
 
 @pytest.fixture
-async def gadgets(control_plane: ControlPlane, direct: Client) -> AsyncIterator[None]:
+async def gadgets(control_plane: ControlPlane) -> AsyncIterator[None]:
     """A kind of its own for each test."""
-    await define_gadgets(control_plane, direct)
+    await define_gadgets(control_plane)
     yield
-    await asyncio.to_thread(control_plane.kubectl, "delete", "crd", "gadgets.test.transom.dev", "--ignore-not-found")
+    await asyncio.to_thread(control_plane.forget, [GADGET_DEFINITION])

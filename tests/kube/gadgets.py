@@ -8,7 +8,6 @@ from typing import Any
 from lab.control_plane import ControlPlane
 
 from transom.kube.backoff import Backoff
-from transom.kube.client import Client
 from transom.kube.objects import ObjectMeta, Projected, Whole
 from transom.kube.reflector import Reflector, ReflectorPace
 from transom.kube.resources import Resource
@@ -58,11 +57,8 @@ def gadget(name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-async def define_gadgets(control_plane: ControlPlane, direct: Client) -> None:
-    await asyncio.to_thread(control_plane.apply, [GADGET_DEFINITION])
-    await asyncio.to_thread(
-        control_plane.kubectl, "wait", "--for=condition=Established", "--timeout=180s", "crd/gadgets.test.transom.dev"
-    )
+async def define_gadgets(control_plane: ControlPlane) -> None:
+    await asyncio.to_thread(control_plane.define, [GADGET_DEFINITION])
 
 
 @contextlib.asynccontextmanager

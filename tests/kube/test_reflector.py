@@ -235,7 +235,7 @@ async def test_a_kind_that_goes_and_comes_back(control_plane: ControlPlane, dire
         assert not reflector.present
         try:
             for size in (1, 2):
-                await define_gadgets(control_plane, direct)
+                await define_gadgets(control_plane)
                 await put(direct, "a", size)
                 await until(lambda size=size: sizes(store) == {"a": size})
                 assert reflector.present
