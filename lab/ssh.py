@@ -8,14 +8,15 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import asyncssh
 import msgspec
 
-import lab
 from lab.place import Place
 from lab.sshd.fault import Fault, write
+from lab.sshd.forked import ENVIRONMENT, ROOT, Forked
 from lab.sshd.journal import Entry, read
 from lab.sshd.settings import Settings
 from lab.template import ADMINISTRATOR
@@ -40,7 +41,7 @@ class SSH:
         self._fault = directory / "fault.json"
         self._scan = directory / "scan"
         self._log = directory / "sshd.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
         client = asyncssh.generate_private_key("ssh-ed25519")
         client.write_private_key(str(self.key))
         self.key.chmod(0o600)
@@ -78,12 +79,14 @@ class SSH:
 
     def start(self) -> None:
         """Start the server; ``wait`` says when it listens."""
-        root = Path(lab.__file__).parent.parent
         with self._log.open("ab") as log:
+            if not self.place.inside:
+                self._process = Forked(self._settings, log)
+                return
             self._process = subprocess.Popen(
                 [*self.place.inside, sys.executable, "-m", "lab.sshd", str(self._settings)],
-                cwd=root,
-                env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(root)},
+                cwd=ROOT,
+                env=ENVIRONMENT,
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -124,8 +127,10 @@ class SSH:
     def _end(self, how: int) -> None:
         if self._process:
             if self._process.poll() is None:
-                os.kill(self._process.pid, how)
-                os.kill(self._process.pid, signal.SIGCONT)
+                # it may end meanwhile
+                with suppress(ProcessLookupError):
+                    os.kill(self._process.pid, how)
+                    os.kill(self._process.pid, signal.SIGCONT)
             self._process.wait(timeout=120)
             if self._process.stdin:
                 self._process.stdin.close()

@@ -1,4 +1,4 @@
-"""``python -m lab.sshd SETTINGS.json``: serve until SIGTERM, then end all connections and what they had started.
+"""Serve until SIGTERM, then end all connections and what they had started.
 
 Standard input is a pipe from the process that operates the machine. Its end means that this process is gone, and nobody would
 switch the machine off: then all of the machine ends.
@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
-from pathlib import Path
 
 import asyncssh
 
@@ -18,7 +16,7 @@ from lab import wine
 from lab.sshd.connection import Connection
 from lab.sshd.journal import Journal
 from lab.sshd.scanner import Scanner
-from lab.sshd.settings import Settings, load
+from lab.sshd.settings import Settings
 
 VERSION = "OpenSSH_for_Windows_9.5"
 
@@ -61,6 +59,3 @@ async def serve(settings: Settings) -> None:
     for connection in connections:
         connection.end()
     await server.wait_closed()
-
-
-asyncio.run(serve(load(Path(sys.argv[1]))))
