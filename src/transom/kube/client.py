@@ -19,6 +19,7 @@ import structlog
 from transom.kube.connection import Connection
 from transom.kube.errors import AnswerTooLarge, ApiError, ConfigurationError, ConnectionFailed, Unreadable, status_error
 from transom.kube.exchange import Answer, Request
+from transom.kube.groups import Groups
 from transom.kube.nesting import shortened, too_deep
 from transom.kube.objects import T
 from transom.kube.reading import Malformed, around, decoded, read_object
@@ -107,13 +108,14 @@ _decode_event: Final = msgspec.json.Decoder(WatchEvent).decode
 class Client:
     """The requests that Transom makes. `permit` guards every write; without one nothing does."""
 
-    def __init__(self, connection: Connection, permit: Permit | None = None) -> None:
+    def __init__(self, connection: Connection, permit: Permit | None = None, groups: Groups | None = None) -> None:
         self.connection = connection
+        self.groups = groups or Groups(self.get_json)
         self._permit = permit
 
     def guarded(self, permit: Permit) -> "Client":
         """The same connection, on which a write is only begun, and only lasts, while `permit` allows it."""
-        return Client(self.connection, permit)
+        return Client(self.connection, permit, self.groups)
 
     async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
         """One object. Raises NotFound."""

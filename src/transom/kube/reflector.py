@@ -103,7 +103,7 @@ class Reflector(Generic[T]):
                     await self._wait(self._pace.backoff, error)
                     continue
                 self._absent()
-                await self._wait(self._pace.absent, error)
+                await self._wait_for_group(error)
             except Gone as error:
                 self._version = None
                 # the first time at once; a server for which every version is too old is not listed in a loop
@@ -201,6 +201,12 @@ class Reflector(Generic[T]):
         self.present = False
         self._store.clear()
         self.synced.set()
+
+    async def _wait_for_group(self, error: ApiError) -> None:
+        """Until the kind may be there. Kinds of groups that the server does not have are asked for together."""
+        await self._wait(self._pace.absent, error)
+        while not await self._client.groups.may_have(self._asked.group, self._pace.absent.first):
+            await self._wait(self._pace.absent, error)
 
     async def _wait(self, backoff: Backoff, error: ApiError) -> None:
         self._failures += 1

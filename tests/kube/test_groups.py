@@ -1,0 +1,38 @@
+"""Who waits for a kind of a group that is not there asks with all others."""
+
+import asyncio
+from typing import Any
+
+from transom.kube.errors import ConnectionFailed
+from transom.kube.groups import Groups
+
+
+async def test_one_answer_is_for_all_as_long_as_it_is_young() -> None:
+    asked: list[str] = []
+
+    async def get_json(path: str) -> Any:
+        asked.append(path)
+        await asyncio.sleep(0)
+        return {"kind": "APIGroupList", "groups": [{"name": "apps"}]}
+
+    groups = Groups(get_json)
+    wanted = ("apps", "cluster.x-k8s.io", "config.openshift.io", "")
+    assert await asyncio.gather(*(groups.may_have(group, 3600) for group in wanted)) == [True, False, False, True]
+    assert asked == ["/apis"]
+    assert not await groups.may_have("cluster.x-k8s.io", -1)
+    assert asked == ["/apis", "/apis"]
+
+
+async def test_where_nobody_can_tell_the_kind_itself_is_asked_for() -> None:
+    answers: list[Any] = [ConnectionFailed("refused"), ["no", "groups"], {"groups": None}]
+
+    async def get_json(path: str) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    groups = Groups(get_json)
+    assert await groups.may_have("apps", 3600)
+    assert await groups.may_have("apps", 3600)
+    assert not await groups.may_have("apps", 3600)
