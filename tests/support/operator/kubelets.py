@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.support.operator.clusters import Cluster
+from tests.support.operator.clusters import QUICK, Cluster
 
 from transom.controllers.runtime.cached import FIRST
 from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
+from transom.kube.reflector import Reflector
 from transom.kube.resources import NODES, Resource
+from transom.kube.store import Store
 from transom.simulator import Host
 
 PODS = Resource("", "v1", "Pod", "pods", True, Whole)
@@ -32,6 +34,8 @@ class Kubelets:
         self.cordons: Counter[str] = Counter()
         self._away: set[str] = set()
         self._last = datetime.now(UTC)
+        self._nodes: Store[Whole] = Store()
+        self._pods: Store[Whole] = Store()
         self.silent: set[str] = set()
         """Nodes whose kubelets say nothing when they are started."""
 
@@ -91,18 +95,23 @@ class Kubelets:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Until the end of the block they work."""
-        working = asyncio.create_task(self._work())
+        client = self._cluster.client
+        nodes = Reflector(client, WHOLE_NODES, self._nodes, pace=QUICK)
+        pods = Reflector(client, PODS, self._pods, namespace=self._cluster.namespace, pace=QUICK)
+        working = [asyncio.create_task(one) for one in (nodes.run(), pods.run(), self._work())]
         try:
             yield
         finally:
-            working.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await working
+            for one in working:
+                one.cancel()
+            for ended in await asyncio.gather(*working, return_exceptions=True):
+                if isinstance(ended, Exception):
+                    raise ended
 
     async def _work(self) -> None:
         while True:
-            await self._look()
-            for pod in (await self._cluster.client.list_objects(PODS, self._cluster.namespace)).items:
+            self._look()
+            for pod in self._pods.snapshot():
                 if pod.metadata.deletion_timestamp is not None and pod.value["spec"].get("nodeName") in self._hosts:
                     path = PODS.path(self._cluster.namespace, pod.metadata.name)
                     with contextlib.suppress(NotFound):
@@ -115,12 +124,11 @@ class Kubelets:
                     await self.beat(name)
             await asyncio.sleep(0.05)
 
-    async def _look(self) -> None:
-        nodes = (await self._cluster.client.list_objects(WHOLE_NODES)).items
+    def _look(self) -> None:
         # what has taken no pods yet is not away
         away = [
             one.metadata.name
-            for one in nodes
+            for one in self._nodes.snapshot()
             if one.metadata.name in self._hosts
             and one.value["spec"].get("unschedulable")
             and one.value["metadata"].get("annotations", {}).get(FIRST) != "Cordoned"
