@@ -81,7 +81,8 @@ class Store(Generic[T]):
         self._indexes: dict[str, dict[str, frozenset[ObjectKey]]] = {index: {} for index in self._functions}
         self._malformed: dict[ObjectKey, Malformed] = {}
         self._listeners: list[Listener[T]] = []
-        self._shared = False
+        self._taken: Snapshot[T] | None = None
+        """The snapshot that shares the tables as they are."""
         self.resource_version: str | None = None
         """The version up to which changes are in; None before the first list."""
 
@@ -104,6 +105,7 @@ class Store(Generic[T]):
             if index not in self._functions and self._objects:
                 raise ValueError(f"index {index!r} comes after the objects")
             self._functions[index] = function
+            self._detach()
             self._indexes.setdefault(index, {})
 
     def subscribe(self, listener: Listener[T]) -> None:
@@ -114,13 +116,14 @@ class Store(Generic[T]):
 
     def snapshot(self) -> Snapshot[T]:
         """All objects as they are now. Snapshots of several stores taken without an `await` between them belong together."""
-        self._shared = True
-        return Snapshot(
-            MappingProxyType(self._objects),
-            MappingProxyType({index: MappingProxyType(values) for index, values in self._indexes.items()}),
-            MappingProxyType(self._malformed),
-            self.resource_version,
-        )
+        if self._taken is None or self._taken.resource_version != self.resource_version:
+            self._taken = Snapshot(
+                MappingProxyType(self._objects),
+                MappingProxyType({index: MappingProxyType(values) for index, values in self._indexes.items()}),
+                MappingProxyType(self._malformed),
+                self.resource_version,
+            )
+        return self._taken
 
     def replace(self, items: Iterable[T], malformed: Iterable[Malformed], resource_version: str) -> None:
         """Put a whole list in place: what is not in it is gone, and told as gone. Unchanged objects are not told.
@@ -192,11 +195,11 @@ class Store(Generic[T]):
 
     def _detach(self) -> None:
         """Leave the tables to the snapshots that share them."""
-        if self._shared:
+        if self._taken is not None:
             self._objects = self._objects.copy()
             self._indexes = {index: values.copy() for index, values in self._indexes.items()}
             self._malformed = self._malformed.copy()
-            self._shared = False
+            self._taken = None
 
 
 def _order(name: ObjectKey) -> tuple[str, str]:

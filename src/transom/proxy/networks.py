@@ -1,5 +1,6 @@
 """The networks of the cluster that the settings live in, from whatever object knows them."""
 
+import functools
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_network
 from typing import Final
@@ -86,6 +87,7 @@ def examine_sources(objects: SettingsObjects, override: Networks | None) -> Iter
             yield place.warning(path, "has a network that is not a CIDR: it is left out of NO_PROXY")
 
 
+@functools.lru_cache(maxsize=256)
 def dns_address(services: str) -> str | None:
     """The address of the cluster's DNS; None where the network is too small to have it."""
     network = ip_network(services, strict=False)

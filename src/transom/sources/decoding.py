@@ -24,10 +24,7 @@ class Decoder:
 
     def read(self, value: Any, type_: Any, path: Path) -> Any:
         """`value` as `type_`: a Struct, str, Secret, int, bool, Literal, tuple[T, ...], dict[str, str], or one or None."""
-        origin = get_origin(type_)
-        if origin in (types.UnionType, Union):
-            (type_,) = (member for member in get_args(type_) if member is not types.NoneType)
-            origin = get_origin(type_)
+        type_, origin = _shape(type_)
         if origin is Literal:
             choices = get_args(type_)
             return value if value in choices else self._invalid(path, f"must be {either(choices)}")
@@ -93,6 +90,16 @@ class Decoder:
     def _invalid(self, path: Path, message: str) -> object:
         self._findings.append(self._place.error(path, message, REDACTED))
         return INVALID
+
+
+@functools.cache
+def _shape(type_: Any) -> tuple[Any, Any]:
+    """A type without its None, and what it is a form of: thousands of values have the same few types."""
+    origin = get_origin(type_)
+    if origin not in (types.UnionType, Union):
+        return type_, origin
+    (member,) = (member for member in get_args(type_) if member is not types.NoneType)
+    return member, get_origin(member)
 
 
 @functools.cache

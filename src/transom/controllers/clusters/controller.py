@@ -31,6 +31,7 @@ from transom.kube.errors import ApiError
 from transom.kube.objects import ObjectMeta
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.store import ObjectKey
+from transom.proxy.objects import Cluster as ClusterObject
 from transom.sources.objects import ObjectReader
 
 _log: Final = structlog.get_logger("transom.clusters")
@@ -61,6 +62,8 @@ class ClustersController:
         self._templates = MachineTemplates(self._informers)
         self._keeper = ObjectsWriter(self._config_maps)
         self._passes: dict[ObjectKey, ClusterReport] = {}
+        self._read: dict[ObjectKey, tuple[CachedCluster, ClusterObject]] = {}
+        """The Cluster of a key, as it is in the store, and as it was read: a change of the settings is a pass over each."""
         self._verify_at: dict[ObjectKey, float] = {}
         self._verified: dict[ObjectKey, float] = {}
         self._begun = False
@@ -159,6 +162,7 @@ class ClustersController:
         if cluster is None:
             self._verify_at.pop(key, None)
             self._verified.pop(key, None)
+            self._read.pop(key, None)
             self._note(key, None)
             return Result()
         self._note(key, ClusterReport(conflicts, own_values=injected.own))
@@ -183,8 +187,6 @@ class ClustersController:
         if cluster.deleting or egress is None or newest.clusters.get(name) is None:
             # on its way out, invalid or withheld: what is there stays
             return None
-        reader = ObjectReader(self._informers.namespace)
-        reader.add(cluster.value, "", lambda _: (0, 0))
         secrets = (systemd_name(identity), windows_name(identity))
         named = {secret for secret in secrets if self._templates.names(namespace, secret)}
         for own in (False, True):
@@ -194,7 +196,16 @@ class ClustersController:
             if there and self._apps.read(namespace, values):
                 named.add(values)
         windows = self._templates.windows(namespace, cluster.metadata.name)
-        return wanted(reader.objects().clusters[0], egress, windows=windows, named=named)
+        return wanted(self._as_read(ObjectKey(namespace, identity), cluster), egress, windows=windows, named=named)
+
+    def _as_read(self, key: ObjectKey, cluster: CachedCluster) -> ClusterObject:
+        before, found = self._read.get(key, (None, None))
+        if found is None or before is not cluster:
+            reader = ObjectReader(self._informers.namespace)
+            reader.add(cluster.value, "", lambda _: (0, 0))
+            (found,) = reader.objects().clusters
+            self._read[key] = (cluster, found)
+        return found
 
     async def _inject(self, key: ObjectKey, desired: tuple[FleetObject, ...], leadership: Leadership) -> Injected:
         own = self._settings.own is not None and self._settings.own.own_values

@@ -26,6 +26,8 @@ class SettingsInformers:
         self._pace = pace
         self.namespace = namespace
         self.reflectors: list[Reflector[Any]] = []
+        self._first: dict[int, Reflector[Any]] = {}
+        """By the identity of a kind, the first of those that follow it."""
         self.kinds: list[str] = []
         """What each of the reflectors follows."""
         self.on_malformed: Callable[[str, Malformed], None] = lambda _, __: None
@@ -78,6 +80,7 @@ class SettingsInformers:
             optional=optional,
         )
         self.reflectors.append(reflector)
+        self._first.setdefault(id(resource), reflector)
         self.kinds.append(resource.kind)
         return store
 
@@ -158,10 +161,11 @@ class SettingsInformers:
 
     def served(self, resource: resources.Resource[T]) -> resources.Resource[T] | None:
         """A kind that is followed, in the version that it is followed in; None while the server does not have it."""
-        for (asked, *_), reflector in zip(self._stores, self.reflectors, strict=True):
-            if asked is resource:
-                return reflector.resource if reflector.present else None
-        raise ValueError(f"{resource.plural} are not followed")
+        # asked in each pass, of dozens of kinds
+        reflector = self._first.get(id(resource))
+        if reflector is None:
+            raise ValueError(f"{resource.plural} are not followed")
+        return reflector.resource if reflector.present else None
 
     def _read(self) -> ObjectReader:
         reader = ObjectReader(self.namespace)
