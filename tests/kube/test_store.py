@@ -69,6 +69,21 @@ def test_a_snapshot_does_not_change() -> None:
         after.by("size", "red")
 
 
+def test_a_snapshot_is_taken_once_and_follows_each_kind_of_change() -> None:
+    kept, _ = store()
+    empty = kept.snapshot()
+    kept.add_indexes({"size": lambda one: [str(len(one.metadata.name))]})
+    kept.put(thing("a", 1))
+    assert (len(empty), [one.metadata.name for one in kept.snapshot().by("size", "1")]) == (0, ["a"])
+    assert kept.snapshot() is kept.snapshot()
+    kept.resource_version = "7"
+    assert kept.snapshot().resource_version == "7"
+    kept.put_malformed(Malformed(Metadata(ObjectMeta("a")), "no"))
+    assert kept.snapshot().malformed
+    kept.clear()
+    assert (len(kept.snapshot()), kept.snapshot().resource_version) == (0, None)
+
+
 def test_an_object_that_no_longer_decodes_stays_as_it_last_was() -> None:
     kept, told = store()
     kept.replace([thing("a", 1), thing("b", 1)], (), "1")
