@@ -15,7 +15,8 @@ from transom.capi.inputs import ProviderName
 from transom.capi.upstream import AZURE_AGENT_PLUGIN, NETWORK_PLUGIN
 
 PROVIDERS = get_args(ProviderName)
-USER_DATA = b"""#cloud-config
+USER_DATA = b"""## template: jinja
+#cloud-config
 write_files:
 - path: C:\\k\\a.txt
   content: hello
