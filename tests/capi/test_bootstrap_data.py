@@ -216,6 +216,8 @@ def test_the_size_of_user_data_is_known_before(management: ControlPlane, cabpk: 
         files=(InputFile("C:/k/a.txt", "x" * 3_000),),
         ntp_servers=servers,
         verbosity=5,
+        skip_phases=("preflight",),
+        patches="C:/k/patches",
     )
     worker = make(inputs, EGRESS)
     data = machine_data(management, cabpk, worker)
@@ -223,6 +225,8 @@ def test_the_size_of_user_data_is_known_before(management: ControlPlane, cabpk: 
     assert len(data) <= made_size(worker) <= len(data) * 1.1
     found = cloudbase.read(data)
     assert [event.servers for event in found.events if isinstance(event, cloudbase.Clock)] == [servers]
+    join = yaml.safe_load(next(file.content for file in found.files if file.path.endswith("kubeadm-join-config.yaml")))
+    assert (join["skipPhases"], join["patches"]) == (["preflight"], {"directory": "C:/k/patches"})
     assert [line for line in found.commands if line.startswith("kubeadm join")] == [
         JOIN.replace("config.yaml  &&", "config.yaml --v 5 &&")
     ]
@@ -287,7 +291,8 @@ def test_the_settings_of_the_management_cluster(management: ControlPlane, monkey
 
 
 def test_kubeadm_on_windows_takes_the_join_configuration(management: ControlPlane, cabpk: BootstrapProvider) -> None:
-    worker = make(WorkerInputs(cluster="prod", provider="aws", name="joining"))
+    more = {"skip_phases": ("preflight",), "patches": "C:/k/patches"}
+    worker = make(WorkerInputs(cluster="prod", provider="aws", name="joining", **more))
     found = cloudbase.read(machine_data(management, cabpk, worker))
     join = next(file.content for file in found.files if file.path.endswith("kubeadm-join-config.yaml"))
     pattern = re.findall(r"-Pattern '(.*?)' \|", script("kubelet-arguments.ps1").decode())[0].replace("''", "'")

@@ -94,6 +94,8 @@ FILE = InputFile("C:/k/a", "x")
         ("aws", {"images": ("mcr.microsoft.com/windows/nanoserver:ltsc2019",)}, "images[0]", "use the ltsc2022 one"),
         ("aws", {"ntp_servers": ("a b",)}, "ntpServers[0]", "no name and no address"),
         ("aws", {"verbosity": 11}, "verbosity", "from 0 to 10"),
+        ("aws", {"skip_phases": ("preflight", "kubelet-start")}, "skipPhases[1]", "can do without preflight"),
+        ("aws", {"patches": "k/patches"}, "patches", "no path on drive C"),
         ("aws", {"replicas": -1}, "replicas", "0 to 5,000"),
     ],
 )

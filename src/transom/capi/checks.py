@@ -9,7 +9,7 @@ from transom.capi import daemons, windows_proxy
 from transom.capi.commands import command_problems
 from transom.capi.inputs import SERVICE_CIDR, InputFile, InputUser, WorkerInputs
 from transom.capi.providers.provider import Provider
-from transom.capi.upstream import KUBE_PROXY_OLDEST
+from transom.capi.upstream import JOIN_PHASES, KUBE_PROXY_OLDEST
 from transom.capi.windows_release import PAUSE, RELEASES, SUPERSEDED, minor
 from transom.proxy import labels
 from transom.proxy.finding import Finding, Severity, field_name
@@ -211,6 +211,12 @@ class Checks:
                 yield self.finding("error", ("ntpServers", index), f"{server!r} is no name and no address of a server")
         if self._inputs.verbosity is not None and not 0 <= self._inputs.verbosity <= _MOST_VERBOSE:
             yield self.finding("error", ("verbosity",), f"{self._inputs.verbosity}: a number from 0 to {_MOST_VERBOSE}")
+        for index, phase in enumerate(self._inputs.skip_phases):
+            if phase not in JOIN_PHASES.value.split(", "):
+                message = f"{phase!r}: a worker's join can do without {JOIN_PHASES.value}"
+                yield self.finding("error", ("skipPhases", index), message)
+        if self._inputs.patches and not _PATH.match(self._inputs.patches):
+            yield self.finding("error", ("patches",), f"{self._inputs.patches!r} is no path on drive C")
 
     def _key_pair(self) -> Iterator[Finding]:
         inputs = self._inputs

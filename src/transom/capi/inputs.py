@@ -47,7 +47,8 @@ class WorkerInputs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     there: their Windows version is compared with the machines'. `serviceCidr` and `podCidr` are the cluster's networks, with a
     comma between two; `apiServer` is its endpoint as host:port; a Cluster that is given says all three. `networkName` is what
     HNS calls the pods' network, for `cni: none`. `keyPair` is one of EC2's.
-    `ntpServers` are names or addresses, `verbosity` is kubeadm's (`--v`).
+    `ntpServers` are names or addresses, `verbosity` is kubeadm's (`--v`). `skipPhases` are phases of `kubeadm join` that are
+    left out, `patches` is the directory of its patches, which `files` or the image bring (`kubeletconfiguration+merge.yaml`).
     """
 
     cluster: str
@@ -66,6 +67,8 @@ class WorkerInputs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     key_pair: str = ""
     ntp_servers: tuple[str, ...] = ()
     verbosity: int | None = None
+    skip_phases: tuple[str, ...] = ()
+    patches: str = ""
     daemons: Daemons = "hostprocess"
     cni: Cni = "calico"
     api_version: ApiVersion = "v1beta2"

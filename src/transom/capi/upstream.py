@@ -348,6 +348,14 @@ FLANNEL_NETWORK = _of(
     "defaultVNI = 4096",
     'fmt.Sprintf("flannel.%v", cfg.VNI)',
 )
+JOIN_PHASES = _of(
+    _KUBERNETES,
+    "cmd/kubeadm/app/cmd/join.go",
+    "phases that a worker's `kubeadm join` can do without",
+    "preflight, kubelet-wait-bootstrap",
+    "joinRunner.AppendPhase(phases.NewPreflightPhase())",
+    "joinRunner.AppendPhase(phases.NewKubeletWaitBootstrapPhase())",
+)
 DSR = _of(
     _KUBERNETES,
     "pkg/features/kube_features.go",

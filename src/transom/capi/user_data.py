@@ -40,12 +40,11 @@ def of_spec(spec: Mapping[str, Any], texts: Mapping[tuple[str, str], str]) -> by
     """The text; `texts` are what Secrets hold, by name and key. What is not known counts as empty."""
     parts = ["## template: jinja\n#cloud-config\n\nwrite_files:\n"]
     parts += [_file(file, texts) for file in spec.get("files", ())]
-    registration = spec["joinConfiguration"]["nodeRegistration"]
     join = _JOIN.format(
         endpoint="an-api-server.with-a-name-of-the-usual-length.example.com:6443",
         digest="0123456789abcdef" * 4,
         token="a" * 6 + "." + "b" * 16,
-        registration=json.dumps({"nodeRegistration": registration}, indent=2),
+        registration=json.dumps(spec["joinConfiguration"], indent=2),
     )
     parts.append(
         "-   path: /run/kubeadm/kubeadm-join-config.yaml\n    owner: root:root\n    permissions: '0640'\n    content: |\n"

@@ -179,7 +179,11 @@ class _Maker:
         ]
         return {
             "format": "cloud-config",
-            "joinConfiguration": {"nodeRegistration": registration},
+            "joinConfiguration": {
+                "nodeRegistration": registration,
+                **({"skipPhases": list(self._inputs.skip_phases)} if self._inputs.skip_phases else {}),
+                **({"patches": {"directory": self._inputs.patches}} if self._inputs.patches else {}),
+            },
             "files": [msgspec.to_builtins(file) for file in entries.files],
             "preKubeadmCommands": list(entries.pre),
             **({"postKubeadmCommands": list(entries.post)} if entries.post else {}),
