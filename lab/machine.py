@@ -253,13 +253,15 @@ class Machine:
         Raises:
             MachineError: it was not after 120 s.
         """
-        deadline = time.monotonic() + SERVICE_SECONDS
+        deadline, pause = time.monotonic() + SERVICE_SECONDS, 0.1
         while (seen := self.state(service)) != state:
             if control and not seen.endswith("PENDING"):
                 self.run("sc", control, service)
             if time.monotonic() > deadline:
                 raise MachineError(f"{service} on {self.name} is {seen or 'missing'}, not {state}")
-            time.sleep(0.1)
+            # a look is a process of Wine
+            time.sleep(pause)
+            pause = min(pause * 1.3, 0.5)
 
     def recorded(self, service: str) -> list[Recorded]:
         """What a recorder service wrote, oldest first."""
