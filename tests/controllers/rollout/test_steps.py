@@ -138,3 +138,16 @@ async def test_a_host_whose_node_is_gone_once_it_was_begun_has_no_turn_any_more(
     world.interruptions.end(ObjectKey(NAMESPACE, name))
     assert rollout.rollout.admits("win-5")
     assert not world.slots.has(ObjectKey(NAMESPACE, name))
+
+
+async def test_a_version_that_the_process_before_is_at_is_awaited() -> None:
+    """Its host may be harmed: the others do not get it before that is known."""
+    world = ChangesWorld(12, workers=1, most=3)
+    await world.quiet()
+    await world.edit("upgrade", f"{BREAKS}-1")
+    while not any(one.stage == "changing" and one.drained for one in world.passes.values()):
+        assert await forth(world, 1)
+    await world.crash(after_the_change=False, runs_on=True)
+    await settled(world)
+    assert len(reached(world, "upgrade", BREAKS)) == FAILURES
+    assert "upgrade" in world.halted
