@@ -1,4 +1,4 @@
-"""The Windows programs of the lab, built from source where the cache does not have them."""
+"""The programs of the lab, built from source where the cache does not have them."""
 
 from __future__ import annotations
 
@@ -62,6 +62,7 @@ SCANNER = Program("scanner", "scanner", ".", "", _NOT_PREEMPTED)
 RUNTIME = Program("runtime", "runtime", ".", "", _NOT_PREEMPTED)
 LINUX_RUNTIME = Program("runtime", "runtime", ".", "", system="linux")
 ACTIONLINT = Program("actionlint", "actionlint", "github.com/rhysd/actionlint/cmd/actionlint", "1.7.12", system="linux")
+PACKER = Program("packer", "packer", "github.com/hashicorp/packer", "1.11.2", system="linux")
 CURL = Program("curl", "curl", ".", "")
 CONTAINERD_PROGRAMS = (
     Program("containerd", "containerd", "github.com/containerd/containerd/v2/cmd/containerd", CONTAINERD, _CONTAINERD_VERSION),

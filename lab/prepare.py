@@ -23,6 +23,7 @@ PARTS: tuple[Callable[[], object], ...] = (
     kubernetes.kubelet,
     lambda: build.program(build.CRI_PULL),
     lambda: build.program(build.ACTIONLINT),
+    lambda: build.program(build.PACKER),
     lambda: build.program(build.RUNTIME),
     lambda: build.program(build.LINUX_RUNTIME),
     lambda: build.program(build.SCANNER),

@@ -79,7 +79,7 @@ _PROVISION = """  provisioner "powershell" {
 
   # one line break where no CA is given: a file needs some content
   provisioner "file" {
-    content     = "${var.proxy_ca}\n"
+    content     = "${var.proxy_ca}\\n"
     destination = "C:/k/image/proxy-ca.pem"
   }
 @UPLOADS@

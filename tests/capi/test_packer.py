@@ -1,0 +1,115 @@
+"""The builds of images, by Packer 1.11.2 itself, and by what each of its plugins takes (tests/capi/packer_fields.yaml)."""
+
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import hcl2
+import pytest
+import yaml
+
+from lab import build
+from transom.capi.image.builders import BUILDERS
+from transom.capi.image.inputs import ImageInputs
+from transom.capi.image.recipe import Recipe, make
+from transom.capi.inputs import ProviderName
+
+PROVIDERS = get_args(ProviderName)
+FIELDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("packer_fields.yaml").read_text())
+OF_PACKER = {"communicator", "winrm_use_ssl", "winrm_insecure", "winrm_username", "winrm_password"}
+# its plugins cannot be had: the machine is one that is there
+NO_BUILDER = """source "null" "windows" {
+  communicator   = "winrm"
+  winrm_host     = "127.0.0.1"
+  winrm_username = "Administrator"
+  winrm_password = "hunter2"
+}
+"""
+AWKWARD = 'a b"c\\d$${e}%{f}é'
+
+
+def written(made: Recipe, directory: Path) -> Path:
+    for name, content in made.files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_bytes(content)
+    return directory
+
+
+def packer(*arguments: str, directory: Path) -> str:
+    """What it says; it is started in another directory than the template's."""
+    home = {"HOME": str(directory), "PACKER_PLUGIN_PATH": str(directory / "plugins"), "CHECKPOINT_DISABLE": "1"}
+    done = subprocess.run(
+        [build.program(build.PACKER), *arguments], cwd="/", env=home, capture_output=True, text=True, check=False, timeout=300
+    )
+    return done.stdout + done.stderr
+
+
+def exchanged(template: str) -> str:
+    """The template with a builder that Packer has of its own."""
+    block = re.search(r'^source "([a-z-]+)" "windows" \{\n.*?^\}\n', template, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    without = re.sub(r"^packer \{\n.*?^\}\n", "", template, flags=re.MULTILINE | re.DOTALL)
+    return without.replace(block[0], NO_BUILDER).replace(f"source.{block[1]}.windows", "source.null.windows")
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("offline", [False, True], ids=["fetched", "offline"])
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_packer_takes_the_template(provider: ProviderName, tmp_path: Path, *, offline: bool) -> None:
+    """From another directory, with every variable given: a text that HCL could stumble over, where it is no number."""
+    plain = make(ImageInputs(provider))
+    made = make(ImageInputs(provider), {item.file: "0" * 64 for item in plain.downloads} if offline else None)
+    image = written(made, tmp_path / "image")
+    if offline:
+        (image / "downloads").mkdir()
+    assert (
+        packer("validate", "-syntax-only", str(image), directory=tmp_path)
+        == "Syntax-only check passed. Everything looks okay.\n"
+    )
+    template = image / "windows.pkr.hcl"
+    template.write_text(exchanged(template.read_text("utf-8")), "utf-8")
+    declared = hcl2.loads(made.files["variables.pkr.hcl"].decode())["variable"]
+    names = [name.strip('"') for block in declared for name in block]
+    given = [f"-var={name}={'120' if name == 'disk_size' else AWKWARD}" for name in names]
+    assert len(given) > 20
+    assert packer("validate", *given, str(image), directory=tmp_path) == "The configuration is valid.\n"
+    said = packer("validate", *given, "-var=containerdurl=x", str(image), directory=tmp_path)
+    assert "containerdurl" in said
+
+
+def unknown(body: Mapping[str, Any], fields: Mapping[str, Any], path: str = "") -> list[str]:
+    """What stands in a block and its plugin does not have, or has as something else: a block, an attribute."""
+    found = []
+    # what begins so is the parser's own
+    for name, value in ((name, value) for name, value in body.items() if not name.startswith("__")):
+        wanted = fields.get(name)
+        if wanted is None:
+            found.append(f"{path}{name}")
+        elif isinstance(wanted, dict):
+            blocks = value if isinstance(value, list) else [value]
+            found += [one for block in blocks for one in unknown(block, wanted, f"{path}{name}.")]
+        elif isinstance(value, list) != wanted.startswith("List"):
+            found.append(f"{path}{name}: {wanted}")
+    return found
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_the_plugin_has_every_field(provider: ProviderName) -> None:
+    builder = BUILDERS[provider]
+    plugin = FIELDS[builder.type]
+    assert plugin["repository"] == builder.source.removeprefix("github.com/").replace("/", "/packer-plugin-", 1)
+    body = hcl2.loads(make(ImageInputs(provider)).files["windows.pkr.hcl"].decode())["source"][0][f'"{builder.type}"'][
+        '"windows"'
+    ]
+    shown = {name.strip('"'): value for name, value in body.items()}
+    assert len(shown) > 8
+    assert unknown(shown, plugin["fields"]) == []
+    assert {name for name in shown if name.startswith(("winrm", "communicator"))} <= OF_PACKER
+
+
+def test_an_unknown_field_is_found() -> None:
+    fields = FIELDS["amazon-ebs"]["fields"]
+    assert unknown({"ami_nam": "x", "source_ami_filter": [{"filter": {}}]}, fields) == ["ami_nam", "source_ami_filter.filter"]
+    assert unknown({"ami_users": "x"}, fields) == ["ami_users: List(String)"]
