@@ -40,7 +40,7 @@ def told() -> dict[Right, set[tuple[str, str, str]]]:
         where, what, verbs, _, who = (*(cell.strip(" |") for cell in line.split(" | ")), EVERY)[:5]
         resources, _, names = what.partition(" named ")
         for resource in _quoted(resources):
-            for name in [OWN] if names == "as it" else _quoted(names) or [""]:
+            for name in [OWN] if names == "as its own" else _quoted(names) or [""]:
                 for verb in _quoted(verbs):
                     places = found.setdefault((resource, name, verb), set())
                     places |= {(account, where, one) for one in (_quoted(who) or [EVERY])}
