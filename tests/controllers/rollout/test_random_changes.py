@@ -40,6 +40,12 @@ class Changes(DrawnWorld):
     def crash(self, after_the_change: bool, runs_on: bool) -> None:
         self.runner.run(self.world.crash(after_the_change=after_the_change, runs_on=runs_on))
 
+    @rule(what=WHAT, steps=st.integers(5, 60))
+    def crash_in_an_upgrade(self, what: str, steps: int) -> None:
+        self.edit("upgrade", what)
+        self.runner.run(self._work(steps, steps))
+        self.crash(after_the_change=True, runs_on=True)
+
     @rule(number=st.integers(0, 100), steps=st.integers(1, 80))
     def work(self, number: int, steps: int) -> None:
         self.runner.run(self._work(number, steps))

@@ -5,12 +5,13 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Any
 
 from tests.support.operator.clusters import QUICK, Cluster
 
 from transom.controllers.runtime.cached import FIRST
-from transom.kube.errors import NotFound
+from transom.kube.errors import ConnectionFailed, NotFound, StatusError
 from transom.kube.objects import Whole
 from transom.kube.reflector import Reflector
 from transom.kube.resources import NODES, Resource
@@ -110,19 +111,29 @@ class Kubelets:
 
     async def _work(self) -> None:
         while True:
-            self._look()
-            for pod in self._pods.snapshot():
-                if pod.metadata.deletion_timestamp is not None and pod.value["spec"].get("nodeName") in self._hosts:
-                    path = PODS.path(self._cluster.namespace, pod.metadata.name)
-                    with contextlib.suppress(NotFound):
-                        await self._cluster.client.request("DELETE", path, None, {"gracePeriodSeconds": 0})
-            for name, host in self._hosts.items():
-                service = host.services.find("kubelet")
-                starts = len(service.starts) if service is not None else self._starts[name]
-                if starts != self._starts[name] and name not in self.silent:
-                    self._starts[name] = starts
-                    await self.beat(name)
+            try:
+                await self._round()
+            except ConnectionFailed:
+                # on a machine that stands still an answer may not come in time: a kubelet asks again
+                pass
+            except StatusError as error:
+                if error.code < HTTPStatus.INTERNAL_SERVER_ERROR:
+                    raise
             await asyncio.sleep(0.05)
+
+    async def _round(self) -> None:
+        self._look()
+        for pod in self._pods.snapshot():
+            if pod.metadata.deletion_timestamp is not None and pod.value["spec"].get("nodeName") in self._hosts:
+                path = PODS.path(self._cluster.namespace, pod.metadata.name)
+                with contextlib.suppress(NotFound):
+                    await self._cluster.client.request("DELETE", path, None, {"gracePeriodSeconds": 0})
+        for name, host in self._hosts.items():
+            service = host.services.find("kubelet")
+            starts = len(service.starts) if service is not None else self._starts[name]
+            if starts != self._starts[name] and name not in self.silent:
+                await self.beat(name)
+                self._starts[name] = starts
 
     def _look(self) -> None:
         # what has taken no pods yet is not away
