@@ -106,7 +106,7 @@ class Interruptions:
             self._slots.take(cached)
             if upgrade is not None:
                 upgrade.resume(key.name)
-                if node.cordoned_for is None and upgrade.early:
+                if upgrade.early:
                     await turn.note()
         if upgrade is not None:
             self._turns[key] = upgrade
