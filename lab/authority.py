@@ -11,17 +11,23 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 _LIFE = datetime.timedelta(days=30)
 
 
 class Authority:
     """Makes certificates in a directory: ``ca.crt`` and ``ca.key`` at once, others by ``issue``."""
 
-    def __init__(self, directory: Path, name: str = "test-ca") -> None:
+    def __init__(self, directory: Path, name: str = "test-ca", *, for_wine: bool = False) -> None:
+        """Make it. `for_wine`: with RSA, for what Wine verifies by the machine's certificate stores.
+
+        Wine 8 takes an ECDSA signature for forged where one of its two numbers is shorter than 32 bytes, as it is in one of 128
+        (seen: each CA that was drawn with such a signature was refused, and none of the others).
+        """
         self.directory = directory
         self.certificate_file = directory / "ca.crt"
         self.key_file = directory / "ca.key"
-        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._key: PrivateKey = rsa.generate_private_key(65537, 2048) if for_wine else ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
         builder = self._builder(self._name, self._key.public_key()).add_extension(x509.BasicConstraints(True, None), True)
@@ -46,7 +52,7 @@ class Authority:
         _write_key(key_file, key)
         return certificate_file, key_file
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
         return (
             x509.CertificateBuilder()
@@ -67,7 +73,7 @@ def write_key_pair(private: Path, public: Path) -> None:
     public.write_bytes(key.public_key().public_bytes(encoding, layout))
 
 
-def _write_key(path: Path, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> None:
+def _write_key(path: Path, key: PrivateKey) -> None:
     path.touch(mode=0o600)
     path.write_bytes(
         key.private_bytes(

@@ -138,7 +138,8 @@ class Egress:
     def _new_interception(self) -> None:
         self._interception_number += 1
         number = self._interception_number
-        self._interception = Authority(_made(self.directory / f"interception-{number}"), f"lab interception CA {number}")
+        directory = _made(self.directory / f"interception-{number}")
+        self._interception = Authority(directory, f"lab interception CA {number}", for_wine=True)
 
     def _start_registry(self) -> Process:
         certificate, key = self._origin.issue("registry", REGISTRY, addresses=(REGISTRY, "127.0.0.1"))

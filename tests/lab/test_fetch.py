@@ -54,7 +54,7 @@ async def test_the_host_says_which_hop_fails(machine: Machine, closed_egress: Pr
     ]
     for proxy, asked, bundle, reason in steps:
         found = await applied(machine, proxy, asked, bundle)
-        assert found.reason == reason
+        assert found.reason == reason, found
         assert "hunter2" not in found.message
     # squid writes a line once the answer has been sent
     await until(lambda: closed_egress.requests()[-1].user == "alice")
