@@ -21,6 +21,7 @@ from transom.controllers.runtime.cached import INSTANCES, NODES
 from transom.hosts.errors import HostError
 from transom.hosts.owner import Owner
 from transom.hosts.passes.passes import PassResult
+from transom.hosts.scripts import light_check
 from transom.hosts.scripts.script import Patience
 from transom.hosts.steps.change import _Result
 from transom.hosts.steps.facts_parser import FactsParser
@@ -368,6 +369,16 @@ TARGETS: dict[str, Target] = {
             "blanks of a state": lambda n: _answers(service__0_txt=b"a\r\nb\r\nc :" + b" " * n),
             "colons of a state": lambda n: _answers(service__0_txt=b"a\r\nb\r\nc " + b": " * (n // 2)),
             "a name": lambda n: _answers(computer_txt=b"x" * n),
+        },
+    ),
+    "look": Target(
+        light_check.shown,
+        (),
+        (b"Microsoft Windows\r\n\r\ntransom-look\r\n\r\nSERVICE_NAME: kubelet \r\ntransom-looked\r\n",),
+        {
+            "empty lines": repeated(b"\n", b"transom-look"),
+            "beginnings": repeated(b"transom-look\r\n"),
+            "blanks": repeated(b" ", b"transom-look"),
         },
     ),
     "plan": Target(read_plan, (HostError, LedgerError), (_answers(),), PLAN_WORST),

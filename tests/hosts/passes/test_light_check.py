@@ -7,6 +7,7 @@ from tests.hosts.machines import FIRST, SECOND, WRITES, Host, WineHost
 from tests.hosts.simulated import SERVICES, SimulatedHost
 
 from transom.hosts.passes.light_check import Seen, Watched, look
+from transom.hosts.scripts import light_check
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.simulator import Simulator
 
@@ -64,3 +65,18 @@ async def test_what_no_line_holds_is_not_asked() -> None:
         ):
             assert await look(host.access, NoHostKeys(), settings(ALICE), watched) == Seen(None)
         assert host.simulated.traffic.connections == 0
+
+
+@pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        (b"Microsoft Windows\r\n\r\nC:\\>\r\ntransom-look\r\na \r\nb\r\ntransom-looked\r\nC:\\>", b"a\nb"),
+        (b"transom-look\r\na\r\n", None),
+        (b"a\r\ntransom-looked\r\n", None),
+        (b"transom-looked\r\ntransom-look\r\n", None),
+        (b"echo transom-look&echo transom-looked\r\n", None),
+        (b"transom-look" + b"\n" * 65_000, None),
+    ],
+)
+def test_what_stands_between_begin_and_end_is_compared(printed: bytes, told: bytes | None) -> None:
+    assert light_check.shown(printed) == told

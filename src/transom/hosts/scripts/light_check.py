@@ -39,5 +39,10 @@ def _commands(services: Sequence[str], files: Sequence[str]) -> Iterator[str]:
 
 def shown(printed: bytes) -> bytes | None:
     """What stands between begin and end; None where the line was not carried out to its end."""
-    found = re.search(rb"^%s\s*$(.*)^%s\s*$" % (BEGIN.encode(), END.encode()), printed, re.MULTILINE | re.DOTALL)
-    return found[1] if found else None
+    lines = [one.rstrip() for one in printed.splitlines()]
+    try:
+        begin = lines.index(BEGIN.encode())
+        end = lines.index(END.encode(), begin)
+    except ValueError:
+        return None
+    return b"\n".join(lines[begin + 1 : end])
