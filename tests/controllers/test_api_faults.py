@@ -47,13 +47,13 @@ async def test_what_was_not_seen_was_compacted_away(cluster: Cluster) -> None:
         # as somebody who does not wait for the host
         await cluster.merge(WINDOWS_INSTANCES, "win-2", {"metadata": {"finalizers": None}})
         await cluster.delete(WINDOWS_INSTANCES, "win-2")
-        await told.edit()
         # history is gone: from etcd, and with the restart from the server's own memory
         await asyncio.to_thread(cluster.control_plane.compact)
         await asyncio.to_thread(cluster.control_plane.restart_apiserver)
         told.gate.answer = lambda request: None
-        await told.followed()
         await until(lambda: len(told.operator.informers.windows_instances) == 1)
+        await told.edit()
+        await told.followed()
         assert sum(reflector.lists for reflector in told.operator.informers.reflectors) > lists
         assert changes(gone) == 1
 
