@@ -85,7 +85,10 @@ async def test_the_next_one_goes_on_at_each_step(
             # (of the last one the files may all be there by the time the next leader comes)
             assert [on_host(host) > leadership for host in hosts[:3]] == [False, True, False]
     assert kubelets.cordons == {host.name.lower(): 1 for host in hosts}
-    assert [len(host.starts("kubelet")) for host in hosts] == [starts + 1 for starts in before]
+    starts = [len(host.starts("kubelet")) - was for host, was in zip(hosts, before, strict=True)]
+    # where the next leader is late, the script of the one before has come as far as the kubelet of the last host
+    assert starts[:3] == [1, 1, 1]
+    assert starts[3] in (1, 2)
     assert await kubelets.pods() == set()
     assert [host.unknown for host in hosts] == [[]] * 4
 
