@@ -6,6 +6,8 @@ workers; a worker gets its next group when the last test of its group begins, so
 
 import json
 import math
+import os
+import random
 import shutil
 import tempfile
 from collections import defaultdict
@@ -73,6 +75,16 @@ def plan(tests: Sequence[Planned], workers: int) -> list[Group]:
             group.tests += end.tests
     kept = [*long, *short, *(group for group in parts if SHORT <= group.seconds < LONG)]
     return sorted(kept, key=lambda group: (-group.seconds, group.name))
+
+
+def drawn(tests: Sequence[Planned], seed: str) -> list[Planned]:
+    """The files of a group in another order, and the tests of each: what a test leaves to those after it shows."""
+    files: dict[str, list[Planned]] = defaultdict(list)
+    for test in tests:
+        files[test.file].append(test)
+    chance = random.Random(seed)
+    shuffled = chance.sample(list(files.values()), len(files))
+    return [test for file in shuffled for test in chance.sample(file, len(file))]
 
 
 def _divided(group: Group, limit: float) -> list[Group]:
@@ -159,6 +171,9 @@ def arrange(items: list[pytest.Item], workerinput: Mapping[str, Any]) -> None:
     given = workerinput["schedule"]
     by_name = {item.nodeid: item for item in items}
     groups = plan([_planned(item, given["durations"]) for item in items], workerinput["workercount"])
+    if seed := os.environ.get("TRANSOM_ORDER"):
+        for group in groups:
+            group.tests = drawn(group.tests, seed)
     items[:] = [by_name[test.name] for group in groups for test in group.tests]
     file = Path(given["plan"])
     unfinished = file.with_suffix(f".{workerinput['workerid']}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.schedule import LONG, SHORT, Planned, plan
+from tests.support.schedule import LONG, SHORT, Planned, drawn, plan
 
 
 def rows(file: str, *seconds: float, server: str = "", shares: bool = False) -> list[Planned]:
@@ -30,6 +30,17 @@ def test_a_server_is_started_once_and_once_more_where_its_tests_are_most_of_all(
     assert [group.name for group in plan(few, 2)] == ["b", "a plane"]
     many = [*rows("a/x", 90, server="a plane"), *rows("a/y", 90, server="a plane"), *rows("b", 15)]
     assert [group.name for group in plan(many, 2)] == ["a plane 1", "a plane 2", "b"]
+
+
+def test_another_order_by_a_seed():
+    tests = [*rows("a", 1, 2, 3, 4), *rows("b", 5, 6, 7), *rows("c", 8)]
+    orders = [drawn(tests, str(seed)) for seed in range(5)]
+    assert orders[0] == drawn(tests, "0")
+    assert len({tuple(order) for order in orders}) > 1
+    for order in orders:
+        assert sorted(order, key=lambda test: test.seconds) == tests
+        files = [test.file for test in order]
+        assert sorted(files, key=files.index) == files
 
 
 FILES = st.lists(
