@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import select
 import socket
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import IO
 
 import lab
+from lab.forking import forking
 
 ROOT = Path(lab.__file__).parent.parent
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
@@ -62,22 +61,4 @@ class Forked:
 
 @cache
 def _forking() -> socket.socket:
-    """The socket of the process that forks; it lasts as long as this one."""
-    own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    running = subprocess.Popen(
-        [sys.executable, "-m", "lab.sshd.forking", str(theirs.fileno())],
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        pass_fds=[theirs.fileno()],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    theirs.close()
-
-    def end() -> None:
-        own.close()
-        running.wait()
-
-    atexit.register(end)
-    return own
+    return forking("lab.sshd.forking", ROOT, ENVIRONMENT)

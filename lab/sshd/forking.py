@@ -5,13 +5,13 @@ with two descriptors, standard input and the log; the answer is the server's pro
 """
 
 import asyncio
-import contextlib
 import gc
 import os
 import socket
 import sys
 from pathlib import Path
 
+from lab.forking import requested
 from lab.sshd.server import serve
 from lab.sshd.settings import load
 
@@ -19,27 +19,18 @@ _LONGEST = 4096
 
 
 def asked(control: socket.socket) -> Path:
-    """Fork until the socket is closed. In each process that was asked for this returns, with the path of its settings."""
-    while True:
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                continue
-        request, descriptors, _, _ = socket.recv_fds(control, _LONGEST, 2)
-        if not request:
-            sys.exit()
-        child = os.fork()
-        if child == 0:
-            break
+    """In each process that was asked for this returns, with the path of its settings."""
+
+    def told(child: int) -> None:
         process = os.pidfd_open(child)
         socket.send_fds(control, [str(child).encode()], [process])
-        for one in (*descriptors, process):
-            os.close(one)
-    control.close()
+        os.close(process)
+
+    request, (operator, log) = requested(control, _LONGEST, 2, told)
     os.setsid()
-    operator, log = descriptors
     for number, one in ((0, operator), (1, log), (2, log)):
         os.dup2(one, number)
-    for one in descriptors:
+    for one in (operator, log):
         os.close(one)
     return Path(os.fsdecode(request))
 

@@ -6,17 +6,16 @@ Python.
 """
 
 import asyncio
-import atexit
 import json
 import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from lab.forking import forking
 from tests.support.forking import WORD
 
 _ROOT = Path(__file__).parents[2]
@@ -96,21 +95,7 @@ def run(*arguments: str, environment: Mapping[str, str] | None = None) -> subpro
 
 @cache
 def _forking() -> socket.socket:
-    """The socket of the process that forks; it lasts as long as this one."""
-    own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-m", "tests.support.forking", str(theirs.fileno())]
-    environment = {"PATH": os.defpath}
-    running = subprocess.Popen(
-        command, cwd=_ROOT, env=environment, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
-    theirs.close()
-
-    def end() -> None:
-        own.close()
-        running.wait()
-
-    atexit.register(end)
-    return own
+    return forking("tests.support.forking", _ROOT, {"PATH": os.defpath})
 
 
 def _whole(file: int) -> bytes:

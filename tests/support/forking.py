@@ -4,7 +4,6 @@ A request is JSON (arguments, environment, directory) with three descriptors: ou
 its exit code are written, as two integers.
 """
 
-import contextlib
 import gc
 import importlib
 import json
@@ -15,6 +14,8 @@ import socket
 import struct
 import sys
 
+from lab.forking import requested
+
 import transom.cli
 from transom.__main__ import main
 
@@ -23,22 +24,10 @@ _LARGEST = 1 << 18
 
 
 def serve(control: socket.socket) -> None:
-    """Fork until the socket is closed. In each process that was asked for this returns, and the program goes on from there."""
+    """In each process that was asked for this returns, and the program goes on from there."""
     # Ctrl-C is for those who asked
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    while True:
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                continue
-        request, descriptors, _, _ = socket.recv_fds(control, _LARGEST, 3)
-        if not request:
-            sys.exit()
-        if os.fork() == 0:
-            break
-        for one in descriptors:
-            os.close(one)
-    control.close()
-    output, errors, told = descriptors
+    request, (output, errors, told) = requested(control, _LARGEST, 3)
     child = os.fork()
     if child != 0:
         os.close(output)
