@@ -303,8 +303,8 @@ def _half(layer: Layer) -> Iterator[Finding]:
         if missing:
             message = (
                 f"is not set, only spec.{other} is: chart-operator of workload clusters takes both or none, so it gets no "
+                "proxy; set both, they may be the same URL"
             )
-            message += "proxy; set both, they may be the same URL"
             yield layer.source.place.warning(("spec", field), message)
 
 

@@ -1,6 +1,6 @@
 # Starts kube-proxy once the pods' network is there: HNS knows it by name, and in an overlay kube-proxy needs an address of the
-# node's own subnet (kubernetes v1.36.3, pkg/proxy/winkernel/proxier.go), which the script beside this one prints. In a container it becomes kube-proxy; with -Service it
-# writes the service's configuration and starts that.
+# node's own subnet (kubernetes v1.36.3, pkg/proxy/winkernel/proxier.go), which the script beside this one prints. In a container
+# it becomes kube-proxy; with -Service it writes the service's configuration and starts that.
 param(
     [Parameter(Mandatory = $true)] [string] $Network,
     [string] $ClusterCidr = 'none',

@@ -12,7 +12,7 @@ from transom.windows.parts.service import Configuration
 from transom.windows.planning.plan import Plan
 from transom.windows.registry import reg
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+NAME = re.compile(r"[A-Za-z0-9_.-]+")
 PATH = re.compile(r"C:(?:\\[][A-Za-z0-9_.(){}#~ +=@,-]+)+")
 _BEFORE_QUOTE = re.compile(r'(?<!\\)(\\*+)"')
 _AT_END = re.compile(r"(?<!\\)(\\++)\Z")
@@ -164,7 +164,7 @@ def _quoted(image: str) -> str:
 
 
 def _name(name: str) -> str:
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise NotExpressible(f"the name {name!r} cannot be written into a script")
     return name
 

@@ -3,13 +3,11 @@
 What it prints is compared with what it printed before, byte for byte, and is not understood.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 
-from transom.hosts.scripts.install_script import PATH
+from transom.hosts.scripts.install_script import NAME, PATH
 from transom.windows.host.queries import SERVICES
 
-_SERVICE = re.compile(r"[A-Za-z0-9_.-]+")
 _LONGEST = 8000
 """Characters of a line; a command prompt takes 8,191 (Microsoft: "Command prompt line string limitation")."""
 BEGIN, END = "transom-look", "transom-looked"
@@ -18,7 +16,7 @@ _SYSTEM = r"C:\Windows\System32"
 
 def line(services: Sequence[str], files: Sequence[str]) -> str | None:
     """The line; None where one cannot hold it. Times are to the minute, in the host's own words."""
-    if not all(map(_SERVICE.fullmatch, services)) or not all(map(PATH.fullmatch, files)):
+    if not all(map(NAME.fullmatch, services)) or not all(map(PATH.fullmatch, files)):
         return None
     # read whole before anything is carried out, and without an echo of itself
     text = f"@({'&'.join(_commands(services, files))})"
