@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -47,6 +49,12 @@ SERVICE_NETWORK = "10.96.0.0/16"
 _START_SECONDS = 240
 # the death signal comes when the thread ends that made the child: this one lasts as long as the process
 _SPAWNER = ThreadPoolExecutor(1, "control-plane")
+_MOST = 100
+"""Operations of a transaction; etcd takes 128 (--max-txn-ops)."""
+_KEPT = re.compile(
+    r"/registry/(apiextensions\.k8s\.io|apiregistration\.k8s\.io|flowschemas|leases/kube-system|namespaces/kube-)"
+)
+"""Definitions, whose kinds cost seconds to bring, and what the API server makes by itself at any time."""
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -277,8 +285,22 @@ class ControlPlane:
 
     def compact(self) -> None:
         """Compact etcd up to now: the API server answers older resource versions with 410."""
-        status = self._etcd("maintenance/status", {})
-        self._etcd("kv/compaction", {"revision": status["header"]["revision"], "physical": True})
+        self._etcd("kv/compaction", {"revision": self.revision(), "physical": True})
+
+    def revision(self) -> int:
+        """etcd's revision now; objects that are made later have a higher one."""
+        return int(self._etcd("maintenance/status", {})["header"]["revision"])
+
+    def put_back(self, revision: int) -> None:
+        """Take away every object made since that revision, whatever finalizers it has, but for definitions.
+
+        The server hears of it as of any deletion, by its watches of etcd.
+        """
+        everything = {"key": _encoded("/registry/"), "range_end": _encoded("/registry0")}
+        made = self._etcd("kv/range", everything | {"keys_only": True, "min_create_revision": revision + 1}).get("kvs", ())
+        keys = [one["key"] for one in made if not _KEPT.match(base64.b64decode(one["key"]).decode())]
+        for some in (keys[start : start + _MOST] for start in range(0, len(keys), _MOST)):
+            self._etcd("kv/txn", {"success": [{"request_delete_range": {"key": key}} for key in some]})
 
     def audit(self) -> Iterator[dict[str, Any]]:
         """What was asked of the API server so far, oldest first (audit.k8s.io/v1 Event, level Metadata)."""
@@ -343,3 +365,7 @@ class ControlPlane:
 
 def _definitions(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [one for one in objects if one["kind"] == "CustomResourceDefinition"]
+
+
+def _encoded(key: str) -> str:
+    return base64.b64encode(key.encode()).decode()

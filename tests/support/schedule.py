@@ -78,13 +78,12 @@ def plan(tests: Sequence[Planned], workers: int) -> list[Group]:
 
 
 def drawn(tests: Sequence[Planned], seed: str) -> list[Planned]:
-    """The files of a group in another order, and the tests of each: what a test leaves to those after it shows."""
+    """The files of a group in another order: what their tests leave on a server to those after them shows."""
     files: dict[str, list[Planned]] = defaultdict(list)
     for test in tests:
         files[test.file].append(test)
-    chance = random.Random(seed)
-    shuffled = chance.sample(list(files.values()), len(files))
-    return [test for file in shuffled for test in chance.sample(file, len(file))]
+    shuffled = random.Random(seed).sample(list(files.values()), len(files))
+    return [test for file in shuffled for test in file]
 
 
 def _divided(group: Group, limit: float) -> list[Group]:

@@ -34,7 +34,6 @@ async def test_the_lines_of_the_page(cluster: Cluster, tmp_path: Path) -> None:
         said = await on_cluster(tmp_path, cluster.control_plane, "\n".join(block.lines), **settings)
     finally:
         await on_cluster(tmp_path, cluster.control_plane, "kubectl config rename-context NAME lab", **settings)
-        await peer.leave()
     assert "to take over" in said
     assert "taken over" in said
     assert (await cluster.client.get(SECRETS, "cloud-private-key", cluster.namespace)).metadata.name == "cloud-private-key"

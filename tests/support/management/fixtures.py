@@ -24,9 +24,10 @@ def management_plane() -> Iterator[ControlPlane]:
 async def management(
     management_plane: ControlPlane, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> AsyncIterator[Management]:
+    found = management_plane.revision()
     async with admin(management_plane) as client:
         made = Management(management_plane, client)
         await made.prepare()
         yield made
-        await made.clean()
+    management_plane.put_back(found)
     logged_no_password(capsys, caplog)

@@ -47,15 +47,6 @@ class Management:
             value = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             await self.client.create(NAMESPACES, value)
 
-    async def clean(self) -> None:
-        machines = (TEMPLATES, CONTROL_PLANES, DEPLOYMENTS, MACHINES, POOLS, CONFIGS)
-        for resource in (EGRESS_PROXIES, CLUSTERS, *machines, WHOLE_APPS, RELEASES):
-            for held in (await self.client.list_objects(resource)).items:
-                if held.metadata.finalizers and resource is EGRESS_PROXIES:
-                    # no operator gives hosts back here
-                    await self.merge("EgressProxy", held.metadata.name, {"metadata": {"finalizers": None}})
-                await self.client.delete(resource, held.metadata.name, held.metadata.namespace)
-
     async def put(self, value: dict[str, Any], manager: str = "kubectl") -> None:
         """Server-side apply, as somebody else."""
         resource = _RESOURCES[value["kind"]]

@@ -28,11 +28,12 @@ def machine_api(control_plane: ControlPlane) -> None:
 
 @pytest.fixture
 async def cluster(control_plane: ControlPlane, simulator: Simulator) -> AsyncIterator[Cluster]:
+    found = control_plane.revision()
     async with admin(control_plane) as client:
         made = Cluster(control_plane, client, simulator)
         await made.prepare()
         yield made
-        await made.leave()
+    control_plane.put_back(found)
 
 
 @pytest.fixture

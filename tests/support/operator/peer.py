@@ -52,11 +52,6 @@ class Peer:
         await self.put(CONFIG_MAPS, "windows-services-10.19.0", data=data)
         await self.scale(1)
 
-    async def leave(self) -> None:
-        """Take its objects away: in its own namespace each later test of that server would find them."""
-        for resource in (SECRETS, CONFIG_MAPS, DEPLOYMENTS):
-            await self.cluster.client.request("DELETE", resource.path(self.namespace))
-
     async def scale(self, replicas: int) -> None:
         labels = {"name": "windows-machine-config-operator"}
         container = {"name": "manager", "image": "registry.corp.example/wmco"}

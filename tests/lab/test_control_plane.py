@@ -1,0 +1,33 @@
+"""A server that several tests share is as it was after each."""
+
+import urllib.error
+
+import pytest
+from lab.control_plane import ControlPlane
+
+from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, SECRETS
+
+pytestmark = pytest.mark.lab
+PLACE = "put-back"
+
+
+def test_what_was_made_is_gone_whatever_finalizers_it_has(control_plane: ControlPlane) -> None:
+    paths = NAMESPACES.path(None, PLACE), SECRETS.path(PLACE, "credentials"), EGRESS_PROXIES.path(None, PLACE)
+    kept = SECRETS.path("default", PLACE)
+    secret = {"apiVersion": "v1", "kind": "Secret"}
+    egress = {"apiVersion": EGRESS_PROXIES.api_version, "kind": EGRESS_PROXIES.kind}
+    control_plane.apply([secret | {"metadata": {"name": PLACE, "namespace": "default"}}])
+    found = control_plane.revision()
+    control_plane.apply(
+        [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE}},
+            secret | {"metadata": {"name": "credentials", "namespace": PLACE}},
+            egress | {"metadata": {"name": PLACE, "finalizers": ["transom.dev/hosts"]}, "spec": {}},
+        ]
+    )
+    control_plane.put_back(found)
+    for path in paths:
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            control_plane.request("GET", path)
+    control_plane.request("GET", kept)
+    control_plane.request("DELETE", kept)
