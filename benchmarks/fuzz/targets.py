@@ -36,7 +36,7 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.webhook import review
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
-from transom.windows.host.state import HostState, Service, ServiceState
+from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.ledger import ledger
 from transom.windows.ledger.ledger import LedgerError
 from transom.windows.nodes import authorized_keys
@@ -64,7 +64,7 @@ class Target(NamedTuple):
 PROXY = Secret("http://alice:hunter2@proxy.corp.example:3128")
 EGRESS = Egress(PROXY, PROXY, ".svc", windows=WindowsSettings(services=("containerd", "kubelet"), environment_scope="Both"))
 QUESTIONS = questions.everything(("containerd", "kubelet"))
-EMPTY = HostState(Registry())
+EMPTY = DesiredState(Registry())
 SALT = bytes(16)
 POD_EGRESS = pod_environment.of(EGRESS, "transom-system", "10.96.0.1", SALT)
 SENDER = Owner("fuzz@fuzz", "pid 1", 1)
@@ -150,7 +150,7 @@ def _answers(**other: bytes) -> bytes:
     return gathered(parts | {name.replace("__", "-").replace("_", "."): data for name, data in other.items()})
 
 
-def read_answers(data: bytes) -> HostState:
+def read_answers(data: bytes) -> ObservedState:
     return FactsParser.of(data).state(QUESTIONS)
 
 
@@ -160,7 +160,7 @@ def read_plan(data: bytes) -> None:
     desired = node.desired(EGRESS)
     made = plan.plan(desired, state, SALT)
     questions.more(desired, QUESTIONS, state, made)
-    gone = plan.plan(HostState(Registry(), payload=""), state, SALT)
+    gone = plan.plan(DesiredState(Registry(), payload=""), state, SALT)
     reg.render(made.edits)
     after_pass(EGRESS, PassResult(before=state, plan=gone))
 
@@ -185,10 +185,10 @@ def read_ledger(data: bytes) -> None:
             read = ledger.read(one)
         except LedgerError:
             continue
-        for wish in (node.desired(EGRESS), EMPTY, HostState(Registry(), payload="")):
+        for wish in (node.desired(EGRESS), EMPTY, DesiredState(Registry(), payload="")):
             try:
                 services = (Service("containerd", ServiceState.RUNNING),)
-                made = plan.plan(wish, HostState(one, services), SALT)
+                made = plan.plan(wish, ObservedState(one, services), SALT)
             except (LedgerError, HostError):
                 continue
             reg.render(made.edits)

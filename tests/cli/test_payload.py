@@ -20,7 +20,7 @@ from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.settings import Egress as Settings
 from transom.sources.payload import read_payload
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.payload.worker import Artifact, Facts, desired
 from transom.windows.registry.registry import Registry
 
@@ -29,7 +29,7 @@ from transom.windows.registry.registry import Registry
 def test_the_shipped_payload_waits_for_the_subnet_and_then_renders_its_configuration(platform: str, more: set[str]) -> None:
     payload = read_payload(shipped("default").encode())
     artifacts = {file.source: Artifact("0" * 64, 1) for file in payload.files if file.source}
-    empty = HostState(Registry(), computer_name="WIN-1")
+    empty = ObservedState(Registry(), computer_name="WIN-1")
     facts = Facts(node_ip="10.0.0.7", network="OVNKubernetes", platform=platform, variables=FACTS)
     waiting = desired(payload, artifacts, facts, Settings(), empty)
     needs = {w.service: w.needs for w in waiting.waiting}
@@ -51,7 +51,7 @@ def test_the_shipped_payload_waits_for_the_subnet_and_then_renders_its_configura
         artifacts,
         facts,
         Settings(),
-        HostState(Registry(), computer_name="WIN-1", outputs={"SOURCE_VIP": "10.132.1.9", "PROVIDER_ADDRESS": "10.0.0.7"}),
+        ObservedState(Registry(), computer_name="WIN-1", outputs={"SOURCE_VIP": "10.132.1.9", "PROVIDER_ADDRESS": "10.0.0.7"}),
     )
     assert made.waiting == ()
     order = [service.name for service in made.state.services]

@@ -13,7 +13,7 @@ from transom.hosts.scripts.script import Patience
 from transom.hosts.ssh.connection import Timeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.host.steps import Step
 from transom.windows.planning.plan import Plan
 from transom.windows.registry.registry import DeleteValue, Edit, SetValue, dword, multi_sz, sz
@@ -25,10 +25,10 @@ QUESTIONS = Queries(services=(FIRST, SECOND), boot=True)
 ALICE, BOB = Owner("alice@laptop-1f", "pid 41"), Owner("bob@desk-2e", "pid 42")
 
 
-def wants(value: str | None) -> Callable[[HostState], Plan]:
+def wants(value: str | None) -> Callable[[ObservedState], Plan]:
     """The first service has `value` alone as its environment, or none and no ledger; whoever was stopped runs again."""
 
-    def plan(state: HostState) -> Plan:
+    def plan(state: ObservedState) -> Plan:
         edits: list[Edit] = []
         wanted = None if value is None else multi_sz([value])
         known = state.registry.key(LEDGER) is not None

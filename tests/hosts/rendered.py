@@ -4,7 +4,7 @@ from transom.hosts.owner import Owner
 from transom.hosts.scripts import script
 from transom.hosts.scripts.script import Patience
 from transom.windows.host.queries import LEDGER, SERVICES, STORES, Queries
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.planning.plan import Plan
 from transom.windows.registry.registry import Registry, SetValue, dword, multi_sz
 
@@ -17,7 +17,7 @@ SECRET = 'HTTPS_PROXY=http://u:hunter2%^&!"\\é x@proxy:3128'
 EDITS = (SetValue(SERVICES + r"\containerd", "Environment", multi_sz([SECRET])), SetValue(LEDGER, "Version", dword(1)))
 
 
-def changing(plan: Plan, actual: HostState = HostState(Registry()), patience: Patience = Patience()) -> script.Script:  # noqa: B008
+def changing(plan: Plan, actual: ObservedState = ObservedState(Registry()), patience: Patience = Patience()) -> script.Script:  # noqa: B008
     return script.change(plan, actual, ALICE, "0badcafe", script.gather(ALL, ALICE), patience=patience)
 
 

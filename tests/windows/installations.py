@@ -3,7 +3,7 @@
 import msgspec
 
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import HostState, Preparation, Service, ServiceState
+from transom.windows.host.state import DesiredState, ObservedState, Preparation, Service, ServiceState
 from transom.windows.parts.service import Configuration
 from transom.windows.planning.plan import after, plan
 from transom.windows.registry.registry import Edit, Registry, SetValue, expand_sz, multi_sz
@@ -23,11 +23,11 @@ def wish(
     payload: str | None = "1.0.0",
     preparation: Preparation | None = None,
     proxied: bool = False,
-) -> HostState:
+) -> DesiredState:
     edits: list[Edit] = [edit for service in services for edit in service.edits()]
     if proxied:
         edits += [SetValue(s.path, "Environment", multi_sz([*(s.environment or ()), "NO_PROXY=x"])) for s in services]
-    return HostState(
+    return DesiredState(
         Registry().apply(edits),
         tuple(Service(service.name, UP) for service in services),
         files=files or {},
@@ -39,13 +39,13 @@ def wish(
     )
 
 
-def host(*services: tuple[str, ServiceState], **fields: object) -> HostState:
+def host(*services: tuple[str, ServiceState], **fields: object) -> ObservedState:
     edits = [SetValue(rf"{SERVICES}\{name}", "ImagePath", expand_sz(rf"C:\other\{name}.exe")) for name, _ in services]
-    state = HostState(Registry().apply(edits), tuple(Service(name, how) for name, how in services), boot=3, dependencies={})
+    state = ObservedState(Registry().apply(edits), tuple(Service(name, how) for name, how in services), boot=3, dependencies={})
     return msgspec.structs.replace(state, **fields)
 
 
-def reached(desired: HostState, actual: HostState) -> HostState:
+def reached(desired: DesiredState, actual: ObservedState) -> ObservedState:
     planned = plan(desired, actual, SALT)
     found = after(actual, planned)
     assert not plan(desired, found, SALT), plan(desired, found, SALT).steps

@@ -17,7 +17,7 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Effective, Egress, Withheld
 from transom.sources.objects import Objects
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.ledger import ledger
 from transom.windows.nodes import fetch
 from transom.windows.nodes.instance import WindowsInstance, earlier_keys, private_key
@@ -130,7 +130,7 @@ async def one_pass(
     *,
     dry_run: bool = False,
     change_expected: bool = True,
-    check: Callable[[HostState], None] = lambda _: None,
+    check: Callable[[ObservedState], None] = lambda _: None,
     fetch_anyway: bool = False,
     admit: Admit = EVERYBODY,
     taken: Adopted | None = None,
@@ -147,12 +147,12 @@ async def one_pass(
     if taken is not None:
         asked = questions.combined(asked, Queries(environment=True, boot=True))
 
-    def planner(actual: HostState) -> Plan:
+    def planner(actual: ObservedState) -> Plan:
         check(actual)
         _check(target.egress, actual)
         return plan(desired, actual, salt, when, taken=taken, manager=settings.manager)
 
-    def missing(actual: HostState, planned: Plan) -> Queries | None:
+    def missing(actual: ObservedState, planned: Plan) -> Queries | None:
         return questions.more(desired, asked, actual, planned)
 
     return await converge(
@@ -179,13 +179,13 @@ def restarts(target: Target) -> When:
     return "now"
 
 
-def check_missing(egress: Egress, actual: HostState) -> None:
+def check_missing(egress: Egress, actual: ObservedState) -> None:
     """Raises SettingsMissing where the host would lose what nobody has said that it should lose."""
     if egress.missing and actual.registry.key(LEDGER) is not None and ledger.read(actual.registry).holds_settings:
         raise SettingsMissing
 
 
-def _check(egress: Egress, actual: HostState) -> None:
+def _check(egress: Egress, actual: ObservedState) -> None:
     check_missing(egress, actual)
     proxied = egress.http_proxy is not None or egress.https_proxy is not None
     if proxied and not egress.api_server_known and actual.service("kubelet") is not None:

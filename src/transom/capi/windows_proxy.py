@@ -16,7 +16,7 @@ from transom.capi.kubeadm import ContentSource, Entries, File, SecretKey, encode
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import HostState, Service, ServiceState
+from transom.windows.host.state import ObservedState, Service, ServiceState
 from transom.windows.parts import certificates
 from transom.windows.planning import desired as node
 from transom.windows.planning.plan import plan
@@ -77,13 +77,13 @@ def entries(secret: str) -> Entries:
     )
 
 
-def _image(egress: Egress) -> HostState:
+def _image(egress: Egress) -> ObservedState:
     """A worker's image before its first boot: its services, stopped, and certificate stores with nothing in them."""
     known = {name.casefold() for name in egress.windows.services}
     services = tuple(name for name in IMAGE_SERVICES if name in known)
     keys = [rf"{SERVICES}\{name}" for name in services]
     keys += [certificates.store(name) for name in (certificates.ROOT, certificates.CA)]
-    return HostState(_empty(keys), tuple(Service(name, ServiceState.STOPPED) for name in services), dependencies={})
+    return ObservedState(_empty(keys), tuple(Service(name, ServiceState.STOPPED) for name in services), dependencies={})
 
 
 def _empty(paths: Iterable[str]) -> Registry:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from transom.hosts.errors import HostError
     from transom.hosts.ssh.connection import Access, Timeouts
     from transom.proxy.secret import Secret
-    from transom.windows.host.state import HostState
+    from transom.windows.host.state import ObservedState
     from transom.windows.ledger.ledger import Ledger
 
 
@@ -176,7 +176,7 @@ async def _look(
     return [(host, found[id(host)]) for host in hosts]
 
 
-def view(address: str, state: "HostState", *, show_secrets: bool) -> dict[str, Any]:
+def view(address: str, state: "ObservedState", *, show_secrets: bool) -> dict[str, Any]:
     """A host as JSON; the userinfo of URLs is redacted without `show_secrets`."""
     from transom.windows.host.queries import ENVIRONMENT, SERVICES
     from transom.windows.ledger import ledger

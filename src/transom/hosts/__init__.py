@@ -1,1 +1,1 @@
-"""The SSH side: connect to a Windows host, gather a HostState, carry out a plan."""
+"""The SSH side: connect to a Windows host, gather an ObservedState, carry out a plan."""

@@ -16,7 +16,7 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
 from transom.windows.host.queries import LEDGER
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.host.steps import Step
 from transom.windows.ledger import ledger
 from transom.windows.nodes.fetch import Fetched
@@ -49,7 +49,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
     ],
 )
 def test_proxy_and_trust(egress: Egress, steps: tuple[Step, ...], error: HostError | None, proxy: str, trust: str) -> None:
-    conditions = status.after_pass(egress, PassResult(HostState(Registry()), Plan(steps), error=error))
+    conditions = status.after_pass(egress, PassResult(ObservedState(Registry()), Plan(steps), error=error))
     assert shown(conditions["ProxyApplied"]) == proxy
     assert shown(conditions["TrustApplied"]) == trust
     assert shown(conditions["Reachable"]) == "True/Connected"
@@ -60,7 +60,7 @@ def test_proxy_and_trust(egress: Egress, steps: tuple[Step, ...], error: HostErr
     "egress", [PROXY, msgspec.structs.replace(PROXY, windows=WindowsSettings(environment_scope="Machine"))]
 )
 def test_a_ledger_of_a_newer_transom(egress: Egress) -> None:
-    state = HostState(Registry().apply([SetValue(LEDGER, "Version", dword(99))]))
+    state = ObservedState(Registry().apply([SetValue(LEDGER, "Version", dword(99))]))
     conditions = status.after_pass(egress, PassResult(state, error=Unreadable("the ledger cannot be understood")))
     assert {name: shown(conditions[name]) for name in ("Configured", "ProxyApplied", "RebootRequired")} == {
         "Configured": "False/Unreadable",
@@ -92,7 +92,7 @@ def test_settings_that_wait_for_a_restart_say_where_they_are_unproven(
     windows = WindowsSettings(restart=restart)
     egress = msgspec.structs.replace(PROXY, windows=windows, readiness_endpoints=endpoints)
     held = ledger.Ledger(salt=b"s", deferred={"kubelet": ledger.Deferred(1)})
-    state = HostState(Registry().apply(ledger.edits(Registry(), held)))
+    state = ObservedState(Registry().apply(ledger.edits(Registry(), held)))
     condition = status.after_pass(egress, msgspec.structs.replace(found, before=state, plan=Plan()))["ProxyApplied"]
     assert shown(condition) == f"False/{reason}"
     said = f"; unproven: nothing was fetched from the host: {unproven}"
@@ -100,7 +100,7 @@ def test_settings_that_wait_for_a_restart_say_where_they_are_unproven(
 
 
 def test_a_distrusted_certificate() -> None:
-    state = HostState(Registry().apply([CreateKey(rf"{store(DISALLOWED)}\{SHA1_1}")]))
+    state = ObservedState(Registry().apply([CreateKey(rf"{store(DISALLOWED)}\{SHA1_1}")]))
     condition = status.after_pass(BOTH, PassResult(state, Plan()))["TrustApplied"]
     assert shown(condition) == "False/Distrusted"
     assert x509.load_pem_x509_certificate(ROOT_1.encode()).subject.rfc4514_string() in condition.message
@@ -109,7 +109,7 @@ def test_a_distrusted_certificate() -> None:
 def test_a_certificate_of_group_policy_is_named() -> None:
     line = ledger.Trusted(added=False, subject="CN=Corp Root 1", policy=True)
     held = ledger.Ledger(salt=b"s", certificates={"ROOT": {SHA1_1: line}})
-    state = HostState(Registry().apply(ledger.edits(Registry(), held)))
+    state = ObservedState(Registry().apply(ledger.edits(Registry(), held)))
     condition = status.after_pass(BOTH, PassResult(state, Plan()))["TrustApplied"]
     assert shown(condition) == "True/Applied"
     assert condition.message == "1 certificates are in the host's stores; group policy holds, and was left, CN=Corp Root 1"
@@ -157,7 +157,7 @@ def test_a_host_that_was_not_read(error: HostError, reachable: str, configured: 
 def test_scope_machine_is_pending_only_where_it_stands_alone() -> None:
     for scope in ("Services", "Both"):
         egress = Egress(Secret("http://p:1"), windows=WindowsSettings(environment_scope=scope))  # type: ignore[arg-type]
-        assert shown(status.after_pass(egress, PassResult(HostState(Registry()), Plan()))["ProxyApplied"]) == "True/Applied"
+        assert shown(status.after_pass(egress, PassResult(ObservedState(Registry()), Plan()))["ProxyApplied"]) == "True/Applied"
 
 
 def test_times_change_with_the_status_alone() -> None:

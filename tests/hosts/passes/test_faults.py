@@ -14,7 +14,7 @@ from transom.hosts.errors import ConnectionLost, Held, NotConverged
 from transom.hosts.passes.converge import converge
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.planning.plan import Plan
 from transom.windows.registry.registry import multi_sz
 
@@ -115,7 +115,7 @@ async def test_called_off_before_the_change_nothing_is_changed(host: Host) -> No
     await apply(host, VALUE)
     before = await exported(host)
 
-    def plan(state: HostState) -> Plan:
+    def plan(state: ObservedState) -> Plan:
         task = asyncio.current_task()
         assert task
         task.cancel()
@@ -146,7 +146,7 @@ async def test_called_off_during_the_change_it_is_finished(host: Host) -> None:
     assert (await apply(host, VALUE + "0")).result == "unchanged"
 
 
-async def called_off(host: Host, planner: Callable[[HostState], Plan]) -> None:
+async def called_off(host: Host, planner: Callable[[ObservedState], Plan]) -> None:
     await converge(host.access, NoHostKeys(), settings(), QUESTIONS, planner=planner, missing=lambda *_: None)
 
 

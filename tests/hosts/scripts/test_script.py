@@ -12,7 +12,7 @@ from transom.hosts.owner import Owner
 from transom.hosts.scripts import script
 from transom.hosts.scripts.script import Patience
 from transom.windows.host.queries import RESTARTS, Queries
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.planning.plan import Plan
 from transom.windows.registry.registry import Registry, SetValue, sz
 
@@ -83,7 +83,7 @@ def test_the_shell_is_asked_for_nothing_but_a_plain_path(path: str) -> None:
 
 
 def test_notes_decide_what_the_job_does() -> None:
-    before = HostState(Registry().apply([SetValue(RESTARTS, "owed", sz("running"))]))
+    before = ObservedState(Registry().apply([SetValue(RESTARTS, "owed", sz("running"))]))
     plan = Plan(
         edits=(SetValue(RESTARTS, "maybe", sz("check")), SetValue(RESTARTS, "sure", sz("running"))),
         stop=("maybe", "sure"),

@@ -6,7 +6,7 @@ from transom.hosts.errors import ScriptFailed, Unreadable
 from transom.hosts.steps import facts_parser as answers
 from transom.hosts.steps.facts_parser import FactsParser
 from transom.windows.host.queries import BOOT, ENVIRONMENT, LEDGER, SERVICES, STORES, Queries
-from transom.windows.host.state import HostState, Service, ServiceState
+from transom.windows.host.state import ObservedState, Service, ServiceState
 from transom.windows.ledger.ledger import MOST_ENTRIES
 from transom.windows.registry import reg
 from transom.windows.registry.registry import Registry, SetValue, dword, sz
@@ -43,12 +43,12 @@ def export(path: str, **values: str) -> bytes:
 LEDGERLESS = ("ledger.err", MISSING)
 
 
-def read(questions: Queries, *entries: tuple[str, bytes | None], **also: tuple[str, ...]) -> HostState:
+def read(questions: Queries, *entries: tuple[str, bytes | None], **also: tuple[str, ...]) -> ObservedState:
     return FactsParser.of(gathered(LEDGERLESS, *entries, **{"missing": ("ledger",), **also})).state(questions)
 
 
 def test_nothing_there() -> None:
-    assert read(Queries()) == HostState(Registry())
+    assert read(Queries()) == ObservedState(Registry())
 
 
 def test_everything() -> None:
@@ -164,10 +164,10 @@ def test_a_question_without_answer_is_no_missing_key() -> None:
 
 
 def test_merged_states_keep_what_the_second_does_not_know() -> None:
-    first = HostState(
+    first = ObservedState(
         Registry().apply([SetValue(LEDGER, "Version", dword(1))]), (Service("a", ServiceState.RUNNING),), 3, {"a": ("b",)}
     )
-    second = HostState(
+    second = ObservedState(
         Registry().apply([SetValue(BOOT, "x", dword(2))]),
         (Service("A", ServiceState.STOPPED), Service("b", ServiceState.PAUSED)),
     )

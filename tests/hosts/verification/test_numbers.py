@@ -21,7 +21,7 @@ from transom.hosts.ssh.connection import Access, Timeouts
 from transom.hosts.steps.facts_parser import LIMIT, FactsParser
 from transom.kube.store import ObjectKey
 from transom.simulator import Simulator
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.planning.plan import Plan
 from transom.windows.registry.registry import Registry
 
@@ -90,7 +90,7 @@ def test_a_look_takes_the_place_of_a_pass_for_less_than_30_minutes(monkeypatch: 
     now, key = 1000.0, ObjectKey("transom-system", "win-1")
     monkeypatch.setattr("time.monotonic", lambda: now)
     checks = LightChecks(0.9 * Pace().check_interval)
-    quiet = Configured(before=HostState(Registry()), plan=Plan())
+    quiet = Configured(before=ObservedState(Registry()), plan=Plan())
     assert checks.watched(key) is None
     checks.passed(key, quiet)
     assert checks.watched(key) is not None and not checks.is_unchanged(key, ("a",), b"1")

@@ -8,7 +8,7 @@ from transom.proxy.objects import WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
-from transom.windows.host.state import HostState, Service, ServiceState
+from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.parts import certificates
 from transom.windows.parts.adopted import Adopted
 from transom.windows.planning.desired import desired
@@ -24,15 +24,15 @@ TAKEN = Adopted(frozenset({OURS.sha1}))
 ROOT = certificates.store(certificates.ROOT)
 
 
-def peers_host(**changed: str) -> HostState:
+def peers_host(**changed: str) -> ObservedState:
     edits = [CreateKey(rf"{SERVICES}\{name}") for name in ("containerd", "kubelet")]
     edits += [SetValue(ENVIRONMENT, name, sz(value)) for name, value in (VALUES | changed).items()]
     edits += [SetValue(rf"{ROOT}\{one.sha1}", "Blob", certificates.blob(one.der, one.sha1)) for one in (OURS, THEIRS)]
     services = tuple(Service(name, ServiceState.RUNNING) for name in ("containerd", "kubelet"))
-    return HostState(Registry().apply(edits), services=services, boot=7, dependencies={})
+    return ObservedState(Registry().apply(edits), services=services, boot=7, dependencies={})
 
 
-def environment(host: HostState, service: str) -> dict[str, str]:
+def environment(host: ObservedState, service: str) -> dict[str, str]:
     """What a service has after its next start."""
     value = host.registry.value(rf"{SERVICES}\{service}", "Environment")
     own = dict(item.split("=", 1) for item in value.texts()) if value else {}
@@ -59,7 +59,7 @@ def test_what_the_peer_had_set_goes_with_transom_and_what_was_there_before_stays
     made = plan(desired(egress), host, SALT, taken=TAKEN)
     assert not made.stop
     given_back = after(host, made)
-    removal = plan(HostState(Registry()), given_back, SALT)
+    removal = plan(DesiredState(Registry()), given_back, SALT)
     given_back = after(given_back, removal)
     assert given_back.registry.key(rf"{ROOT}\{OURS.sha1}") is None
     assert given_back.registry.key(rf"{ROOT}\{THEIRS.sha1}") is not None
@@ -92,7 +92,7 @@ def test_what_somebody_sets_later_is_somebody_elses() -> None:
     assert host.registry.value(ENVIRONMENT, "HTTP_PROXY") is None
     host = after(peers_host(), plan(desired(EGRESS), peers_host(), SALT, taken=TAKEN))
     edited = msgspec.structs.replace(host, registry=host.registry.apply([SetValue(ENVIRONMENT, "NO_PROXY", sz("theirs"))]))
-    removed = after(edited, plan(HostState(Registry()), edited, SALT, taken=Adopted()))
+    removed = after(edited, plan(DesiredState(Registry()), edited, SALT, taken=Adopted()))
     assert removed.registry.value(ENVIRONMENT, "NO_PROXY") == sz("theirs")
 
 

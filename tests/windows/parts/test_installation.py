@@ -10,7 +10,7 @@ from tests.windows.authorities import authority
 from tests.windows.installations import CONF, CONTAINERD, DOWN, EXE, KUBELET, SALT, UP, A, B, host, reached, wish
 
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.host.state import CHANGED, HostState, Preparation, Service
+from transom.windows.host.state import CHANGED, DesiredState, ObservedState, Preparation, Service
 from transom.windows.ledger import ledger
 from transom.windows.parts import certificates, reversal
 from transom.windows.parts.service import Configuration
@@ -18,7 +18,7 @@ from transom.windows.planning.plan import plan
 from transom.windows.registry.registry import Registry, SetValue, expand_sz, multi_sz
 
 
-def steps(desired: HostState, actual: HostState) -> list[tuple[str, str, str]]:
+def steps(desired: DesiredState, actual: ObservedState) -> list[tuple[str, str, str]]:
     return [(step.kind, step.target, step.action) for step in plan(desired, actual, SALT).steps]
 
 
@@ -98,7 +98,7 @@ def test_a_file_in_the_place_of_a_foreign_one_keeps_that(there: dict[str, str], 
 def test_what_a_file_was_and_will_be_is_told_and_its_hash_is_not() -> None:
     """A file may hold a password, which somebody who knows the rest of it could find by its hash."""
 
-    def told(files: dict[str, str], actual: HostState) -> tuple[str | None, str | None]:
+    def told(files: dict[str, str], actual: ObservedState) -> tuple[str | None, str | None]:
         (step,) = (step for step in plan(wish(files=files), actual, SALT).steps if step.kind == "file")
         return step.before, step.after
 
@@ -161,11 +161,11 @@ def test_windows_is_prepared_first_and_a_pending_boot_is_waited_for() -> None:
     desired = wish(KUBELET, preparation=Preparation(containers=True, ports=(10250,)))
     planned = plan(desired, host(), SALT)
     assert planned.prepare == desired.preparation and not planned.install and not planned.edits and not planned.start
-    pending = HostState(Registry().apply(planned.pending), boot=3)
+    pending = ObservedState(Registry().apply(planned.pending), boot=3)
     assert plan(desired, pending, SALT).boot_pending and not plan(desired, pending, SALT)
     booted = msgspec.structs.replace(pending, boot=4)
     assert plan(desired, booted, SALT).install.create
-    assert plan(desired, HostState(Registry().apply(planned.prepared), boot=3), SALT).install.create
+    assert plan(desired, ObservedState(Registry().apply(planned.prepared), boot=3), SALT).install.create
 
 
 def test_a_wish_that_does_not_speak_of_a_payload_leaves_it_alone() -> None:
@@ -234,7 +234,7 @@ actuals = st.builds(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(wishes, max_size=3), actuals)
 def test_every_plan_is_over_once_it_was_carried_out_and_removal_gives_the_host_back(
-    desired: list[HostState], actual: HostState
+    desired: list[DesiredState], actual: ObservedState
 ) -> None:
     found = actual
     for one in desired:

@@ -12,7 +12,7 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress, WindowsSettings
 from transom.windows.firstboot.userdata import user_data
 from transom.windows.host.queries import LEDGER
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.ledger import ledger
 from transom.windows.parts import winhttp
 from transom.windows.planning import desired as node
@@ -27,12 +27,12 @@ ASKED = msgspec.structs.replace(PROXIED, trust=(), windows=WindowsSettings(servi
 NOTHING = Egress(windows=WindowsSettings(services=()))
 
 
-def host(value: Value | None) -> HostState:
+def host(value: Value | None) -> ObservedState:
     edits = [CreateKey(winhttp.KEY)] + ([SetValue(winhttp.KEY, winhttp.VALUE, value)] if value else [])
-    return HostState(Registry().apply(edits))
+    return ObservedState(Registry().apply(edits))
 
 
-def proxy(state: HostState) -> Value | None:
+def proxy(state: ObservedState) -> Value | None:
     return state.registry.value(winhttp.KEY, winhttp.VALUE)
 
 
@@ -92,7 +92,7 @@ def test_what_it_was_and_will_be_is_told(before: Value | None, told: str | None)
 def test_what_a_person_changed_since_stays() -> None:
     start = host(DIRECT)
     done = after(start, plan(node.desired(ASKED), start, SALT))
-    changed = HostState(done.registry.apply([SetValue(winhttp.KEY, winhttp.VALUE, THEIRS)]))
+    changed = ObservedState(done.registry.apply([SetValue(winhttp.KEY, winhttp.VALUE, THEIRS)]))
     assert plan(node.desired(ASKED), changed, SALT).steps[0].reason.startswith("drift")
     assert proxy(after(changed, plan(node.desired(NOTHING), changed, SALT))) == THEIRS
 
@@ -109,4 +109,4 @@ def test_the_note_of_the_first_boot_is_one_of_the_ledger(before: Value | None) -
         note["was"] = {"name": "WinHttpSettings", "type": 3, "data": before.data.hex()}
     registry = host(binary(settings)).registry.apply([SetValue(LEDGER, "WinHTTP", sz(json.dumps(note)))])
     assert ledger.read(registry).win_http is not None
-    assert proxy(after(HostState(registry), plan(node.desired(NOTHING), HostState(registry), SALT))) == before
+    assert proxy(after(ObservedState(registry), plan(node.desired(NOTHING), ObservedState(registry), SALT))) == before

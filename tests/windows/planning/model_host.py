@@ -6,7 +6,7 @@ import msgspec
 
 from transom.hosts.steps.facts_parser import merged
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, RESTARTS, SERVICES, Queries
-from transom.windows.host.state import HostState, Service, ServiceState
+from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.parts import certificates
 from transom.windows.parts.downtime import When
 from transom.windows.planning import plan as planning
@@ -81,7 +81,7 @@ class ModelHost:
         named = (key.values or {}).values() if key else ()
         return {one.name.upper(): one.value.text() for one in named if one.value.type in (ValueType.SZ, ValueType.EXPAND_SZ)}
 
-    def gather(self, asked: Queries) -> HostState:
+    def gather(self, asked: Queries) -> ObservedState:
         """What was asked, and nothing else."""
         found = [self._exported(LEDGER)]
         found += [self._exported(ENVIRONMENT)] if asked.environment else []
@@ -99,13 +99,14 @@ class ModelHost:
                 spelled = next(iter(exported)).path.rsplit("\\", 1)[1]
                 services.append(Service(spelled, ServiceState.RUNNING if run.seen else ServiceState.STOPPED))
         dependencies = {name: self.needs.get(name, ()) for name in self.services} if asked.dependants else None
-        return HostState(Registry.of(found), tuple(services), self.boot if asked.boot else None, dependencies)
+        boot = self.boot if asked.boot else None
+        return ObservedState(Registry.of(found), tuple(services), boot=boot, dependencies=dependencies)
 
     def _exported(self, path: str) -> Registry:
         key = self.registry.key(path)
         return Registry([key, *self.registry.below(path)] if key else [])
 
-    def run(self, desired: HostState, when: When, *, expected: bool, cut: int | None = None) -> Whole | None:
+    def run(self, desired: DesiredState, when: When, *, expected: bool, cut: int | None = None) -> Whole | None:
         """A pass as `hosts.passes.converge` makes it; None where it was cut, after `cut` of its actions."""
         first = queries.first(desired, change_expected=expected, boot=when != "now")
         asked, state = first, self.gather(first)
@@ -122,7 +123,7 @@ class ModelHost:
         found = msgspec.structs.replace(found, dependencies=state.dependencies)
         return Whole(planned, self._planned(desired, found, when))
 
-    def _planned(self, desired: HostState, state: HostState, when: When) -> Plan:
+    def _planned(self, desired: DesiredState, state: ObservedState, when: When) -> Plan:
         return planning.plan(desired, state, SALT, when)
 
     def _actions(self, planned: Plan) -> Iterator[Callable[[], None]]:

@@ -6,7 +6,7 @@ import pytest
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, STORES
-from transom.windows.host.state import HostState, Service, ServiceState
+from transom.windows.host.state import ObservedState, Service, ServiceState
 from transom.windows.ledger import ledger
 from transom.windows.ledger.manager import FILES, Manager, OtherManager, operator
 from transom.windows.planning.desired import desired
@@ -17,14 +17,14 @@ SALT = b"0123456789abcdef"
 HERE, ELSEWHERE = Manager(operator("transom-system", "0a1b2c3d")), Manager(operator("other", "0a1b2c3d"))
 PROXY, OTHER = Egress(Secret("http://p:1"), Secret("http://p:1")), Egress(Secret("http://q:1"), Secret("http://q:1"))
 THERE = [CreateKey(path) for path in (ENVIRONMENT, STORES, rf"{SERVICES}\kubelet")]
-BARE = HostState(Registry().apply(THERE), (Service("kubelet", ServiceState.RUNNING),))
+BARE = ObservedState(Registry().apply(THERE), (Service("kubelet", ServiceState.RUNNING),))
 
 
-def changed(host: HostState, egress: Egress, manager: Manager) -> HostState:
+def changed(host: ObservedState, egress: Egress, manager: Manager) -> ObservedState:
     return after(host, plan(desired(egress), host, SALT, manager=manager))
 
 
-def noted(host: HostState) -> str:
+def noted(host: ObservedState) -> str:
     return ledger.read(host.registry).manager
 
 

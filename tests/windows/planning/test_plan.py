@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.windows.authorities import authorities, der, sha1
 
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, STORES
-from transom.windows.host.state import HostState, Service, ServiceState
+from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.ledger import ledger
 from transom.windows.parts import certificates
 from transom.windows.planning.plan import Plan, after, plan
@@ -48,7 +48,7 @@ machine_values = st.one_of(
 
 
 @st.composite
-def hosts(draw: st.DrawFn) -> HostState:
+def hosts(draw: st.DrawFn) -> ObservedState:
     """A host that Transom has never seen: services, environments and certificates of other people's."""
     edits: list[Edit] = [CreateKey(ENVIRONMENT), CreateKey(STORES)]
     services = []
@@ -69,11 +69,11 @@ def hosts(draw: st.DrawFn) -> HostState:
             )
     needs = {s.name: tuple(draw(st.sets(st.sampled_from(services or [s])))) for s in services}
     dependencies = {name: tuple(n.name for n in needed if n.name > name) for name, needed in needs.items()}
-    return HostState(Registry().apply(edits), tuple(services), boot=1, dependencies=dependencies)
+    return ObservedState(Registry().apply(edits), tuple(services), boot=1, dependencies=dependencies)
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> HostState:
+def wishes(draw: st.DrawFn) -> DesiredState:
     """What some settings ask for."""
     http, https, no_proxy = draw(
         st.tuples(*[st.one_of(st.just(""), proxies)] * 2, st.sampled_from(["", ".svc", "10.0.0.0/8,.svc"]))
@@ -90,19 +90,19 @@ def wishes(draw: st.DrawFn) -> HostState:
     for c in draw(st.sets(st.sampled_from(authorities()))):
         store = certificates.ROOT if c.subject == c.issuer else certificates.CA
         edits.append(SetValue(rf"{certificates.store(store)}\{sha1(c)}", "Blob", certificates.blob(der(c), sha1(c))))
-    return HostState(Registry().apply(edits))
+    return DesiredState(Registry().apply(edits))
 
 
-NOTHING = HostState(Registry().apply([CreateKey(rf"{SERVICES}\{service}") for service in MANAGED]))
+NOTHING = DesiredState(Registry().apply([CreateKey(rf"{SERVICES}\{service}") for service in MANAGED]))
 
 
-def applied(desired: HostState, actual: HostState) -> HostState:
+def applied(desired: DesiredState, actual: ObservedState) -> ObservedState:
     found = after(actual, plan(desired, actual, SALT))
     assert plan(desired, found, SALT) == msgspec.structs.replace(Plan(), warnings=plan(desired, found, SALT).warnings)
     return found
 
 
-def booted(host: HostState) -> HostState:
+def booted(host: ObservedState) -> ObservedState:
     return msgspec.structs.replace(host, boot=(host.boot or 0) + 1)
 
 
@@ -111,13 +111,13 @@ def shown(registry: Registry) -> dict[str, Key]:
 
 
 @given(hosts(), wishes())
-def test_a_plan_leaves_nothing_to_plan(actual: HostState, desired: HostState) -> None:
+def test_a_plan_leaves_nothing_to_plan(actual: ObservedState, desired: DesiredState) -> None:
     applied(desired, actual)
 
 
 @settings(max_examples=300)
 @given(hosts(), st.lists(wishes(), max_size=3), st.lists(st.booleans(), min_size=4, max_size=4))
-def test_removal_puts_everything_back(actual: HostState, desired: list[HostState], boots: list[bool]) -> None:
+def test_removal_puts_everything_back(actual: ObservedState, desired: list[DesiredState], boots: list[bool]) -> None:
     host = actual
     for settings_, boot in zip(desired, boots, strict=False):
         host = applied(settings_, host)
@@ -129,12 +129,12 @@ def test_removal_puts_everything_back(actual: HostState, desired: list[HostState
 
 
 @given(hosts())
-def test_nothing_configured_writes_nothing(actual: HostState) -> None:
+def test_nothing_configured_writes_nothing(actual: ObservedState) -> None:
     assert plan(NOTHING, actual, SALT) == Plan()
 
 
 @given(hosts(), wishes(), wishes())
-def test_nothing_foreign_is_in_any_plan(actual: HostState, first: HostState, second: HostState) -> None:
+def test_nothing_foreign_is_in_any_plan(actual: ObservedState, first: DesiredState, second: DesiredState) -> None:
     host = applied(first, actual)
     for edit in plan(second, host, SALT).edits:
         folded = edit.path.casefold()
@@ -157,7 +157,7 @@ def test_nothing_foreign_is_in_any_plan(actual: HostState, first: HostState, sec
 
 
 @given(hosts(), wishes(), st.sampled_from(MANAGED), st.sampled_from(OURS))
-def test_what_a_person_changed_survives_removal(actual: HostState, desired: HostState, service: str, name: str) -> None:
+def test_what_a_person_changed_survives_removal(actual: ObservedState, desired: DesiredState, service: str, name: str) -> None:
     host = applied(desired, actual)
     path = rf"{SERVICES}\{service}"
     held = ledger.read(host.registry).services.get(service)
@@ -177,7 +177,7 @@ def test_what_a_person_changed_survives_removal(actual: HostState, desired: Host
 
 
 @given(hosts(), wishes(), st.data())
-def test_an_import_cut_anywhere_converges_and_undoes(actual: HostState, desired: HostState, data: st.DataObject) -> None:
+def test_an_import_cut_anywhere_converges_and_undoes(actual: ObservedState, desired: DesiredState, data: st.DataObject) -> None:
     edits = plan(desired, actual, SALT).edits
     cut = data.draw(st.integers(0, len(edits)))
     torn = msgspec.structs.replace(actual, registry=actual.registry.apply(edits[:cut]))
@@ -186,7 +186,7 @@ def test_an_import_cut_anywhere_converges_and_undoes(actual: HostState, desired:
 
 
 @given(hosts(), wishes())
-def test_only_running_services_are_restarted_and_dependants_stop_first(actual: HostState, desired: HostState) -> None:
+def test_only_running_services_are_restarted_and_dependants_stop_first(actual: ObservedState, desired: DesiredState) -> None:
     planned = plan(desired, actual, SALT)
     states = {s.name.casefold(): s.state for s in actual.services}
     assert all(states[name.casefold()] is ServiceState.RUNNING for name in planned.stop)
@@ -200,8 +200,8 @@ def test_what_group_policy_holds_is_reported_and_left_until_it_lets_go() -> None
     root = authorities()[0]
     path, policy = (rf"{place('ROOT')}\{sha1(root)}" for place in (certificates.store, certificates.policy_store))
     blob = certificates.blob(der(root), sha1(root))
-    desired = HostState(Registry().apply([SetValue(path, "Blob", blob)]))
-    bare = HostState(Registry().apply([CreateKey(certificates.store("ROOT")), SetValue(policy, "Blob", blob)]))
+    desired = DesiredState(Registry().apply([SetValue(path, "Blob", blob)]))
+    bare = ObservedState(Registry().apply([CreateKey(certificates.store("ROOT")), SetValue(policy, "Blob", blob)]))
     planned = plan(desired, bare, SALT)
     assert planned.warnings == (f"ROOT: {sha1(root)} CN=Corp Root 1: group policy already holds it; left to the policy",)
     assert [edit.path for edit in planned.edits if not edit.path.startswith(LEDGER)] == []
@@ -219,8 +219,8 @@ def test_what_group_policy_holds_is_reported_and_left_until_it_lets_go() -> None
 def test_a_removed_key_is_added_again_and_named_drift() -> None:
     root = authorities()[0]
     path = rf"{certificates.store('ROOT')}\{sha1(root)}"
-    desired = HostState(Registry().apply([SetValue(path, "Blob", certificates.blob(der(root), sha1(root)))]))
-    host = applied(desired, HostState(Registry().apply([CreateKey(certificates.store("ROOT"))])))
+    desired = DesiredState(Registry().apply([SetValue(path, "Blob", certificates.blob(der(root), sha1(root)))]))
+    host = applied(desired, ObservedState(Registry().apply([CreateKey(certificates.store("ROOT"))])))
     torn = msgspec.structs.replace(host, registry=host.registry.apply([DeleteKey(path)]))
     (step,) = plan(desired, torn, SALT).steps
     assert (step.kind, step.action, "drift" in step.reason) == ("certificate", "add", True)
@@ -229,11 +229,11 @@ def test_a_removed_key_is_added_again_and_named_drift() -> None:
 
 def test_a_variable_that_was_set_to_what_it_replaced_is_undone_once() -> None:
     own = SetValue(ENVIRONMENT, "HTTP_PROXY", sz("http://second"))
-    before = HostState(Registry().apply([CreateKey(ENVIRONMENT), CreateKey(STORES), own]), boot=1)
+    before = ObservedState(Registry().apply([CreateKey(ENVIRONMENT), CreateKey(STORES), own]), boot=1)
     host = before
     for proxy in ("http://first", "http://second"):
         wish = Registry().apply([SetValue(ENVIRONMENT, "HTTP_PROXY", sz(proxy))])
-        host = booted(applied(HostState(wish), host))
+        host = booted(applied(DesiredState(wish), host))
     host = applied(NOTHING, host)
     host = applied(NOTHING, booted(host))
     assert shown(host.registry) == shown(before.registry)

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.host.state import HostState, Service, ServiceState
+from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.ledger import ledger
 from transom.windows.ledger.ledger import Deferred
 from transom.windows.parts.downtime import When
@@ -13,18 +13,18 @@ from transom.windows.registry.registry import CreateKey, Registry, SetValue, mul
 
 SALT = b"0123456789abcdef"
 KEY = rf"{SERVICES}\kubelet"
-HOST = HostState(Registry().apply([CreateKey(KEY)]), (Service("kubelet", ServiceState.RUNNING),), boot=7, dependencies={})
-NOTHING = HostState(Registry().apply([CreateKey(KEY)]))
+HOST = ObservedState(Registry().apply([CreateKey(KEY)]), (Service("kubelet", ServiceState.RUNNING),), boot=7, dependencies={})
+NOTHING = DesiredState(Registry().apply([CreateKey(KEY)]))
 
 
-def wanted(value: str) -> HostState:
-    return HostState(Registry().apply([SetValue(KEY, "Environment", multi_sz([f"HTTP_PROXY={value}"]))]))
+def wanted(value: str) -> DesiredState:
+    return DesiredState(Registry().apply([SetValue(KEY, "Environment", multi_sz([f"HTTP_PROXY={value}"]))]))
 
 
 ONE, TWO = wanted("http://one"), wanted("http://two")
 
 
-def booted(state: HostState) -> HostState:
+def booted(state: ObservedState) -> ObservedState:
     return msgspec.structs.replace(state, boot=(state.boot or 0) + 1)
 
 

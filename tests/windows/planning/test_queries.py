@@ -6,7 +6,7 @@ import pytest
 from tests.windows.authorities import authorities, der, sha1
 
 from transom.windows.host.queries import ENVIRONMENT, SERVICES, STORES, Queries
-from transom.windows.host.state import HostState, Service, ServiceState
+from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.parts import certificates
 from transom.windows.planning.plan import after, plan
 from transom.windows.planning.queries import PROCESSES, again, beyond, combined, first, more
@@ -17,7 +17,7 @@ ROOT, CA, DISALLOWED = (certificates.store(name) for name in ("ROOT", "CA", "Dis
 root, _, issuing = authorities()
 
 
-def wanted(*, scope: str = "Services", trust: bool = True) -> HostState:
+def wanted(*, scope: str = "Services", trust: bool = True) -> DesiredState:
     edits: list[Edit] = [CreateKey(rf"{SERVICES}\containerd")]
     if scope in ("Services", "Both"):
         edits = [SetValue(rf"{SERVICES}\containerd", "Environment", multi_sz(["HTTP_PROXY=http://p.x"]))]
@@ -25,18 +25,18 @@ def wanted(*, scope: str = "Services", trust: bool = True) -> HostState:
         edits.append(SetValue(ENVIRONMENT, "HTTP_PROXY", sz("http://p.x")))
     for store, c in ((ROOT, root), (CA, issuing)) if trust else ():
         edits.append(SetValue(rf"{store}\{sha1(c)}", "Blob", certificates.blob(der(c), sha1(c))))
-    return HostState(Registry().apply(edits))
+    return DesiredState(Registry().apply(edits))
 
 
 NOTHING = wanted(scope="", trust=False)
 
 
-def host(*keys: str) -> HostState:
+def host(*keys: str) -> ObservedState:
     edits = [CreateKey(path) for path in (rf"{SERVICES}\containerd", STORES, *keys)]
-    return HostState(Registry().apply(edits), (Service("containerd", ServiceState.RUNNING),), boot=7, dependencies={})
+    return ObservedState(Registry().apply(edits), (Service("containerd", ServiceState.RUNNING),), boot=7, dependencies={})
 
 
-def asked_more(desired: HostState, actual: HostState) -> Queries | None:
+def asked_more(desired: DesiredState, actual: ObservedState) -> Queries | None:
     return more(desired, first(desired), actual, plan(desired, actual, SALT))
 
 
@@ -58,13 +58,13 @@ def test_an_expected_change_asks_for_dependants_where_the_processes_allow_it() -
     "desired", [wanted(), wanted(scope="Machine"), wanted(trust=False), wanted(scope="", trust=True), NOTHING]
 )
 @pytest.mark.parametrize("keys", [(), (ROOT, CA), (CA,)])
-def test_a_host_that_is_right_is_asked_once(desired: HostState, keys: tuple[str, ...]) -> None:
+def test_a_host_that_is_right_is_asked_once(desired: DesiredState, keys: tuple[str, ...]) -> None:
     right = after(host(*keys), plan(desired, host(*keys), SALT))
     assert not plan(desired, right, SALT)
     assert asked_more(desired, right) is None
 
 
-CASES: list[tuple[str, HostState, HostState, Callable[[Queries], object], object]] = [
+CASES: list[tuple[str, DesiredState, ObservedState, Callable[[Queries], object], object]] = [
     ("a restart asks who depends on it", wanted(trust=False), host(), lambda q: q.dependants, True),
     (
         "a new certificate asks the policy stores",
@@ -87,7 +87,7 @@ CASES: list[tuple[str, HostState, HostState, Callable[[Queries], object], object
 
 @pytest.mark.parametrize(("_why", "desired", "actual", "part", "value"), CASES, ids=[case[0] for case in CASES])
 def test_what_the_answers_ask_for(
-    _why: str, desired: HostState, actual: HostState, part: Callable[[Queries], object], value: object
+    _why: str, desired: DesiredState, actual: ObservedState, part: Callable[[Queries], object], value: object
 ) -> None:
     asked = asked_more(desired, actual)
     assert asked is not None

@@ -6,7 +6,7 @@ from tests.windows.installations import CONF, CONTAINERD, DOWN, EXE, KUBELET, SA
 
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
-from transom.windows.host.state import CHANGED, HostState, Preparation, Service
+from transom.windows.host.state import CHANGED, DesiredState, ObservedState, Preparation, Service
 from transom.windows.ledger import ledger
 from transom.windows.payload.payload import Payload, PayloadService
 from transom.windows.payload.worker import Facts
@@ -14,18 +14,18 @@ from transom.windows.payload.worker import desired as desired_of
 from transom.windows.planning.plan import Plan, plan
 from transom.windows.registry.registry import Edit, SetValue, multi_sz, sz
 
-NOTHING = HostState(wish().registry, payload="")
+NOTHING = DesiredState(wish().registry, payload="")
 K, LOGS, VAR, PODS = r"C:\k", r"C:\k\logs", r"C:\var", r"C:\var\log\pods"
 
 
-def worker(*directories: str, **fields: object) -> HostState:
+def worker(*directories: str, **fields: object) -> ObservedState:
     """A worker that owns directories; those above them are made for them."""
     above = {"\\".join(path.split("\\")[:depth]) for path in directories for depth in range(2, path.count("\\") + 1)}
     made = tuple(sorted({*directories, *above}, key=len))
     return msgspec.structs.replace(wish(KUBELET, directories=made, proxied=True), owned=directories, **fields)
 
 
-def removal(found: HostState) -> Plan:
+def removal(found: ObservedState) -> Plan:
     return plan(NOTHING, found, SALT)
 
 
@@ -118,7 +118,7 @@ def test_what_has_been_booted_with_is_not_hidden_on_a_host_that_is_given_back() 
     masked = reached(proxied, booted)
     assert "HTTP_PROXY=" in masked.registry.value(rf"{SERVICES}\containerd", "Environment").texts()
     for found in (booted, masked):
-        gone = reached(HostState(NOTHING.registry), msgspec.structs.replace(found, boot=None))
+        gone = reached(DesiredState(NOTHING.registry), msgspec.structs.replace(found, boot=None))
         assert gone.registry.key(LEDGER) is None
         assert gone.registry.below(SERVICES) == before.registry.below(SERVICES)
 

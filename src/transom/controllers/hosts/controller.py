@@ -51,7 +51,7 @@ from transom.kube.queue import KeyQueue, Priority
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import LEDGER
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.nodes.instance import Lifecycle
 from transom.windows.parts.adopted import Adopted
 
@@ -484,7 +484,7 @@ class HostsController:
         """When a host that was done is looked at again. What else is to be said of it goes into `conditions` and `fields`."""
         return self._next_check()
 
-    async def _state_hash(self, state: HostState | None, leadership: Leadership) -> str | None:
+    async def _state_hash(self, state: ObservedState | None, leadership: Leadership) -> str | None:
         """The host's own hash lies beside its salt: what stands in the API has a key that the host does not know."""
         value = state.registry.value(LEDGER, "StateHash") if state is not None else None
         of_ledger = value.text() if value is not None else ""

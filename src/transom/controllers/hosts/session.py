@@ -12,7 +12,7 @@ from transom.hosts.errors import ManagedByOther
 from transom.hosts.passes.passes import PassSettings
 from transom.kube.errors import ApiError
 from transom.kube.lease import LeaseLost
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 
 Managed = Callable[[str, str], HostNode | None]
 """A Node of another operator's that a host with this computer name, reached at this address, may be."""
@@ -31,7 +31,7 @@ class HostSession:
     owed: bool = False
     """Whether a change was begun on the host of which nobody knows yet how it is: the host tries what it is for."""
 
-    def check(self, actual: HostState) -> None:
+    def check(self, actual: ObservedState) -> None:
         """Asked with each state that a plan is made from. Raises ManagedByOther, SettingsMissing, and LeaseLost."""
         self.leadership.permit()
         check_missing(self.target.egress, actual)

@@ -4,7 +4,7 @@ from typing import Final
 
 from transom.hosts.errors import HostError
 from transom.windows.addresses import address
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.nodes.node_identity import Identity
 
 
@@ -43,7 +43,7 @@ def error_of(identity: Identity) -> HostError | None:
     return made(identity.message) if made is not None else None
 
 
-def node_ip(state: HostState, given: str | None) -> str:
+def node_ip(state: ObservedState, given: str | None) -> str:
     """The address that a host's kubelet registers: the given one, else the one that SSH reached. Raises NodeAddressUnknown."""
     wanted = address(given) if given else None
     if state.own_address and state.own_address not in (state.reached, wanted):

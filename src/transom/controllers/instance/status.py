@@ -21,7 +21,7 @@ from transom.hosts.faults import Fault
 from transom.hosts.passes.passes import PassResult
 from transom.proxy.settings import Egress
 from transom.shown import shown
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.host.steps import Step
 from transom.windows.ledger import ledger
 from transom.windows.nodes import fetch
@@ -131,12 +131,12 @@ def with_earlier(conditions: Conditions) -> Conditions:
     return {type_: pending for type_ in _OF_A_PASS if type_ in conditions and conditions[type_].status == "True"}
 
 
-def held_settings(state: HostState | None) -> bool:
+def held_settings(state: ObservedState | None) -> bool:
     """Whether something of proxy or trust was on the host."""
     return state is not None and _ledger(state).holds_settings
 
 
-def _ledger(state: HostState) -> ledger.Ledger:
+def _ledger(state: ObservedState) -> ledger.Ledger:
     """The host's; an empty one where it cannot be understood, which is then what went wrong with the pass."""
     try:
         return ledger.read(state.registry)
@@ -301,7 +301,7 @@ def _proxy(egress: Egress, left: tuple[Step, ...] | None, error: HostError | Non
 
 
 def _trust(
-    egress: Egress, state: HostState, left: tuple[Step, ...] | None, error: HostError | None, cached: ledger.Ledger
+    egress: Egress, state: ObservedState, left: tuple[Step, ...] | None, error: HostError | None, cached: ledger.Ledger
 ) -> Condition:
     if error is not None and (left is None or any(step.kind == "certificate" or step.action == "restart" for step in left)):
         return Condition("False", reason_of(error), str(error))
@@ -317,7 +317,7 @@ def _trust(
     return Condition("True", "Applied", f"{len(egress.trust)} certificates are in the host's stores{left_out}")
 
 
-def _pending_boot(egress: Egress, state: HostState, cached: ledger.Ledger) -> bool:
+def _pending_boot(egress: Egress, state: ObservedState, cached: ledger.Ledger) -> bool:
     """Whether the machine environment alone carries the settings, and was set since the last boot."""
     if egress.windows.environment_scope != "Machine":
         return False

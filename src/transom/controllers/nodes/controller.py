@@ -53,7 +53,7 @@ from transom.kube.errors import ApiError
 from transom.kube.queue import Priority
 from transom.kube.store import ObjectKey
 from transom.sources.payload import PayloadError
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.nodes import skew, support
 from transom.windows.nodes.instance import Lifecycle
 from transom.windows.parts.adopted import UNATTENDED
@@ -347,7 +347,7 @@ class NodesController(HostsController):
         except HostError as error:
             return PassResult(error=error)
 
-        async def known(actual: HostState) -> Facts:
+        async def known(actual: ObservedState) -> Facts:
             on.check(actual)
             return await self._known(facts, case, actual, leadership)
 
@@ -376,7 +376,7 @@ class NodesController(HostsController):
                 telling.result()
         return found
 
-    async def _known(self, facts: Facts, case: InstanceView, actual: HostState, leadership: Leadership) -> Facts:
+    async def _known(self, facts: Facts, case: InstanceView, actual: ObservedState, leadership: Leadership) -> Facts:
         """The facts of a host that was read: its name is recorded before its kubelet can ask for a certificate with it.
 
         Raises HostError: then it gets no token, and nothing is changed on it.

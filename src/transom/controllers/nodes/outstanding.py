@@ -8,7 +8,7 @@ from transom.controllers.runtime.cached import UNINITIALIZED, HostNode
 from transom.hosts.errors import HostError
 from transom.hosts.passes.configure import Configured
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.ledger import ledger
 from transom.windows.nodes import skew
 from transom.windows.parts.adopted import PEER
@@ -44,7 +44,7 @@ def remarks(found: Configured, payload: Payload, linux: Set[str]) -> Iterator[st
         yield odd
 
 
-def taken_over(state: HostState) -> Iterator[str]:
+def taken_over(state: ObservedState) -> Iterator[str]:
     """What of a host was another operator's, where a person had it taken over, and what still is."""
     services = ledger.read(state.registry).installed.services
     if not (ours := [name for name, own in services.items() if own.taken is not None]):
@@ -56,7 +56,7 @@ def taken_over(state: HostState) -> Iterator[str]:
         yield f"{PEER} of the operator that had the host before is still there, and does nothing: remove it with sc.exe delete"
 
 
-def configurations(state: HostState | None) -> dict[str, int]:
+def configurations(state: ObservedState | None) -> dict[str, int]:
     """A hash of how each service of a host is configured, but for its environment; in this process alone."""
     keys = state.registry.below(SERVICES) if state is not None else ()
     return {

@@ -20,7 +20,7 @@ from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.hosts.steps.probing import found_files, probed
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import SERVICES, Queries
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.ledger import ledger
 from transom.windows.nodes.fetch import configurations
 from transom.windows.parts.adopted import PEER, Adopted
@@ -43,7 +43,7 @@ class Worker(msgspec.Struct, frozen=True):
     """
 
     directory: PayloadDirectory
-    facts: Facts | Callable[[HostState], Awaitable[Facts]]
+    facts: Facts | Callable[[ObservedState], Awaitable[Facts]]
     egress: Egress = Egress()
     restarts: When = "now"
     """When services that run are restarted; what does not run yet is started at once."""
@@ -133,7 +133,7 @@ class _Configuration(Pass[Configured]):
                 await leave(directory, state)
                 return
 
-    async def _read(self, directory: Directory) -> HostState:
+    async def _read(self, directory: Directory) -> ObservedState:
         state = _named(await gather(directory, self._asked))
         recorded = ledger.read(state.registry).installed
         unasked = questions.combined(self._asked, Queries(services=tuple(recorded.services)))
@@ -148,13 +148,13 @@ class _Configuration(Pass[Configured]):
             state = msgspec.structs.replace(state, outputs=printed.texts, complaints=printed.complaints)
         return await self._probed(directory, state)
 
-    async def _known_facts(self, state: HostState) -> Facts:
+    async def _known_facts(self, state: ObservedState) -> Facts:
         facts = self._worker.facts
         known = facts if isinstance(facts, Facts) else await facts(state)
         # never the name that SSH was asked for by: kubelets take addresses alone (`--node-ip`)
         return known if known.node_ip else msgspec.structs.replace(known, node_ip=state.reached)
 
-    async def _widened(self, directory: Directory, state: HostState, asked: Queries) -> HostState:
+    async def _widened(self, directory: Directory, state: ObservedState, asked: Queries) -> ObservedState:
         if asked == self._asked:
             return state
         found = _named(merged(state, await gather(directory, questions.beyond(asked, self._asked))))
@@ -162,7 +162,7 @@ class _Configuration(Pass[Configured]):
         known = {"files": state.files, "directories": state.directories, "found": state.found}
         return _with_scripts(msgspec.structs.replace(found, **known), state)
 
-    async def _probed(self, directory: Directory, state: HostState) -> HostState:
+    async def _probed(self, directory: Directory, state: ObservedState) -> ObservedState:
         """The state with the files and directories that matter."""
         recorded = ledger.read(state.registry).installed
         files, directories = probed_paths(self._worker.directory.payload, self._facts, recorded)
@@ -172,15 +172,15 @@ class _Configuration(Pass[Configured]):
         self._found |= await found_files(directory.transport, state, self._found)
         return msgspec.structs.replace(state, found=self._found)
 
-    def _desired(self, state: HostState) -> Desired:
+    def _desired(self, state: ObservedState) -> Desired:
         payload = self._worker.directory
         return desired(payload.payload, payload.artifacts, self._facts, self._worker.egress, state)
 
-    def _planned(self, wanted: Desired, state: HostState) -> Plan:
+    def _planned(self, wanted: Desired, state: ObservedState) -> Plan:
         when, taken = self._worker.restarts, self._worker.taken
         return plan(wanted.state, state, self._salt, when, taken=taken, manager=self._settings.manager)
 
-    async def _plan(self, directory: Directory, state: HostState) -> tuple[Desired, Plan, HostState]:
+    async def _plan(self, directory: Directory, state: ObservedState) -> tuple[Desired, Plan, ObservedState]:
         wanted = self._desired(state)
         planned = self._planned(wanted, state)
         if wider := questions.more(wanted.state, self._asked, state, planned):
@@ -190,7 +190,9 @@ class _Configuration(Pass[Configured]):
         self._note(waits=wanted.waiting, plan=_joined(self.result.plan, planned))
         return wanted, planned, state
 
-    async def _change(self, directory: Directory, wanted: Desired, planned: Plan, state: HostState) -> tuple[HostState, bool]:
+    async def _change(
+        self, directory: Directory, wanted: Desired, planned: Plan, state: ObservedState
+    ) -> tuple[ObservedState, bool]:
         """The state after a plan was carried out, and whether there is another round to make."""
         delivery = Delivery(directory, self._worker.directory, wanted.contents, self._report)
         try:
@@ -236,13 +238,13 @@ def _first(worker: Worker) -> Queries:
     return asked if worker.taken is None else questions.combined(asked, Queries(services=(PEER,), environment=True))
 
 
-def _named(state: HostState) -> HostState:
+def _named(state: ObservedState) -> ObservedState:
     """The state with the host's whole name: the other one ends after 15 letters (Microsoft: "NetBIOS names")."""
     value = state.registry.value(_NETWORK, "Hostname")
     return msgspec.structs.replace(state, computer_name=value.text()) if value and value.text() else state
 
 
-def _with_scripts(state: HostState, asked: HostState) -> HostState:
+def _with_scripts(state: ObservedState, asked: ObservedState) -> ObservedState:
     """The state with what the scripts said when they were asked."""
     return msgspec.structs.replace(state, outputs=asked.outputs, complaints=asked.complaints)
 

@@ -12,12 +12,12 @@ from transom.hosts.steps.facts_parser import merged
 from transom.hosts.steps.gather import gather
 from transom.proxy.secret import Secret
 from transom.windows.host.queries import Queries
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.planning.plan import Plan
 from transom.windows.planning.queries import again, beyond, combined
 
-Planner = Callable[[HostState], Plan]
-Missing = Callable[[HostState, Plan], Queries | None]
+Planner = Callable[[ObservedState], Plan]
+Missing = Callable[[ObservedState, Plan], Queries | None]
 """What has to be known before this plan can be relied on; None where it is enough. It is asked once."""
 
 

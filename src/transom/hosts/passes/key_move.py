@@ -20,7 +20,7 @@ from transom.hosts.ssh.transport import ssh
 from transom.hosts.steps.gather import gather
 from transom.proxy.secret import Secret
 from transom.windows.host.queries import Queries
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.ledger import ledger
 from transom.windows.nodes import authorized_keys
 
@@ -64,7 +64,7 @@ class _Move:
         self._former = former
         self._new = public_line(access.keys[0])
         self._lines = [line for line in map(public_line, former) if line != self._new]
-        self._found: HostState | None = None
+        self._found: ObservedState | None = None
         """What was read when the directory was seen to be ours, once in a move."""
 
     async def run(self, *, alone: bool) -> None:

@@ -20,7 +20,7 @@ from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.transport import Transport, ssh
 from transom.hosts.steps.gather import gather
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.host.steps import Step
 from transom.windows.ledger import ledger
 from transom.windows.ledger.ledger import LedgerError
@@ -56,9 +56,9 @@ class PassSettings(msgspec.Struct, frozen=True):
 class PassResult(msgspec.Struct, frozen=True):
     """What a pass found and did. `error` says why it failed, whatever it had done by then."""
 
-    before: HostState | None = None
+    before: ObservedState | None = None
     plan: Plan | None = None
-    after: HostState | None = None
+    after: ObservedState | None = None
     restarted: tuple[str, ...] = ()
     channels: int = 0
     seconds: float = 0
@@ -205,7 +205,7 @@ def own_directory(transport: Transport, owner: Owner, *, alone: bool) -> Directo
     return Directory(transport, owner, alone=alone)
 
 
-async def look(access: Access, host_keys: HostKeys, settings: PassSettings, questions: Queries) -> HostState:
+async def look(access: Access, host_keys: HostKeys, settings: PassSettings, questions: Queries) -> ObservedState:
     """What a host looks like now; nothing of ours stays where nothing was before. Raises HostError."""
     async with opened(access, host_keys, settings, only_reads=True, doing="reading the host") as directory:
         state = await gather(directory, questions)
@@ -215,7 +215,7 @@ async def look(access: Access, host_keys: HostKeys, settings: PassSettings, ques
         return state
 
 
-async def leave(directory: Directory, state: HostState) -> None:
+async def leave(directory: Directory, state: ObservedState) -> None:
     """A host without a ledger has nothing of ours: the directory goes as well."""
     if state.registry.key(LEDGER) is None:
         await directory.dismantle()

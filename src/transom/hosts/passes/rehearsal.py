@@ -21,7 +21,7 @@ from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.hosts.steps.trials import NAME, OWN
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import Queries
-from transom.windows.host.state import HostState, ServiceState
+from transom.windows.host.state import ObservedState, ServiceState
 from transom.windows.parts.certificates import CA, ROOT, store
 from transom.windows.payload.payload import Payload, PayloadFile, PayloadService
 from transom.windows.payload.worker import Artifact, Facts
@@ -164,7 +164,7 @@ class _Rehearsal:
         self.tell(claim, "fail" if wrong else "pass", wrong or "so", time.monotonic() - begun)
         return not wrong
 
-    async def _look(self) -> HostState:
+    async def _look(self) -> ObservedState:
         stores = (store(ROOT), store(CA))
         return await look(*self._host, Queries(services=(NAME,), environment=True, stores=stores))
 
@@ -201,7 +201,7 @@ def _trouble(error: HostError | None) -> str:
     return "" if error is None else f"{type(error).__name__}: {error}"
 
 
-def _state(state: HostState | None) -> str:
+def _state(state: ObservedState | None) -> str:
     """What is wrong with the service."""
     service = state.service(NAME) if state is not None else None
     return "" if service is not None and service.state == ServiceState.RUNNING else "the service does not run"
@@ -229,7 +229,7 @@ def _removed(made: Removed) -> str:
     return _trouble(made.error) or "; ".join(made.remains)
 
 
-def _difference(before: HostState, after: HostState) -> str:
+def _difference(before: ObservedState, after: ObservedState) -> str:
     """The keys of the registry that are not as before."""
     keys = {key.path: key for key in before.registry}
     now = {key.path: key for key in after.registry}

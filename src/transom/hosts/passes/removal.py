@@ -16,15 +16,15 @@ from transom.hosts.steps.change import carry_out
 from transom.hosts.steps.gather import gather
 from transom.hosts.steps.probing import probed
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import HostState
+from transom.windows.host.state import DesiredState, ObservedState
 from transom.windows.ledger import ledger
 from transom.windows.planning import queries as questions
 from transom.windows.planning.plan import Plan, plan
 from transom.windows.registry.registry import Registry
 
-NOTHING: Final = HostState(Registry(), payload="")
+NOTHING: Final = DesiredState(Registry(), payload="")
 """The wish that a host has nothing of ours."""
-_NO_EGRESS: Final = HostState(Registry())
+_NO_EGRESS: Final = DesiredState(Registry())
 """The wish that a host has no proxy and no trust of ours; what a payload brought stays."""
 
 
@@ -39,7 +39,7 @@ async def remove(
     host_keys: HostKeys,
     settings: PassSettings,
     *,
-    check: Callable[[HostState], None] = lambda _: None,
+    check: Callable[[ObservedState], None] = lambda _: None,
     payload: bool = True,
 ) -> Removed:
     """Undo what the ledger of the host holds; without `payload`, proxy and trust alone. Its troubles are in the result.
@@ -52,7 +52,7 @@ async def remove(
 
 
 class _Removal(Pass[Removed]):
-    def __init__(self, settings: PassSettings, wish: HostState, check: Callable[[HostState], None]) -> None:
+    def __init__(self, settings: PassSettings, wish: DesiredState, check: Callable[[ObservedState], None]) -> None:
         super().__init__(settings, Removed())
         self._wish, self._check = wish, check
         self._salt = secrets.token_bytes(16)
@@ -76,7 +76,7 @@ class _Removal(Pass[Removed]):
         if self.result.error is None and state.registry.key(LEDGER) is None and not await directory.dismantle():
             self._note(remains=(*self.result.remains, BASE))
 
-    async def _change(self, directory: Directory, planned: Plan, state: HostState, asked: Queries) -> HostState:
+    async def _change(self, directory: Directory, planned: Plan, state: ObservedState, asked: Queries) -> ObservedState:
         self._note(begun=True)
         patience, permit = self._settings.patience, self._settings.permit
         done = await carry_out(directory, planned, state, questions.again(asked, state), patience=patience, permit=permit)
@@ -86,14 +86,14 @@ class _Removal(Pass[Removed]):
             self._note(error=NotConverged(differences(rest)))
         return after
 
-    async def _read(self, directory: Directory, asked: Queries) -> HostState:
+    async def _read(self, directory: Directory, asked: Queries) -> ObservedState:
         return await self._probed(directory, await gather(directory, asked))
 
-    async def _probed(self, directory: Directory, state: HostState) -> HostState:
+    async def _probed(self, directory: Directory, state: ObservedState) -> ObservedState:
         recorded = ledger.read(state.registry).installed
         return await probed(directory.transport, state, tuple(recorded.files), recorded.directories)
 
-    def _wider(self, asked: Queries, state: HostState, planned: Plan) -> Queries:
+    def _wider(self, asked: Queries, state: ObservedState, planned: Plan) -> Queries:
         """What has to be known as well, in one more reading. Which boot it is decides nothing here."""
         recorded = ledger.read(state.registry)
         restarts = bool(recorded.services or recorded.installed.services or any(recorded.certificates.values()))
@@ -101,5 +101,5 @@ class _Removal(Pass[Removed]):
         more = questions.more(self._wish, asked, state, planned) or asked
         return msgspec.structs.replace(questions.combined(asked, more, services), boot=False)
 
-    def _planned(self, state: HostState) -> Plan:
+    def _planned(self, state: ObservedState) -> Plan:
         return plan(self._wish, state, self._salt, manager=self._settings.manager)

@@ -17,7 +17,7 @@ from transom.hosts.steps.checks import CHECKS, LONG_LINE, Check
 from transom.hosts.steps.gather import gather
 from transom.hosts.steps.trials import CLEAR, trials
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 
 _SEEN = 200
 """Letters of what a check saw."""
@@ -115,7 +115,7 @@ class _Verification:
         return Checked.of(check, verdict, seen[:_SEEN], time.monotonic() - begun)
 
 
-def in_use(state: HostState) -> str:
+def in_use(state: ObservedState) -> str:
     """Why a machine is somebody's; empty where it is nobody's yet."""
     if state.registry.key(LEDGER) is not None:
         return "the machine is in use: Transom works on it"

@@ -6,7 +6,7 @@ from typing import Literal
 from transom.hosts.owner import Owner
 from transom.hosts.scripts.template import BASE, FORMER, Script, filled, template
 from transom.windows.host.queries import LEDGER
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.ledger.ledger import closes
 from transom.windows.planning.plan import Plan
 from transom.windows.registry.registry import Registry
@@ -23,7 +23,7 @@ def secured(base: Base) -> str:
     return filled("secure.cmd", {"WHOSE": whose})
 
 
-def access_blocks(plan: Plan, actual: HostState, owner: Owner, pass_id: str) -> dict[str, str]:
+def access_blocks(plan: Plan, actual: ObservedState, owner: Owner, pass_id: str) -> dict[str, str]:
     """What is done before the first import: an earlier version's directory goes, the ledger is closed."""
     known = actual.registry.key(LEDGER) is not None
     former = {"WHOSE": _whose(FORMER), "BURIED": _whose("%~1"), "TAG": owner.tag, "ID": pass_id}

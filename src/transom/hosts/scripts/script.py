@@ -17,7 +17,7 @@ from transom.hosts.scripts.access_script import Base, access_blocks, secured
 from transom.hosts.scripts.install_script import job_blocks, reversal_steps, work_blocks
 from transom.hosts.scripts.template import Script, filled, render, template
 from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, LEDGER, RESTARTS, SERVICES, Queries
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.nodes.fetch import MARK
 from transom.windows.parts.reversal import ran
 from transom.windows.planning.plan import Plan
@@ -123,7 +123,7 @@ def _key(path: str) -> str:
 
 
 def change(
-    plan: Plan, actual: HostState, owner: Owner, pass_id: str, gathering: Script, *, patience: Patience, fetches: int = 0
+    plan: Plan, actual: ObservedState, owner: Owner, pass_id: str, gathering: Script, *, patience: Patience, fetches: int = 0
 ) -> Script:
     """The script that takes the host, imports `change.reg`, and reads the host again with `gathering`.
 
@@ -162,7 +162,7 @@ def change(
     return Script("change.cmd", content)
 
 
-def _state_hash(actual: HostState) -> str:
+def _state_hash(actual: ObservedState) -> str:
     """What the ledger said when the host was read; a host that says something else than a hash is not believed."""
     value = actual.registry.value(LEDGER, "StateHash")
     if value is None:
@@ -199,12 +199,12 @@ def _fetches(count: int) -> str:
     return "\n".join(f"call :fetch {number}\nif defined FETCHED goto fetched" for number in range(count))
 
 
-def _job(plan: Plan, actual: HostState, patience: Patience, pass_id: str) -> str:
+def _job(plan: Plan, actual: ObservedState, patience: Patience, pass_id: str) -> str:
     text = filled("job.cmd", _restarts(plan, actual, patience) | job_blocks(plan, pass_id))
     return text if plan.install.reversal is None else f"{text}\n{_reversing(plan, patience, pass_id)}"
 
 
-def _restarts(plan: Plan, actual: HostState, patience: Patience) -> dict[str, str]:
+def _restarts(plan: Plan, actual: ObservedState, patience: Patience) -> dict[str, str]:
     notes, numbers = _notes(plan, actual), _numbers(plan)
     reversible = plan.install.reversal is not None
     stopped = {name.casefold() for name in plan.stop}
@@ -256,7 +256,7 @@ def _starts(names: Sequence[str], numbers: Mapping[str, int], patience: Patience
     return "\n".join(lines)
 
 
-def _notes(plan: Plan, actual: HostState) -> dict[str, str]:
+def _notes(plan: Plan, actual: ObservedState) -> dict[str, str]:
     """The note of each service once the plan's edits are imported: `running` or `check`, by name in lower case."""
     present = actual.registry.key(RESTARTS)
     edits = [edit for edit in plan.edits if edit.path.casefold() == RESTARTS.casefold()]

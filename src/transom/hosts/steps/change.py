@@ -17,7 +17,7 @@ from transom.hosts.ssh.transport import Run
 from transom.hosts.steps.gather import collect, install
 from transom.proxy.secret import Secret
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.nodes.fetch import Fetched
 from transom.windows.planning.plan import Plan
 from transom.windows.registry import reg
@@ -46,7 +46,7 @@ class HostChange(msgspec.Struct, frozen=True):
     `boot` says for what the host has to boot before it goes on: `containers`, `name`. `remains` is what could not be removed.
     """
 
-    after: HostState
+    after: ObservedState
     restarted: tuple[str, ...]
     error: HostError | None
     fetched: tuple[Fetched, ...] | None = ()
@@ -58,7 +58,7 @@ class HostChange(msgspec.Struct, frozen=True):
 async def carry_out(
     directory: Directory,
     plan: Plan,
-    actual: HostState,
+    actual: ObservedState,
     questions: Queries,
     *,
     patience: Patience,

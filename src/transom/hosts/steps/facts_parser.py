@@ -1,4 +1,4 @@
-"""What a gather script wrote, as a HostState."""
+"""What a gather script wrote, as an ObservedState."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import msgspec
 from transom.hosts.errors import ScriptFailed, Unreadable
 from transom.windows.addresses import address
 from transom.windows.host.queries import BOOT, ENVIRONMENT, LEDGER, SERVICES, Queries
-from transom.windows.host.state import HostState, Service, ServiceState
+from transom.windows.host.state import ObservedState, Service, ServiceState
 from transom.windows.ledger.ledger import MOST_ENTRIES
 from transom.windows.registry import reg
 from transom.windows.registry import reg_query as query
@@ -74,7 +74,7 @@ class FactsParser(msgspec.Struct, frozen=True):
             raise ScriptFailed("what the host gathered is not complete (is its disk full?)")
         return cls(parts, frozenset(unanswered["missing"]), frozenset(unanswered["absent"]))
 
-    def state(self, questions: Queries) -> HostState:
+    def state(self, questions: Queries) -> ObservedState:
         """The state that a gather of `questions` found. Raises Unreadable, ScriptFailed."""
         written = self.parts.get("ledger.reg", b"")
         if len(written) > _LEDGER_LIMIT:
@@ -117,11 +117,11 @@ class FactsParser(msgspec.Struct, frozen=True):
         boot = query.number(told, "TransomBoot") if boot is None else boot
         version = _VERSION.search(self.parts.get("version.txt", b"")[:_RESULT_LIMIT])
         name, own_address = _computer(self.parts.get("computer.txt", b""))
-        return HostState(
+        return ObservedState(
             Registry.of(found),
             tuple(services),
-            boot,
-            self._dependencies(),
+            boot=boot,
+            dependencies=self._dependencies(),
             computer_name=name,
             os_version=version[0].decode() if version else "",
             own_address=own_address,
@@ -166,15 +166,15 @@ class FactsParser(msgspec.Struct, frozen=True):
             raise Unreadable(f"{path} cannot be read: access is denied. The user must be an administrator with access to it")
 
 
-def merged(first: HostState, second: HostState) -> HostState:
+def merged(first: ObservedState, second: ObservedState) -> ObservedState:
     """Both; where both know a thing, what the second says."""
     again = {service.name.casefold() for service in second.services}
-    return HostState(
+    return ObservedState(
         first.registry.merged(second.registry),
         (*(service for service in first.services if service.name.casefold() not in again), *second.services),
-        first.boot if second.boot is None else second.boot,
-        first.dependencies if second.dependencies is None else second.dependencies,
-        files=first.files | second.files,
+        first.files | second.files,
+        boot=first.boot if second.boot is None else second.boot,
+        dependencies=first.dependencies if second.dependencies is None else second.dependencies,
         outputs=first.outputs | second.outputs,
         complaints=first.complaints | second.complaints,
         computer_name=second.computer_name or first.computer_name,

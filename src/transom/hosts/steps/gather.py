@@ -13,7 +13,7 @@ from transom.hosts.ssh.transport import Run
 from transom.hosts.steps.facts_parser import LIMIT, FactsParser
 from transom.hosts.understanding import understood
 from transom.windows.host.queries import Queries
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 
 _BEGUN, _CLOSED = "transom-begun", "transom-closed"
 _REFUSED, _ROOT = "transom-refused: access", "transom-refused: root"
@@ -34,12 +34,12 @@ class Collected(msgspec.Struct, frozen=True):
     answers: FactsParser
     size: int
 
-    async def state(self, questions: Queries) -> HostState:
+    async def state(self, questions: Queries) -> ObservedState:
         """As `FactsParser.state` says, beside the event loop."""
         return await understood(lambda: self.answers.state(questions), self.size)
 
 
-async def gather(directory: Directory, questions: Queries) -> HostState:
+async def gather(directory: Directory, questions: Queries) -> ObservedState:
     """The answers to `questions`: one exec channel. Raises HostError.
 
     A plain script lies only in a directory that was closed to others. Where it is missing, the first script to run closes the
@@ -63,7 +63,7 @@ async def _has_other(directory: Directory, questions: Queries) -> bool:
     return not questions.walk and await directory.has(script.gather(other, directory.owner))
 
 
-async def _state(directory: Directory, collected: Collected, questions: Queries) -> HostState:
+async def _state(directory: Directory, collected: Collected, questions: Queries) -> ObservedState:
     transport = directory.transport
     return msgspec.structs.replace(await collected.state(questions), reached=transport.reached, ssh_server=transport.server)
 

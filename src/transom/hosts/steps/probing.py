@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from transom.hosts.ssh.transport import Transport
-from transom.windows.host.state import CHANGED, HostState
+from transom.windows.host.state import CHANGED, ObservedState
 from transom.windows.ledger import ledger
 
 
-async def probed(transport: Transport, state: HostState, files: Sequence[str], directories: Sequence[str]) -> HostState:
+async def probed(transport: Transport, state: ObservedState, files: Sequence[str], directories: Sequence[str]) -> ObservedState:
     """The state with those of the files and directories that are there. Raises HostError."""
     recorded = {path.casefold(): own for path, own in ledger.read(state.registry).installed.files.items()}
     found = await asyncio.gather(*(transport.look(path.replace("\\", "/")) for path in (*files, *directories)))
@@ -23,7 +23,7 @@ async def probed(transport: Transport, state: HostState, files: Sequence[str], d
     return msgspec.structs.replace(state, files=hashes, directories=present)
 
 
-async def found_files(transport: Transport, state: HostState, known: Mapping[str, str]) -> Mapping[str, str]:
+async def found_files(transport: Transport, state: ObservedState, known: Mapping[str, str]) -> Mapping[str, str]:
     """The SHA-256 of files that are there and are neither in the ledger nor `known`: they are taken over. Raises HostError.
 
     Some hundred megabytes of programs are read, one file after the other, once for a host.

@@ -27,7 +27,7 @@ class Queries(msgspec.Struct, frozen=True):
     environment: bool = False
     """Whether the machine environment's key is exported."""
     boot: bool = False
-    """Whether it is asked which boot this is (HostState.boot)."""
+    """Whether it is asked which boot this is (ObservedState.boot)."""
     stores: tuple[str, ...] = ()
     """Full paths of keys (`…\\ROOT\\Certificates`) whose subkeys are listed by name, their content not read."""
     keys: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Queries(msgspec.Struct, frozen=True):
     walk: bool = False
     """Whether stores that lie below one key are read by one process, which walks all that is below it (`walks`)."""
     dependants: bool = False
-    """Whether the DependOnService of every service is read (HostState.dependencies); a change makes it no other."""
+    """Whether the DependOnService of every service is read (ObservedState.dependencies); a change makes it no other."""
 
     @property
     def walks(self) -> dict[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""A Windows host as a value: what was read from it, and what it should be, are one type."""
+"""A Windows host as a value: what it should be and what was read from it have one base, and are told apart by their types."""
 
 import enum
 
@@ -54,51 +54,64 @@ class Preparation(msgspec.Struct, frozen=True):
 
 
 class HostState(msgspec.Struct, frozen=True):
-    """Registry values, services, files.
+    """What a wish and an observation both have: registry values, services, files, directories.
 
-    `registry` holds the keys that were read or listed. `services` holds those of the services asked for that exist.
-    `boot` is another number after every boot: BootId of the prefetcher, or one of ours that a boot takes away; None where it
-    was not read.
-    `dependencies` maps every service of the host to the services that it depends on (DependOnService), where that was read.
-    `computer_name`, `os_version` (`10.0.20348.2485`) and `ssh_server` (what that calls itself) are for people.
-    `reached` is the IP address that SSH went to, and
-    `own_address` the one that the host says it was reached at: another one behind NAT or a jump host. Empty where not known.
-    `files` maps paths (`C:\\…`) of files that are of interest: in a wish to their SHA-256, else to the ledger's digest of it,
-    or to CHANGED; `sizes` those that are wanted to their size in bytes, and `readers` to the services that read them.
-    `trusting` are the services that are restarted with the trust store, None: all that are managed.
-    `directories` are those of interest that are there; as a wish, `owned` are those of them that go with all that is in them
-    when the host is given back, `closed` those that hold keys, and `networks` the HNS networks that services make, by service.
-    `takes` are, as a wish, services of another operator that become ours; `found` has the SHA-256 of files that lay there
-    when they do.
-    `outputs` are what scripts of the payload printed, and `complaints` what those said that failed.
-    `payload` is the version of what is installed; as a wish, None leaves services, files and directories as they are.
-    `preparation` is what was done to Windows itself.
+    `registry` has the keys that are wished for, or were read. `services` has those that are wished for, or those asked for that
+    exist. `files` maps paths (`C:\\…`); `directories` are paths.
     """
 
     registry: Registry
     services: tuple[Service, ...] = ()
-    boot: int | None = None
-    dependencies: dict[str, tuple[str, ...]] | None = None
     files: dict[str, str] = {}
+    directories: tuple[str, ...] = ()
+
+    def service(self, name: str) -> Service | None:
+        """The service of that name, compared without case."""
+        return next((s for s in self.services if s.name.casefold() == name.casefold()), None)
+
+
+class DesiredState(HostState, frozen=True, kw_only=True):
+    """What is ours on a host, and nothing else. `files` has SHA-256.
+
+    `sizes` has the files' sizes in bytes, `readers` the services that read them.
+    `trusting` are the services that are restarted with the trust store, None: all that are managed.
+    Of `directories`, `owned` go with all that is in them when the host is given back, and `closed` hold keys.
+    `networks` are the HNS networks that services make, by service. `takes` are services of another operator that become ours.
+    `payload` is the version of what is installed; None leaves services, files and directories as they are, and "" removes them.
+    `preparation` is what is done to Windows itself.
+    """
+
     sizes: dict[str, int] = {}
     readers: dict[str, tuple[str, ...]] = {}
     trusting: tuple[str, ...] | None = None
-    directories: tuple[str, ...] = ()
     owned: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
     networks: dict[str, tuple[str, ...]] = {}
     takes: tuple[str, ...] = ()
+    payload: str | None = None
+    preparation: Preparation | None = None
+
+
+class ObservedState(HostState, frozen=True, kw_only=True):
+    """What was read from a host. `files` has the ledger's digests, or CHANGED.
+
+    `boot` is another number after every boot: BootId of the prefetcher, or one of ours that a boot takes away; None where it
+    was not read.
+    `dependencies` maps every service of the host to the services that it depends on (DependOnService), where that was read.
+    `found` has the SHA-256 of files that lay there when services of another operator become ours.
+    `outputs` are what scripts of the payload printed, and `complaints` what those said that failed.
+    `computer_name`, `os_version` (`10.0.20348.2485`) and `ssh_server` (what that calls itself) are for people.
+    `reached` is the IP address that SSH went to, and `own_address` the one that the host says it was reached at: another one
+    behind NAT or a jump host. Empty where not known.
+    """
+
+    boot: int | None = None
+    dependencies: dict[str, tuple[str, ...]] | None = None
     found: dict[str, str] = {}
     outputs: dict[str, str] = {}
     complaints: dict[str, str] = {}
-    payload: str | None = None
-    preparation: Preparation | None = None
     computer_name: str = ""
     os_version: str = ""
     reached: str = ""
     own_address: str = ""
     ssh_server: str = ""
-
-    def service(self, name: str) -> Service | None:
-        """The service of that name, compared without case."""
-        return next((s for s in self.services if s.name.casefold() == name.casefold()), None)

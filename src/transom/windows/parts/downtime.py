@@ -5,7 +5,7 @@ from typing import Final, Literal
 import msgspec
 
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import HostState, ServiceState
+from transom.windows.host.state import ObservedState, ServiceState
 from transom.windows.host.steps import Step
 from transom.windows.ledger.ledger import Deferred, Note
 from transom.windows.parts.plan_builder import PlanBuilder
@@ -103,7 +103,7 @@ class Downtime:
         return tuple(found)
 
 
-def _dependencies(state: HostState) -> dict[str, tuple[str, ...]]:
+def _dependencies(state: ObservedState) -> dict[str, tuple[str, ...]]:
     """Who needs whom: of every service where that was read, else of those that were asked for."""
     if state.dependencies is not None:
         return dict(state.dependencies)

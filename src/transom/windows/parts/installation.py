@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import CHANGED, HostState, Preparation, Service, ServiceState
+from transom.windows.host.state import CHANGED, DesiredState, ObservedState, Preparation, Service, ServiceState
 from transom.windows.host.steps import Step
 from transom.windows.ledger.installed import Installed, Output, OwnFile, OwnService, TakenOver, describe
 from transom.windows.ledger.ledger import digest
@@ -111,7 +111,7 @@ class FileDecision(msgspec.Struct, frozen=True):
     install: Install
     before: Installed
     after: Installed
-    actual: HostState
+    actual: ObservedState
     steps: tuple[Step, ...] = ()
     restarts: Mapping[str, str] = {}
     start: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ class FileDecision(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-def decide(desired: HostState, actual: HostState, recorded: Installed, salt: bytes) -> FileDecision:
+def decide(desired: DesiredState, actual: ObservedState, recorded: Installed, salt: bytes) -> FileDecision:
     """What to do about services, files and directories; nothing where the wish does not speak of a payload.
 
     `desired.files` has SHA-256; `actual.files` and the ledger have their digests under the host's salt, since a file may hold
@@ -138,7 +138,7 @@ def decide(desired: HostState, actual: HostState, recorded: Installed, salt: byt
 
 
 class _Decider:
-    def __init__(self, desired: HostState, actual: HostState, recorded: Installed, salt: bytes) -> None:
+    def __init__(self, desired: DesiredState, actual: ObservedState, recorded: Installed, salt: bytes) -> None:
         self.desired, self.actual, self.recorded, self.salt = desired, actual, recorded, salt
         self.services = dict(recorded.services)
         self.files = dict(recorded.files)
@@ -350,7 +350,7 @@ class _Decider:
 
     def _later(
         self, create: tuple[Configuration, ...], configure: tuple[Configuration, ...], delete: tuple[str, ...]
-    ) -> HostState:
+    ) -> ObservedState:
         """The host once services were made and removed, as far as registry values and states go."""
         registry = self.actual.registry.apply(edit for made in (*create, *configure) for edit in made.edits())
         registry = registry.apply(DeleteKey(rf"{SERVICES}\{name}") for name in delete)
@@ -365,7 +365,7 @@ class _Decider:
 _DOWN = (ServiceState.STOPPED, ServiceState.STOP_PENDING)
 
 
-def after(actual: HostState, install: Install) -> HostState:
+def after(actual: ObservedState, install: Install) -> ObservedState:
     """What a gather should find once `install` was carried out."""
     directories = _remaining((*actual.directories, *install.directories), install.leave, install.clear)
     files, cleared = _without(actual.files, [removal.path for removal in install.remove]), _folded(install.clear)

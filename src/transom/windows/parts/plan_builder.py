@@ -3,7 +3,7 @@
 import msgspec
 
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import HostState
+from transom.windows.host.state import DesiredState, ObservedState
 from transom.windows.host.steps import Step
 from transom.windows.ledger import ledger
 from transom.windows.ledger.ledger import Ledger
@@ -16,7 +16,7 @@ from transom.windows.registry.registry import CreateKey, DeleteValue, Edit, Name
 class PlanBuilder:
     """The ledger is a copy, changed by each part of the plan and compared at the end; so are the keys that Transom made."""
 
-    def __init__(self, desired: HostState, actual: HostState, salt: bytes, taken: Adopted | None) -> None:
+    def __init__(self, desired: DesiredState, actual: ObservedState, salt: bytes, taken: Adopted | None) -> None:
         self.old = ledger.read(actual.registry)
         self.payload_stays = desired.payload is None and bool(self.old.installed)
         """Whether a payload is there of which the wish knows nothing."""
@@ -53,7 +53,7 @@ class PlanBuilder:
             self.edits.append(SetValue(path, wanted.name, wanted.value))
 
 
-def _with_services_of_payload(desired: HostState, old: Ledger) -> HostState:
+def _with_services_of_payload(desired: DesiredState, old: Ledger) -> DesiredState:
     """The wish with the services that a payload gives the proxy to: they get what the others get, or lose it as those do."""
     named = desired.registry.children(SERVICES)
     theirs = [name for name in old.services if old.installed.service(name) is not None and not listed(name, named)]

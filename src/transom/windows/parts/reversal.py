@@ -5,14 +5,14 @@ The egress settings that came with it stay: an item of a service's environment i
 
 from collections.abc import Iterator, Sequence
 
-from transom.windows.host.state import HostState
+from transom.windows.host.state import ObservedState
 from transom.windows.parts import service
 from transom.windows.parts.installation import Install, Reversal
 from transom.windows.parts.service import ENVIRONMENT, Configuration
 from transom.windows.registry.registry import DeleteKey, DeleteValue, Edit, Key, Registry, SetValue, Value
 
 
-def reversal(install: Install, former: str, version: str, found: HostState, registry: Registry) -> Reversal:
+def reversal(install: Install, former: str, version: str, found: ObservedState, registry: Registry) -> Reversal:
     """What undoes `install` on a host that was as `found`; `registry` is what it will be. The ledger's lines are not in it."""
     configure, edits = list[Configuration](), list[Edit]()
     for made in install.configure:
@@ -29,18 +29,18 @@ def ran(stop: Sequence[str], start: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in start if name.casefold() in stopped)
 
 
-def after(actual: HostState, edits: Sequence[Edit], install: Install) -> HostState:
+def after(actual: ObservedState, edits: Sequence[Edit], install: Install) -> ObservedState:
     """What a gather should find once `install` was carried out and taken back; `edits` are what was imported before it."""
     if install.reversal is None:
         return actual
     registry = actual.registry.apply(edits).apply(install.reversal.edits).apply(install.reversal.lines)
-    return HostState(
+    return ObservedState(
         registry.apply(DeleteKey(made.path) for made in install.create),
         actual.services,
-        actual.boot,
-        actual.dependencies,
         actual.files,
-        directories=actual.directories,
+        actual.directories,
+        boot=actual.boot,
+        dependencies=actual.dependencies,
         computer_name=actual.computer_name,
     )
 

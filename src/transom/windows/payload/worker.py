@@ -9,7 +9,7 @@ import msgspec
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import HostState, Preparation, Service, ServiceState
+from transom.windows.host.state import DesiredState, ObservedState, Preparation, Service, ServiceState
 from transom.windows.ledger.installed import Installed
 from transom.windows.ledger.ledger import read as read_ledger
 from transom.windows.parts.restarts import start_order
@@ -70,7 +70,7 @@ class Waiting(msgspec.Struct, frozen=True):
 class Desired(msgspec.Struct, frozen=True):
     """The state to reach, the contents of rendered files by SHA-256, and what waits."""
 
-    state: HostState
+    state: DesiredState
     contents: Mapping[str, Secret] = {}
     waiting: tuple[Waiting, ...] = ()
 
@@ -105,7 +105,9 @@ def others(payload: Payload, egress: Egress) -> tuple[str, ...]:
     return tuple(name for name in egress.windows.services if name.casefold() not in known)
 
 
-def desired(payload: Payload, artifacts: Mapping[str, Artifact], facts: Facts, egress: Egress, actual: HostState) -> Desired:
+def desired(
+    payload: Payload, artifacts: Mapping[str, Artifact], facts: Facts, egress: Egress, actual: ObservedState
+) -> Desired:
     """What the host of a worker should be, as far as known; `artifacts` are the payload's files by `PayloadFile.artifact`.
 
     What waits and is on the host already stays as it is there. Raises ledger.LedgerError.
@@ -115,7 +117,7 @@ def desired(payload: Payload, artifacts: Mapping[str, Artifact], facts: Facts, e
 
 class _Worker:
     def __init__(
-        self, payload: Payload, artifacts: Mapping[str, Artifact], facts: Facts, egress: Egress, actual: HostState
+        self, payload: Payload, artifacts: Mapping[str, Artifact], facts: Facts, egress: Egress, actual: ObservedState
     ) -> None:
         self.payload, self.artifacts, self.facts, self.egress, self.actual = payload, artifacts, facts, egress, actual
         self.recorded = read_ledger(actual.registry).installed

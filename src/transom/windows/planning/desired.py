@@ -1,22 +1,22 @@
-"""What a Windows host should look like, from the egress settings: a HostState of what is ours, and nothing else."""
+"""What a Windows host should look like, from the egress settings: a DesiredState of what is ours, and nothing else."""
 
 from collections.abc import Iterator
 
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import ENVIRONMENT, SERVICES
-from transom.windows.host.state import HostState
+from transom.windows.host.state import DesiredState
 from transom.windows.parts import winhttp
 from transom.windows.parts.certificates import CA, ROOT, blob, store
 from transom.windows.registry.registry import CreateKey, Edit, Registry, SetValue, binary, multi_sz, sz
 
 
-def desired(egress: Egress) -> HostState:
+def desired(egress: Egress) -> DesiredState:
     """The registry values that the settings ask for.
 
     A key for every service of the settings, whether or not it gets an environment of its own: it is managed. Certificates
     that are self-issued are roots, the others intermediates. Lower-case names are not set: Windows does not tell case apart.
     """
-    return HostState(Registry().apply(_edits(egress)))
+    return DesiredState(Registry().apply(_edits(egress)))
 
 
 def _edits(egress: Egress) -> Iterator[Edit]:

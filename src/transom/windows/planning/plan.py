@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from transom.windows.host.queries import LEDGER, RESTARTS
-from transom.windows.host.state import HostState, Preparation, ServiceState
+from transom.windows.host.state import DesiredState, ObservedState, Preparation, ServiceState
 from transom.windows.host.steps import Step
 from transom.windows.ledger import ledger
 from transom.windows.ledger.installed import Installed, Prepared
@@ -58,8 +58,8 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def plan(
-    desired: HostState,
-    actual: HostState,
+    desired: DesiredState,
+    actual: ObservedState,
     salt: bytes,
     restarts: When = "now",
     *,
@@ -128,7 +128,7 @@ def _prepared(draft: PlanBuilder, preparation: Preparation, boot: int | None) ->
     return ledger.edits(draft.actual.registry, msgspec.structs.replace(draft.ledger, installed=done))
 
 
-def _state_hash(desired: HostState, salt: bytes) -> str:
+def _state_hash(desired: DesiredState, salt: bytes) -> str:
     text = reg.render(_as_edits(desired.registry)).hex() + "".join(map(" ".join, sorted(desired.files.items())))
     return ledger.digest(salt, "StateHash", text)
 
@@ -180,7 +180,7 @@ def _as_edits(registry: Registry) -> Iterator[Edit]:
             yield SetValue(key.path, named.name, named.value)
 
 
-def after(actual: HostState, planned: Plan) -> HostState:
+def after(actual: ObservedState, planned: Plan) -> ObservedState:
     """What a gather should find once `planned` was carried out."""
     actual = installation.after(actual, planned.install)
     registry = actual.registry.apply(planned.edits).apply((*planned.install.edits, *planned.install.lines, *planned.prepared))

@@ -3,7 +3,7 @@
 import msgspec
 
 from transom.windows.host.queries import ENVIRONMENT, SERVICES, STORES, Queries
-from transom.windows.host.state import HostState
+from transom.windows.host.state import DesiredState, ObservedState
 from transom.windows.ledger import ledger
 from transom.windows.parts import certificates, winhttp
 from transom.windows.planning.plan import Plan
@@ -16,7 +16,7 @@ PROCESSES = 4
 """What a gather may start on a host beside those for the services."""
 
 
-def first(desired: HostState, *, change_expected: bool = False, boot: bool = False) -> Queries:
+def first(desired: DesiredState, *, change_expected: bool = False, boot: bool = False) -> Queries:
     """What must be read to see whether a host is as `desired`, where the ledger holds nothing else.
 
     Where a change is expected, who depends on whom is asked at once, which spares a second gather, as long as that needs no
@@ -47,7 +47,7 @@ def everything(services: tuple[str, ...]) -> Queries:
     return _within(Queries(services=services, environment=True, boot=True, stores=tuple(map(certificates.store, _TRUST))))
 
 
-def more(desired: HostState, asked: Queries, actual: HostState, planned: Plan) -> Queries | None:
+def more(desired: DesiredState, asked: Queries, actual: ObservedState, planned: Plan) -> Queries | None:
     """What a plan needs beyond what was asked; None where `planned` can be carried out. Raises LedgerError.
 
     All at once, so that a host is gathered twice at most.
@@ -85,7 +85,7 @@ def more(desired: HostState, asked: Queries, actual: HostState, planned: Plan) -
     return None if wider == msgspec.structs.replace(asked, walk=False) else wider
 
 
-def again(asked: Queries, actual: HostState, *, dependants: bool = False) -> Queries:
+def again(asked: Queries, actual: ObservedState, *, dependants: bool = False) -> Queries:
     """What is read once more after a change: who depends on whom, and policies that hold nothing, are as they were.
 
     With `dependants` they are named all the same, so that a script that is there serves again: it leaves them out by itself.
