@@ -63,6 +63,19 @@ RUNTIME = Program("runtime", "runtime", ".", "", _NOT_PREEMPTED)
 LINUX_RUNTIME = Program("runtime", "runtime", ".", "", system="linux")
 ACTIONLINT = Program("actionlint", "actionlint", "github.com/rhysd/actionlint/cmd/actionlint", "1.7.12", system="linux")
 PACKER = Program("packer", "packer", "github.com/hashicorp/packer", "1.11.2", system="linux")
+HELM = Program(
+    "helm",
+    "helm",
+    "helm.sh/helm/v3/cmd/helm",
+    "3.22.0",
+    # as its Makefile stamps it: the Kubernetes of its client-go is what charts are held against
+    "-X helm.sh/helm/v3/internal/version.version=v3.22.0 "
+    "-X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=37 "
+    "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=37",
+    system="linux",
+)
+KUSTOMIZE = Program("kustomize", "kustomize", "sigs.k8s.io/kustomize/kustomize/v5", "5.8.2", system="linux")
+KUBECONFORM = Program("kubeconform", "kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform", "0.8.0", system="linux")
 CURL = Program("curl", "curl", ".", "")
 CONTAINERD_PROGRAMS = (
     Program("containerd", "containerd", "github.com/containerd/containerd/v2/cmd/containerd", CONTAINERD, _CONTAINERD_VERSION),

@@ -6,6 +6,8 @@ import pytest
 from tests.pods.table import OWN, pod_egress
 
 from transom.manifests.admission import admission
+from transom.manifests.templates import resolved
+from transom.manifests.values import Values, plain
 from transom.pods.registration import Called, FailurePolicy, registration
 
 OWNER = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "transom-webhook", "uid": "u1"}
@@ -56,7 +58,7 @@ def test_how_the_server_is_called() -> None:
 
 
 def test_two_replicas_that_are_not_evicted_at_once() -> None:
-    objects = {one["kind"]: one for one in admission(OWN, "transom:1")}
+    objects = {one["kind"]: one for one in resolved(admission(), plain(Values()), OWN)}
     deployment, budget = objects["Deployment"]["spec"], objects["PodDisruptionBudget"]["spec"]
     assert deployment["replicas"] == 2
     assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}

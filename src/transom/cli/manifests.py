@@ -1,35 +1,24 @@
 """`transom manifests`: everything needed to install Transom, as YAML for `kubectl apply -f -`."""
 
-import enum
 import re
 import sys
-from typing import Annotated, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
 import typer
 
 from transom.cli.cluster import NAMESPACE, namespace_name
-from transom.cli.output import Format, fail, print_data
+from transom.cli.output import ExitCode, Format, fail, print_data, tell
+from transom.manifests.parts import Part
 
-_WITHOUT_CLUSTER_API: Final = "egress,windows,pods"
-"""The controllers of an install where nobody said more: others' Secrets are read and written for Cluster API alone."""
-
+if TYPE_CHECKING:
+    from transom.manifests.values import Image, Values
 
 _REFERENCE: Final = re.compile(
     r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"
     r"(@sha256:[0-9a-f]{64})?"
 )
 """An image as the distribution project writes it (github.com/distribution/reference, reference.go), not so strict."""
-
-
-class Part(enum.StrEnum):
-    """The value of `--part`."""
-
-    CRDS = "crds"
-    RBAC = "rbac"
-    OPERATOR = "operator"
-    WEBHOOK = "webhook"
-    POLICIES = "policies"
-    MONITORING = "monitoring"
 
 
 def manifests(
@@ -66,88 +55,149 @@ def manifests(
             "--metrics-proxy", metavar="IMAGE", help="Put kube-rbac-proxy, this image, before the metrics: TLS and who may."
         ),
     ] = None,
+    values: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="What the install is to be like, as YAML; - is stdin. What an option says, too, is as the option says.",
+        ),
+    ] = None,
+    output_dir: Annotated[
+        Path | None,
+        typer.Option("--output-dir", metavar="DIR", help="Write a file for each object, and the kustomization.yaml of them."),
+    ] = None,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.YAML,
 ) -> None:
     """Print everything needed to install Transom.
 
     transom manifests | kubectl apply -f -
     """
+    from transom.manifests.install import objects
+    from transom.manifests.values import plain
+
     for flag, reference in (("--image", image), ("--metrics-proxy", metrics_proxy)):
         if reference is not None and not _REFERENCE.fullmatch(reference):
             fail(f"{flag}: {reference!r} is no image: for example registry.example/transom:0.1.0, or with @sha256:…")
-    chosen = _WITHOUT_CLUSTER_API if controllers is None else controllers
-    if cluster_api and "fleet" not in chosen.split(","):
-        chosen = f"{chosen},fleet"
-    objects = _objects(
-        frozenset(part or ()), chosen, namespace, image, metrics_proxy, openshift=openshift, require_host_keys=require_host_keys
+    chosen = _chosen(
+        _read(values),
+        controllers,
+        image,
+        metrics_proxy,
+        cluster_api=cluster_api,
+        openshift=openshift,
+        require_host_keys=require_host_keys,
+        webhook=Part.WEBHOOK in (part or ()),
     )
-    if output is Format.JSON:
-        print_data({"apiVersion": "v1", "kind": "List", "items": objects}, output)
+    made = objects(plain(chosen), namespace, part or ())
+    if output_dir is not None:
+        _write(output_dir, made, namespace)
+    elif output is Format.JSON:
+        print_data({"apiVersion": "v1", "kind": "List", "items": made}, output)
     else:
-        import yaml
-
-        yaml.dump_all(objects, sys.stdout, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=110)
+        _dump(made, sys.stdout)
 
 
 def everything(namespace: str) -> list[dict[str, Any]]:
-    """All that any options of this command make in a cluster; the images are not what they were."""
-    chosen = f"{_WITHOUT_CLUSTER_API},fleet"
-    return _objects(frozenset(), chosen, namespace, None, "kube-rbac-proxy", openshift=True, require_host_keys=False)
+    """All that any values make in a cluster; the images are not what they were."""
+    from transom.manifests.install import objects
+    from transom.manifests.values import Metrics, Values, plain
+
+    most = Values(
+        controllers=["egress", "windows", "pods", "fleet"],
+        openshift=True,
+        metrics=Metrics(proxy="kube-rbac-proxy", service_monitor=True),
+    )
+    return objects(plain(most), namespace)
 
 
-def _objects(
-    parts: frozenset[Part],
-    controllers: str,
-    namespace: str,
+def _read(file: str | None) -> "Values":
+    from transom.manifests.values import ValuesInvalid, read
+    from transom.sources.yaml_text import InvalidText, read_documents
+
+    if file is None:
+        return read({})
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        given = [document.value for document in read_documents(data)]
+    except OSError as error:
+        fail(f"--values {file}: {error.strerror or error}")
+    except InvalidText as error:
+        fail(f"--values {file}: {error}")
+    if len(given) > 1 or not isinstance(given[0] if given else {}, dict):
+        fail(f"--values {file}: must be one mapping, such as `image: {{registry: registry.example}}`")
+    try:
+        return read(given[0] if given else {})
+    except ValuesInvalid as error:
+        fail(f"--values {file}: {error}")
+
+
+def _chosen(
+    values: "Values",
+    controllers: str | None,
     image: str | None,
     metrics_proxy: str | None,
     *,
+    cluster_api: bool,
     openshift: bool,
     require_host_keys: bool,
-) -> list[dict[str, Any]]:
-    from transom.manifests import admission, policies, roles, workloads
-    from transom.manifests import openshift as of_openshift
+    webhook: bool,
+) -> "Values":
+    """The values of a file with what the options say."""
+    from msgspec.structs import replace
 
+    from transom.manifests.roles import controllers as named
+
+    if controllers is not None:
+        try:
+            named(controllers)
+        except ValueError as error:
+            fail(f"--controllers: {error}")
+        values = replace(values, controllers=[name.strip() for name in controllers.split(",") if name.strip()])
+    if cluster_api and "fleet" not in values.controllers:
+        values = replace(values, controllers=[*values.controllers, "fleet"])
+    if image is not None:
+        values = replace(values, image=_image(image))
+    if metrics_proxy is not None:
+        values = replace(values, metrics=replace(values.metrics, proxy=metrics_proxy))
+    if webhook:
+        values = replace(values, webhook=replace(values.webhook, always=True))
+    return replace(
+        values, openshift=values.openshift or openshift, require_host_keys=values.require_host_keys or require_host_keys
+    )
+
+
+def _image(reference: str) -> "Image":
+    """The parts of a reference that `_REFERENCE` knows."""
+    from transom.manifests.values import Image
+
+    named, _, digest = reference.partition("@")
+    registry, _, last = named.rpartition("/")
+    name, _, tag = last.partition(":")
+    return Image(registry=registry, name=name, tag=tag, digest=digest)
+
+
+def _write(directory: Path, objects: list[dict[str, Any]], namespace: str) -> None:
+    names = []
     try:
-        chosen = roles.controllers(controllers)
-    except ValueError as error:
-        fail(f"--controllers: {error}")
-    # pods would wait for a Secret that nobody keeps: without that controller the admission server is there for who asks
-    pods = "pods" in chosen or Part.WEBHOOK in parts
-    parts = parts or frozenset(one for one in Part if pods or one is not Part.WEBHOOK)
-    objects: list[dict[str, Any]] = []
-    nodes = openshift and "nodes" in chosen
-    if parts - {Part.CRDS}:
-        labels = of_openshift.MONITORED if nodes and Part.MONITORING in parts else {}
-        objects.append(workloads.namespace(namespace, labels))
-    if Part.CRDS in parts:
-        from transom.manifests.definitions import definitions
-
-        objects += definitions()
-    if Part.RBAC in parts:
-        objects += roles.roles(namespace, chosen, openshift=openshift)
-        objects += of_openshift.node_manager(namespace) if nodes else []
-    if pods and parts & {Part.RBAC, Part.WEBHOOK}:
-        objects += admission.admission_roles(namespace)
-    if Part.RBAC in parts and metrics_proxy is not None:
-        objects += roles.metrics_roles(namespace, (roles.NAME, *([admission.NAME] if pods else [])))
-    if Part.OPERATOR in parts:
-        objects += workloads.operator(
-            namespace, image or _default_image(), controllers, metrics_proxy, require_host_keys=require_host_keys
-        )
-    if Part.WEBHOOK in parts:
-        objects += admission.admission(namespace, image or _default_image(), metrics_proxy)
-    if Part.POLICIES in parts:
-        objects += policies.policies(namespace, webhook=pods, metrics_proxy=metrics_proxy is not None)
-    if nodes and Part.MONITORING in parts:
-        objects += of_openshift.monitoring(namespace)
-    return objects
+        directory.mkdir(parents=True, exist_ok=True)
+        for one in objects:
+            meta = one["metadata"]
+            place = [meta["namespace"]] if meta.get("namespace", namespace) != namespace else []
+            names.append("-".join([one["kind"].lower(), *place, meta["name"]]) + ".yaml")
+            with (directory / names[-1]).open("w", encoding="utf-8") as file:
+                _dump([one], file)
+        kustomization = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": names}
+        with (directory / "kustomization.yaml").open("w", encoding="utf-8") as file:
+            _dump([kustomization], file)
+    except OSError as error:
+        fail(f"--output-dir {directory}: {error.strerror or error}", ExitCode.NOT_DONE)
+    tell(f"{len(names)} objects and kustomization.yaml in {directory}")
 
 
-def _default_image() -> str:
-    from importlib.metadata import version
+def _dump(objects: list[dict[str, Any]], file: TextIO) -> None:
+    import yaml
 
-    return f"transom:{version('transom')}"
+    yaml.dump_all(objects, file, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=110)
 
 
 def _dumper() -> Any:

@@ -26,7 +26,7 @@ from transom.kube.resources import (
     WINDOWS_INSTANCES,
     Resource,
 )
-from transom.manifests.roles import LABELS
+from transom.manifests.grants import LABELS
 
 _ROLE_BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False, Whole)
 _STEP: Final = 1.0

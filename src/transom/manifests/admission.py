@@ -7,8 +7,10 @@ it, so that it goes with the install.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from transom.manifests.roles import EGRESS_PROXIES, FOLLOW, LABELS, OWN, Grants, Rule, granted, rule
-from transom.manifests.workloads import PORT, metrics_of, pod, replicas
+from transom.manifests.grants import LABELS, Grants, Rule, granted, rule
+from transom.manifests.roles import EGRESS_PROXIES, FOLLOW, runs
+from transom.manifests.templates import OWN, Either, Given, Is, Test, Value, When, resolved
+from transom.manifests.workloads import PORT, metrics_ports, pod, replicas
 from transom.pods.registration import NAME as REGISTRATION
 
 NAME: Final = "transom-webhook"
@@ -49,24 +51,34 @@ WEBHOOK: Final = Grants(
 """What `transom webhook` needs."""
 
 
+SERVES: Final = Either((runs("pods"), Given(Value("webhook.always"))))
+"""Without the controller `pods` its pods would wait for a Secret that nobody keeps: it is there for who asks."""
+
+
 def admission_roles(place: str) -> Iterator[dict[str, Any]]:
     """ServiceAccount, roles and bindings of `transom webhook`."""
-    placed: dict[str, list[Rule]] = {}
-    for where, rules in WEBHOOK.placed(place, openshift=False):
-        placed.setdefault(where, []).extend(rules)
-    yield from granted(NAME, place, WEBHOOK.everywhere, placed)
+    yield from resolved(list(admission_role_templates()), {}, place)
 
 
-def admission(place: str, image: str, metrics_proxy: str | None = None) -> list[dict[str, Any]]:
-    """PriorityClass, Deployment, Service and PodDisruptionBudget. Two replicas, both of which answer."""
+def admission_role_templates() -> Iterator[Any]:
+    """The same as templates."""
+    placed: dict[str, list[tuple[Rule, Test | None]]] = {}
+    for where, rules in WEBHOOK.placed(OWN, openshift=False):
+        placed.setdefault(where, []).extend((one, None) for one in rules)
+    yield from granted(NAME, [(one, None) for one in WEBHOOK.everywhere], placed)
+
+
+def admission() -> list[Any]:
+    """PriorityClass, Deployment, Service and PodDisruptionBudget, as templates. All of its replicas answer."""
     arguments = [
         "webhook",
-        f"--namespace={place}",
+        f"--namespace={OWN}",
         f"--bind-address=0.0.0.0:{HTTPS_PORT}",
         f"--metrics-bind-address=0.0.0.0:{PORT}",
+        When(Is(Value("webhook.failurePolicy"), "Fail"), "--failure-policy=Fail"),
     ]
     ports = {"https": HTTPS_PORT, "http": PORT}
-    spec = pod(image, arguments, COMPONENT, name=NAME, ports=ports, memory=("64Mi", "192Mi"), grace=_GRACE)
+    spec = pod("webhook", arguments, COMPONENT, name=NAME, ports=ports, grace=_GRACE)
     priority = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -75,5 +87,5 @@ def admission(place: str, image: str, metrics_proxy: str | None = None) -> list[
         "description": "The admission server that gives pods the egress proxy.",
     }
     https = {"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}
-    metrics = metrics_of(spec, metrics_proxy)
-    return [priority, *replicas(NAME, place, COMPONENT, {"priorityClassName": NAME, **spec}, [https, metrics])]
+    own_class = When(Is(Value("webhook.priorityClassName"), NAME), priority)
+    return [own_class, *replicas("webhook", NAME, COMPONENT, spec, [https, *metrics_ports()])]

@@ -3,12 +3,15 @@
 from typing import Any, Final
 
 from transom.manifests.egress_proxy import EGRESS_PROXY
+from transom.manifests.grants import LABELS
 from transom.manifests.kind import OBSERVED_GENERATION, Kind, text
 from transom.manifests.schema import condition_schema, object_schema
 from transom.manifests.windows_instance import WINDOWS_INSTANCE
 
 GROUP: Final = "transom.dev"
 VERSION: Final = "v1alpha1"
+KEPT: Final = {"helm.sh/resource-policy": "keep"}
+"""Helm leaves them where the chart is uninstalled: with a definition all of its objects go (helm.sh, "Chart Tips")."""
 KINDS: Final = (EGRESS_PROXY, WINDOWS_INSTANCE)
 
 
@@ -57,6 +60,6 @@ def _definition(kind: Kind) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.plural}.{GROUP}", "labels": {"app.kubernetes.io/name": "transom"}},
+        "metadata": {"name": f"{kind.plural}.{GROUP}", "labels": LABELS, "annotations": KEPT},
         "spec": {"group": GROUP, "scope": kind.scope, "names": names, "versions": [version]},
     }

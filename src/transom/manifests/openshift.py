@@ -2,8 +2,12 @@
 
 from typing import Any, Final
 
-from transom.manifests.roles import LABELS, RBAC, SYSTEM
+from transom.manifests.grants import LABELS, RBAC, SYSTEM
+from transom.manifests.roles import OPENSHIFT, runs
+from transom.manifests.templates import OWN, Both
 
+NODES: Final = Both((OPENSHIFT, runs("nodes")))
+"""Whether hosts become nodes of OpenShift."""
 NODE_MANAGER: Final = "transom-cloud-node-manager"
 EXPORTER: Final = "windows-exporter"
 EXPORTER_SECRET: Final = f"{EXPORTER}-tls"
@@ -47,14 +51,14 @@ WMCO's `instance:node_cpu:rate:sum` there is the time in which the CPU had nothi
 """
 
 
-def node_manager(namespace: str) -> list[dict[str, Any]]:
+def node_manager() -> list[dict[str, Any]]:
     """The account of cloud-node-manager on Azure's hosts, with what it asks for, and a Secret for its token.
 
     Rights as in kubernetes-sigs/cloud-provider-azure, examples/out-of-tree/cloud-node-manager.yaml. A kubelet's own are not
     enough: it may not take a taint from its Node (NodeRestriction).
     """
     metadata = {"name": NODE_MANAGER, "labels": LABELS}
-    own = {**metadata, "namespace": namespace}
+    own = {**metadata, "namespace": OWN}
     rules = [
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["watch", "list", "get", "update", "patch"]},
         {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
@@ -69,18 +73,18 @@ def node_manager(namespace: str) -> list[dict[str, Any]]:
             "kind": "ClusterRoleBinding",
             "metadata": metadata,
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": NODE_MANAGER},
-            "subjects": [{"kind": "ServiceAccount", "name": NODE_MANAGER, "namespace": namespace}],
+            "subjects": [{"kind": "ServiceAccount", "name": NODE_MANAGER, "namespace": OWN}],
         },
     ]
 
 
-def monitoring(namespace: str) -> list[dict[str, Any]]:
+def monitoring() -> list[dict[str, Any]]:
     """Service, ServiceMonitor, rules, and what OpenShift's Prometheus may read for them.
 
     The Service is there for its certificate: Prometheus finds the hosts as it finds their kubelets (WMCO,
     controllers/metric_controller.go).
     """
-    own = {"name": EXPORTER, "namespace": namespace, "labels": {**LABELS, "name": EXPORTER}}
+    own = {"name": EXPORTER, "namespace": OWN, "labels": {**LABELS, "name": EXPORTER}}
     certified = {**own, "annotations": {"service.beta.openshift.io/serving-cert-secret-name": EXPORTER_SECRET}}
     ports = [{"name": "metrics", "port": EXPORTER_PORT, "protocol": "TCP", "targetPort": EXPORTER_PORT}]
     reader = {**own, "name": f"{EXPORTER}-prometheus"}
@@ -99,7 +103,7 @@ def monitoring(namespace: str) -> list[dict[str, Any]]:
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": reader["name"]},
             "subjects": [{"kind": "ServiceAccount", "name": "prometheus-k8s", "namespace": "openshift-monitoring"}],
         },
-        {"apiVersion": _MONITORING, "kind": "ServiceMonitor", "metadata": own, "spec": _scraped(namespace)},
+        {"apiVersion": _MONITORING, "kind": "ServiceMonitor", "metadata": own, "spec": _scraped()},
         {
             "apiVersion": _MONITORING,
             "kind": "PrometheusRule",
@@ -109,7 +113,7 @@ def monitoring(namespace: str) -> list[dict[str, Any]]:
     ]
 
 
-def _scraped(namespace: str) -> dict[str, Any]:
+def _scraped() -> dict[str, Any]:
     relabelings = [
         {
             "action": "replace",
@@ -138,7 +142,7 @@ def _scraped(namespace: str) -> dict[str, Any]:
             "caFile": "/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt",
             "certFile": f"{_CLIENT}/tls.crt",
             "keyFile": f"{_CLIENT}/tls.key",
-            "serverName": f"{EXPORTER}.{namespace}.svc",
+            "serverName": f"{EXPORTER}.{OWN}.svc",
         },
         "relabelings": relabelings,
     }

@@ -8,8 +8,9 @@ import base64
 from typing import Any, Final
 
 from transom.manifests import admission
-from transom.manifests.roles import LABELS, NAME, SYSTEM
-from transom.manifests.workloads import COMPONENT, PORT, SECURE_PORT
+from transom.manifests.grants import LABELS, NAME, SYSTEM
+from transom.manifests.templates import OWN, Given, Value, When, choice
+from transom.manifests.workloads import BEHIND_PROXY, COMPONENT, PORT, SECURE_PORT
 from transom.proxy.validation import BUNDLE_KEY
 from transom.windows.nodes.signers import BOOTSTRAPPERS
 
@@ -48,25 +49,25 @@ _CONFIG_MAPS: Final[tuple[Validation, ...]] = (
 )
 
 
-def policies(place: str, *, webhook: bool = True, metrics_proxy: bool = False) -> list[dict[str, Any]]:
-    """Admission policies for the ServiceAccounts in a namespace, and the NetworkPolicies of their pods.
-
-    `webhook`: whether the admission server is there; `metrics_proxy`: whether the metrics are behind kube-rbac-proxy.
-    """
-    port = SECURE_PORT if metrics_proxy else PORT
+def policies() -> list[Any]:
+    """Admission policies for the ServiceAccounts of Transom's namespace, and the NetworkPolicies of their pods: templates."""
     data = {name: f"has({one}.data) ? {one}.data : {{}}" for name, one in (("now", "object"), ("was", "oldObject"))}
+    bound = [
+        *_policy(f"{NAME}-secrets", "secrets", _SECRETS, {}),
+        *_policy(f"{NAME}-configmaps", "configmaps", _CONFIG_MAPS, data),
+    ]
+    reached = [
+        _ingress(NAME, COMPONENT, {}),
+        When(admission.SERVES, _ingress(admission.NAME, admission.COMPONENT, {"port": "https"})),
+    ]
     return [
-        *_policy(f"{NAME}-secrets", place, "secrets", _SECRETS, {}),
-        *_policy(f"{NAME}-configmaps", place, "configmaps", _CONFIG_MAPS, data),
-        _ingress(NAME, place, COMPONENT, port, {}),
-        *([_ingress(admission.NAME, place, admission.COMPONENT, port, {"port": "https"})] if webhook else []),
+        *(When(Given(Value("admissionPolicies")), one) for one in bound),
+        *(When(Given(Value("networkPolicy")), one) for one in reached),
     ]
 
 
-def _policy(
-    name: str, place: str, resource: str, validations: tuple[Validation, ...], variables: dict[str, str]
-) -> list[dict[str, Any]]:
-    ours = ", ".join(f"'system:serviceaccount:{place}:{account}'" for account in (NAME, admission.NAME))
+def _policy(name: str, resource: str, validations: tuple[Validation, ...], variables: dict[str, str]) -> list[dict[str, Any]]:
+    ours = ", ".join(f"'system:serviceaccount:{OWN}:{account}'" for account in (NAME, admission.NAME))
     metadata = {"name": name, "labels": LABELS}
     every = {
         "scope": "*",
@@ -96,20 +97,20 @@ def _policy(
     ]
 
 
-def _ingress(name: str, place: str, component: dict[str, str], metrics: int, served: dict[str, str]) -> dict[str, Any]:
+def _ingress(name: str, component: dict[str, str], served: dict[str, str]) -> dict[str, Any]:
     """Metrics for namespaces that have the label; `served` for everybody, since an API server has no labels.
 
     The kubelet's probes come from the pod's own node, which no NetworkPolicy keeps out (Kubernetes, "Network Policies").
     """
     scraping = {
         "from": [{"namespaceSelector": {"matchLabels": {METRICS_LABEL: "true"}}}],
-        "ports": [{"protocol": "TCP", "port": metrics}],
+        "ports": list(choice(BEHIND_PROXY, *({"protocol": "TCP", "port": port} for port in (SECURE_PORT, PORT)))),
     }
     ports = [{"ports": [{"protocol": "TCP", **served}]}] if served else []
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": {"name": name, "namespace": place, "labels": component},
+        "metadata": {"name": name, "namespace": OWN, "labels": component},
         "spec": {
             "podSelector": {"matchLabels": component},
             "policyTypes": ["Ingress"],

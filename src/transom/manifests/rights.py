@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from transom.manifests import admission
-from transom.manifests.roles import ALWAYS, EVENTS_OF_CLUSTER, GRANTS, NAME, OWN, SYSTEM, Grants, Rule
+from transom.manifests.grants import EVENTS_OF_CLUSTER, NAME, SYSTEM, Grants, Rule
+from transom.manifests.roles import ALWAYS, GRANTS
+from transom.manifests.templates import OWN
 
 BEGIN = "<!-- rights: written by scripts/reference from manifests/roles.py -->"
 END = "<!-- /rights -->"

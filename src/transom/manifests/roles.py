@@ -3,43 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-import msgspec
-
+from transom.manifests.grants import LABELS, NAME, RBAC, Grants, Rule, granted, rule
+from transom.manifests.templates import OWN, AnyOf, Both, Given, Test, Value, When, resolved
 from transom.pods.environment import CONFIG_MAP, LEDGER, SECRET
 from transom.pods.registration import NAME as REGISTRATION
 from transom.windows.nodes.signers import BOOTSTRAPPERS, CLIENT, SERVING
 
-NAME: Final = "transom"
-LABELS: Final = {"app.kubernetes.io/name": "transom"}
-RBAC: Final = "rbac.authorization.k8s.io/v1"
-OWN: Final = "<own>"
-"""Stands for Transom's own namespace, which an install names."""
 EGRESS_PROXIES: Final = "egressproxies.transom.dev"
-EVENTS_OF_CLUSTER: Final = "default"
-"""The namespace of events about cluster-scoped objects."""
-SYSTEM: Final = "kube-system"
-
-
-class Rule(msgspec.Struct, frozen=True):
-    """One rule of a role, and why Transom needs it: what docs/security.md says of it. `names` narrows it to some objects."""
-
-    group: str
-    resources: tuple[str, ...]
-    verbs: tuple[str, ...]
-    why: str
-    names: tuple[str, ...] = ()
-
-    def manifest(self, namespace: str) -> dict[str, list[str]]:
-        """As it stands in a role; `namespace` is Transom's own."""
-        made = {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
-        return made | {"resourceNames": [namespace if name == OWN else name for name in self.names]} if self.names else made
-
-
-def rule(group: str, resources: str, verbs: str, why: str, *names: str) -> Rule:
-    """A rule; resources and verbs are separated by blanks."""
-    return Rule(group, tuple(resources.split()), tuple(verbs.split()), why, names)
-
-
 FOLLOW: Final = "list watch"
 """A reflector's verbs."""
 TELL: Final = rule("", "events", "create patch", "what happened to an object, told once and counted")
@@ -63,28 +33,6 @@ _LEASE: Final = (
     rule("coordination.k8s.io", "leases", "create", "who works: one replica at a time"),
     rule("coordination.k8s.io", "leases", "get update", "who works: one replica at a time", "transom"),
 )
-
-
-class Grants(msgspec.Struct, frozen=True):
-    """What one controller needs, by where it needs it.
-
-    `everywhere` is in the ClusterRole, `own` in Transom's namespace, `default` in the namespace of events about cluster-scoped
-    objects, `system` in kube-system. `openshift` is by namespace, for those that there are on OpenShift alone:
-    `transom manifests --openshift`.
-    """
-
-    everywhere: tuple[Rule, ...] = ()
-    own: tuple[Rule, ...] = ()
-    default: tuple[Rule, ...] = ()
-    system: tuple[Rule, ...] = ()
-    openshift: Mapping[str, tuple[Rule, ...]] = msgspec.field(default_factory=dict)
-
-    def placed(self, namespace: str, *, openshift: bool) -> Iterator[tuple[str, tuple[Rule, ...]]]:
-        """The rules of roles by their namespace; `namespace` is Transom's own."""
-        yield namespace, self.own
-        yield EVENTS_OF_CLUSTER, self.default
-        yield SYSTEM, self.system
-        yield from self.openshift.items() if openshift else ()
 
 
 ALWAYS: Final = Grants(
@@ -317,15 +265,31 @@ def controllers(text: str | None) -> tuple[str, ...]:
 
 def roles(namespace: str, controllers: Iterable[str], *, openshift: bool = False) -> Iterator[dict[str, Any]]:
     """ServiceAccount, roles and bindings of `transom run` in a namespace, for some of its controllers."""
-    chosen = tuple(controllers)
-    grants = (ALWAYS, *(GRANTS[name] for name in chosen))
-    placed: dict[str, list[Rule]] = {}
-    for grant in grants:
-        for place, rules in grant.placed(namespace, openshift=openshift):
-            placed.setdefault(place, []).extend(rules)
-    yield from granted(NAME, namespace, [one for grant in grants for one in grant.everywhere], placed)
-    if "certificates" in chosen:
-        yield _bootstrappers()
+    values = {"controllers": list(controllers), "openshift": openshift}
+    yield from resolved(list(role_templates()), values, namespace)
+
+
+CHOSEN: Final = Value("controllers")
+OPENSHIFT: Final = Given(Value("openshift"))
+
+
+def runs(controller: str) -> AnyOf:
+    """Whether a controller is among those that were chosen, by its own name or by one that stands for several."""
+    return AnyOf(CHOSEN, (controller, *(name for name, of in CONTROLLERS.items() if controller in of and name != controller)))
+
+
+def role_templates() -> Iterator[Any]:
+    """The same as templates, of the values `controllers` and `openshift`."""
+    needed: list[tuple[Rule, Test | None]] = [(one, None) for one in ALWAYS.everywhere]
+    needed += [(one, runs(name)) for name, grants in GRANTS.items() for one in grants.everywhere]
+    placed: dict[str, list[tuple[Rule, Test | None]]] = {}
+    for name, grants in {"": ALWAYS, **GRANTS}.items():
+        for place, rules in grants.placed(OWN, openshift=True):
+            tests: list[Test] = [*([runs(name)] if name else []), *([OPENSHIFT] if place in grants.openshift else [])]
+            test = Both(tuple(tests)) if len(tests) > 1 else tests[0] if tests else None
+            placed.setdefault(place, []).extend((one, test) for one in rules)
+    yield from granted(NAME, needed, placed)
+    yield When(runs("certificates"), _bootstrappers())
 
 
 def _bootstrappers() -> dict[str, Any]:
@@ -336,64 +300,4 @@ def _bootstrappers() -> dict[str, Any]:
         "metadata": {"name": f"{NAME}-bootstrappers", "labels": LABELS},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:node-bootstrapper"},
         "subjects": [{"kind": "Group", "name": BOOTSTRAPPERS, "apiGroup": "rbac.authorization.k8s.io"}],
-    }
-
-
-def _distinct(rules: Iterable[Rule], namespace: str) -> list[dict[str, list[str]]]:
-    """Each rule once, in order: several controllers may need the same."""
-    found: list[dict[str, list[str]]] = []
-    for one in rules:
-        if (made := one.manifest(namespace)) not in found:
-            found.append(made)
-    return found
-
-
-def granted(
-    name: str, namespace: str, everywhere: Iterable[Rule], placed: Mapping[str, Iterable[Rule]]
-) -> Iterator[dict[str, Any]]:
-    """ServiceAccount `name` in a namespace, and what it may do: everywhere, and in the namespaces that are named."""
-    account = {"name": name, "namespace": namespace, "labels": LABELS}
-    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}
-    yield {
-        "apiVersion": RBAC,
-        "kind": "ClusterRole",
-        "metadata": {"name": name, "labels": LABELS},
-        "rules": _distinct(everywhere, namespace),
-    }
-    yield _binding("ClusterRoleBinding", "ClusterRole", namespace, None, name)
-    for place, rules in ((place, _distinct(rules, namespace)) for place, rules in placed.items()):
-        if not rules:
-            continue
-        metadata = {"name": name, "namespace": place, "labels": LABELS}
-        yield {"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": rules}
-        yield _binding("RoleBinding", "Role", namespace, place, name)
-
-
-def metrics_roles(namespace: str, accounts: Iterable[str]) -> list[dict[str, Any]]:
-    """What kube-rbac-proxy asks as these ServiceAccounts, and ClusterRole `transom-metrics` for those who scrape."""
-    asks = [
-        {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
-        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
-    ]
-    proxy, reader = ({"name": f"{NAME}-{name}", "labels": LABELS} for name in ("metrics-proxy", "metrics"))
-    read = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
-    bound = {
-        "apiVersion": RBAC,
-        "kind": "ClusterRoleBinding",
-        "metadata": proxy,
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": proxy["name"]},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace} for account in accounts],
-    }
-    role = {"apiVersion": RBAC, "kind": "ClusterRole"}
-    return [role | {"metadata": proxy, "rules": asks}, role | {"metadata": reader, "rules": read}, bound]
-
-
-def _binding(kind: str, role: str, namespace: str, place: str | None, name: str) -> dict[str, Any]:
-    """The ServiceAccount `name` in a namespace, bound to the role of that name."""
-    return {
-        "apiVersion": RBAC,
-        "kind": kind,
-        "metadata": {"name": name, "labels": LABELS} | ({"namespace": place} if place else {}),
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
     }

@@ -1,9 +1,11 @@
 """What runs: the Deployment of `transom run`, its Service for metrics, and its PodDisruptionBudget."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
-from transom.manifests.roles import LABELS, NAME
+from transom.manifests.grants import LABELS, NAME
+from transom.manifests.openshift import MONITORED, NODES
+from transom.manifests.roles import CHOSEN
+from transom.manifests.templates import OWN, Given, Joined, Listed, Merged, Spread, Value, When, choice, resolved
 
 PORT: Final = 8080
 _METRICS: Final = {"name": "metrics", "port": PORT, "targetPort": "http", "protocol": "TCP"}
@@ -30,66 +32,79 @@ number that its image has no name for. Without the variable it reads /etc/passwd
 """
 
 
-def namespace(name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Transom's own namespace, in which nothing runs that needs more than the restricted Pod Security Standard allows.
-
-    `labels` are further ones.
-    """
-    levels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
-    return {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": name, "labels": {**LABELS, **levels, **(labels or {})}},
-    }
+BEHIND_PROXY: Final = Given(Value("metrics.proxy"))
+PAYLOAD: Final = "/payload"
+"""Where `transom run` looks for a payload unless it is told."""
 
 
-def operator(
-    place: str, image: str, controllers: str, metrics_proxy: str | None = None, *, require_host_keys: bool = False
-) -> list[dict[str, Any]]:
-    """Deployment, Service and PodDisruptionBudget. Two replicas: one works, the other takes over within the lease.
-
-    `metrics_proxy` is the image of kube-rbac-proxy, where the metrics are to be behind it.
-    """
-    arguments, ports = _arguments(place, controllers, require_host_keys=require_host_keys), {"http": PORT}
-    spec = pod(image, arguments, COMPONENT, name=NAME, ports=ports, memory=("128Mi", "384Mi"), grace=GRACE)
-    spec["containers"][0]["volumeMounts"].append({"name": "cache", "mountPath": CACHE})
-    spec["volumes"].append({"name": "cache", "emptyDir": {"sizeLimit": "4Gi"}})
-    return replicas(NAME, place, COMPONENT, spec, [metrics_of(spec, metrics_proxy)])
+def namespace_template() -> Any:
+    """Transom's own namespace, labelled for the level of Pod Security that was chosen, and for OpenShift's Prometheus."""
+    level = Value("podSecurity")
+    labels = {f"pod-security.kubernetes.io/{mode}": When(Given(level), level) for mode in ("enforce", "audit", "warn")}
+    monitored = {name: When(NODES, value) for name, value in MONITORED.items()}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN, "labels": {**LABELS, **labels, **monitored}}}
 
 
-def metrics_of(spec: dict[str, Any], proxy: str | None) -> dict[str, Any]:
-    """The port of a Service for the metrics of these pods; with the image of kube-rbac-proxy that is put in front of them.
+def namespace(name: str) -> dict[str, Any]:
+    """The namespace as it is by default: nothing in it needs more than the restricted Pod Security Standard."""
+    made: dict[str, Any] = resolved(namespace_template(), {"podSecurity": "restricted", "openshift": False}, name)
+    return made
+
+
+def operator() -> list[Any]:
+    """Deployment, Service and PodDisruptionBudget, as templates. One replica works, another takes over within the lease."""
+    arguments = [
+        "run",
+        f"--namespace={OWN}",
+        Joined(("--controllers=", Listed(CHOSEN))),
+        When(Given(Value("requireHostKeys")), "--require-host-keys"),
+        f"--payload-cache={CACHE}",
+        f"--bind-address=0.0.0.0:{PORT}",
+    ]
+    spec = pod("operator", arguments, COMPONENT, name=NAME, ports={"http": PORT}, grace=GRACE)
+    image, volume = Value("payload.image"), Value("payload.volume")
+    mount = {"name": "payload", "mountPath": PAYLOAD, "readOnly": True}
+    spec["containers"][0]["volumeMounts"] += [
+        {"name": "cache", "mountPath": CACHE},
+        *(When(Given(of), mount) for of in (image, volume)),
+    ]
+    spec["volumes"] += [
+        {"name": "cache", "emptyDir": {"sizeLimit": "4Gi"}},
+        When(Given(image), {"name": "payload", "image": {"reference": image, "pullPolicy": "IfNotPresent"}}),
+        When(Given(volume), Merged({"name": "payload"}, volume)),
+    ]
+    return replicas("operator", NAME, COMPONENT, spec, metrics_ports())
+
+
+def metrics_ports() -> list[Any]:
+    """The port of a Service for the metrics, or of the kube-rbac-proxy that is put in front of them."""
+    return list(choice(BEHIND_PROXY, _SECURE_METRICS, _METRICS))
+
+
+def _metrics_proxy(security: dict[str, Any]) -> dict[str, Any]:
+    """The container of kube-rbac-proxy.
 
     It asks the API server who scrapes (TokenReview) and whether they may (SubjectAccessReview of `get` on `/metrics`), and
     serves TLS with a certificate that it makes for itself (brancz/kube-rbac-proxy, README.md).
     """
-    if proxy is None:
-        return _METRICS
-    transom = spec["containers"][0]
-    transom["args"].append("--local-metrics")
-    spec["containers"].append(
-        {
-            "name": "kube-rbac-proxy",
-            "image": proxy,
-            "args": [
-                f"--secure-listen-address=0.0.0.0:{SECURE_PORT}",
-                f"--upstream=http://127.0.0.1:{PORT}/",
-                "--allow-paths=/metrics",
-            ],
-            "ports": [{"name": "metrics", "containerPort": SECURE_PORT, "protocol": "TCP"}],
-            "resources": {"requests": {"cpu": "5m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
-            "securityContext": transom["securityContext"],
-            "terminationMessagePolicy": "FallbackToLogsOnError",
-        }
-    )
-    return _SECURE_METRICS
+    return {
+        "name": "kube-rbac-proxy",
+        "image": Value("metrics.proxy"),
+        "args": [
+            f"--secure-listen-address=0.0.0.0:{SECURE_PORT}",
+            f"--upstream=http://127.0.0.1:{PORT}/",
+            "--allow-paths=/metrics",
+        ],
+        "ports": [{"name": "metrics", "containerPort": SECURE_PORT, "protocol": "TCP"}],
+        "resources": {"requests": {"cpu": "5m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
+        "securityContext": security,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
 
 
-def replicas(
-    name: str, place: str, labels: dict[str, str], spec: dict[str, Any], ports: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """Two pods of one `spec`, one of which is always there: Deployment, the Service with its `ports`, PodDisruptionBudget."""
-    metadata = {"name": name, "namespace": place, "labels": labels}
+def replicas(of: str, name: str, labels: dict[str, str], spec: dict[str, Any], ports: list[Any]) -> list[Any]:
+    """Pods of one `spec`, one of which is always there: Deployment, the Service with its `ports`, PodDisruptionBudget."""
+    metadata = {"name": name, "namespace": OWN, "labels": labels}
     selector = {"matchLabels": labels}
     return [
         {
@@ -97,7 +112,7 @@ def replicas(
             "kind": "Deployment",
             "metadata": metadata,
             "spec": {
-                "replicas": 2,
+                "replicas": Value(f"{of}.replicas"),
                 "selector": selector,
                 "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
                 "template": {"metadata": {"labels": labels}, "spec": spec},
@@ -113,28 +128,23 @@ def replicas(
     ]
 
 
-def _arguments(place: str, controllers: str, *, require_host_keys: bool) -> list[str]:
-    return [
-        "run",
-        f"--namespace={place}",
-        f"--controllers={controllers}",
-        *(["--require-host-keys"] if require_host_keys else []),
-        f"--payload-cache={CACHE}",
-        f"--bind-address=0.0.0.0:{PORT}",
-    ]
+IMAGE: Final = Joined(
+    (
+        When(Given(Value("image.registry")), Joined((Value("image.registry"), "/"))),
+        Value("image.name"),
+        When(Given(Value("image.tag")), Joined((":", Value("image.tag")))),
+        When(Given(Value("image.digest")), Joined(("@", Value("image.digest")))),
+    )
+)
 
 
 def pod(
-    image: str,
-    arguments: list[str],
-    labels: dict[str, str],
-    *,
-    name: str,
-    ports: dict[str, int],
-    memory: tuple[str, str],
-    grace: int,
+    of: str, arguments: list[Any], labels: dict[str, str], *, name: str, ports: dict[str, int], grace: int
 ) -> dict[str, Any]:
-    """The pods of a Deployment whose `http` port has the probes. `memory` is asked for, and at most had; `grace` in seconds."""
+    """The pods of a Deployment whose `http` port has the probes, as a template; `of` is where their values are.
+
+    `grace` is in seconds.
+    """
     # no runAsUser: OpenShift gives each namespace users of its own, elsewhere the image names one that is not root
     restricted = {
         "allowPrivilegeEscalation": False,
@@ -148,28 +158,35 @@ def pod(
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": labels},
     }
+    priority, pulled, tolerated = Value(f"{of}.priorityClassName"), Value("imagePullSecrets"), Value(f"{of}.tolerations")
+    environment = [{"name": variable, "value": value} for variable, value in ENVIRONMENT.items()]
     return {
+        "priorityClassName": When(Given(priority), priority),
         "serviceAccountName": name,
+        "imagePullSecrets": When(Given(pulled), pulled),
         "terminationGracePeriodSeconds": grace,
-        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "nodeSelector": Value(f"{of}.nodeSelector"),
+        "tolerations": When(Given(tolerated), tolerated),
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "topologySpreadConstraints": [spread],
         "containers": [
             {
                 "name": name,
-                "image": image,
+                "image": IMAGE,
+                "imagePullPolicy": When(Given(Value("image.pullPolicy")), Value("image.pullPolicy")),
                 "command": ["transom"],
-                "args": arguments,
-                "env": [{"name": variable, "value": value} for variable, value in ENVIRONMENT.items()],
+                "args": [*arguments, When(BEHIND_PROXY, "--local-metrics"), Spread(Value(f"{of}.arguments"))],
+                "env": [*environment, Spread(Value(f"{of}.environment"))],
                 "ports": [{"name": port, "containerPort": number, "protocol": "TCP"} for port, number in ports.items()],
                 "livenessProbe": _probe("/healthz", 20),
                 "readinessProbe": _probe("/readyz", 5),
                 "startupProbe": _probe("/healthz", 2) | {"failureThreshold": 30},
-                "resources": {"requests": {"cpu": "50m", "memory": memory[0]}, "limits": {"memory": memory[1]}},
+                "resources": Value(f"{of}.resources"),
                 "securityContext": restricted,
                 "terminationMessagePolicy": "FallbackToLogsOnError",
                 "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  # the pod's own
-            }
+            },
+            When(BEHIND_PROXY, _metrics_proxy(restricted)),
         ],
         "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
     }

@@ -18,6 +18,7 @@ from tests.support.workers.shipped import shipped
 
 from transom.controllers.join.cluster_facts import EXPORTER, NODE_MANAGER
 from transom.manifests.openshift import monitoring, node_manager
+from transom.manifests.templates import resolved
 from transom.sources.payload import read_payload
 from transom.windows.payload.payload import Payload, PayloadService
 
@@ -273,7 +274,7 @@ def test_the_exporter_serves_by_tls_and_asks_who_asks(payload: Payload) -> None:
 
 
 def test_what_the_console_draws() -> None:
-    objects = monitoring("transom-system")
+    objects = resolved(monitoring(), {}, "transom-system")
     (rule,) = (one for one in objects if one["kind"] == "PrometheusRule")
     ours = {one["record"]: one["expr"] for one in rule["spec"]["groups"][0]["rules"]}
     theirs = {one["record"]: one["expr"] for one in PEER["rules"]}
@@ -284,11 +285,11 @@ def test_what_the_console_draws() -> None:
 
 
 def test_the_exporter_is_who_its_monitor_asks_for() -> None:
-    objects = monitoring("somewhere")
+    objects = resolved(monitoring(), {}, "somewhere")
     (service,) = (one for one in objects if one["kind"] == "Service")
     (monitor,) = (one for one in objects if one["kind"] == "ServiceMonitor")
     assert monitor["spec"]["endpoints"][0]["tlsConfig"]["serverName"] == f"{service['metadata']['name']}.somewhere.svc"
     annotations = service["metadata"]["annotations"]
     assert annotations["service.beta.openshift.io/serving-cert-secret-name"] == EXPORTER
-    names = {(one["kind"], one["metadata"]["name"]) for one in node_manager("somewhere")}
+    names = {(one["kind"], one["metadata"]["name"]) for one in resolved(node_manager(), {}, "somewhere")}
     assert ("Secret", NODE_MANAGER) in names

@@ -1,0 +1,38 @@
+"""What the Prometheus operator reads: a ServiceMonitor for each Deployment (prometheus-operator, Documentation/api.md)."""
+
+from typing import Any
+
+from transom.manifests import admission
+from transom.manifests.grants import NAME
+from transom.manifests.templates import OWN, Both, Given, Test, Value, When
+from transom.manifests.workloads import BEHIND_PROXY, COMPONENT
+
+_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105  # Prometheus's own
+
+
+def monitors() -> list[Any]:
+    """Templates of the ServiceMonitors. kube-rbac-proxy is shown Prometheus's token; nobody has signed its certificate."""
+    asked = Given(Value("metrics.serviceMonitor"))
+    return [
+        When(asked, _monitor(NAME, COMPONENT)),
+        When(Both((asked, admission.SERVES)), _monitor(admission.NAME, admission.COMPONENT)),
+    ]
+
+
+def _monitor(name: str, component: dict[str, str]) -> dict[str, Any]:
+    def secure(value: Any, test: Test = BEHIND_PROXY) -> When:
+        return When(test, value)
+
+    endpoint = {
+        "port": "metrics",
+        "path": "/metrics",
+        "scheme": secure("https"),
+        "bearerTokenFile": secure(_TOKEN),
+        "tlsConfig": secure({"insecureSkipVerify": True}),
+    }
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "ServiceMonitor",
+        "metadata": {"name": name, "namespace": OWN, "labels": component},
+        "spec": {"selector": {"matchLabels": component}, "endpoints": [endpoint]},
+    }

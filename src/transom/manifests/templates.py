@@ -1,0 +1,177 @@
+"""Objects with places for values in them: `transom manifests` fills them in, and the chart's templates are printed from them.
+
+A template is JSON data whose nodes may be `Value`, `Joined`, `When`, `Merged` and `Spread`. A text may have `OWN` in it, for
+Transom's own namespace.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+OWN: Final = "<own>"
+"""Stands for Transom's own namespace, which an install names."""
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A value of an install, by its place: `operator.replicas`."""
+
+    path: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The fields on the way to it."""
+        return tuple(self.path.split("."))
+
+    def of(self, values: Mapping[str, Any]) -> Any:
+        """What it is in these values."""
+        found: Any = values
+        for name in self.names:
+            found = found[name]
+        return found
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A value is there: neither false nor empty."""
+
+    value: Value
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Whether it is."""
+        return bool(self.value.of(values))
+
+
+class Is(msgspec.Struct, frozen=True):
+    """A value is this one."""
+
+    value: Value
+    text: str
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Whether it is."""
+        return bool(self.value.of(values) == self.text)
+
+
+class AnyOf(msgspec.Struct, frozen=True):
+    """A list has one of these names."""
+
+    value: Value
+    names: tuple[str, ...]
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Whether it has."""
+        return any(name in self.names for name in self.value.of(values))
+
+
+class Either(msgspec.Struct, frozen=True):
+    """One of several tests holds."""
+
+    tests: "tuple[Test, ...]"
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Whether one does."""
+        return any(test.holds(values) for test in self.tests)
+
+
+class Both(msgspec.Struct, frozen=True):
+    """All of several tests hold."""
+
+    tests: "tuple[Test, ...]"
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Whether all do."""
+        return all(test.holds(values) for test in self.tests)
+
+
+class No(msgspec.Struct, frozen=True):
+    """A test does not hold."""
+
+    test: "Test"
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Whether it does not."""
+        return not self.test.holds(values)
+
+
+Test = Given | Is | AnyOf | Either | Both | No
+
+
+class When(msgspec.Struct, frozen=True):
+    """An object, an item, the value of a field, or a part of a text, that is there where a test holds."""
+
+    test: Test
+    then: Any
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """Part of a text: the items of a value, with commas."""
+
+    value: Value
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """A text of parts: texts, values, lists, and each of them where a test holds."""
+
+    parts: tuple[Any, ...]
+
+
+class Merged(msgspec.Struct, frozen=True):
+    """Fields, and with them those of a value."""
+
+    fields: Mapping[str, str]
+    value: Value
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Stands in a list for the items of a value."""
+
+    value: Value
+
+
+def choice(test: Test, then: Any, otherwise: Any) -> tuple[When, When]:
+    """Two items or parts, of which one is there."""
+    return When(test, then), When(No(test), otherwise)
+
+
+def resolved(template: Any, values: Mapping[str, Any], namespace: str) -> Any:
+    """A template with these values in it, which are those of `values.Values` as JSON data."""
+    match template:
+        case Value():
+            return template.of(values)
+        case Joined():
+            return "".join(_texts(template.parts, values, namespace))
+        case Merged():
+            return {**template.fields, **template.value.of(values)}
+        case str():
+            return template.replace(OWN, namespace)
+        case Mapping():
+            fields = ((name, _held(value, values)) for name, value in template.items())
+            return {name: resolved(value, values, namespace) for name, value in fields if value is not None}
+        case list() | tuple():
+            return list(_items(template, values, namespace))
+        case _:
+            return template
+
+
+def _held(node: Any, values: Mapping[str, Any]) -> Any:
+    """What is behind a test, or None; a test may stand behind another."""
+    while isinstance(node, When):
+        if not node.test.holds(values):
+            return None
+        node = node.then
+    return node
+
+
+def _items(items: Any, values: Mapping[str, Any], namespace: str) -> Iterator[Any]:
+    for item in (_held(item, values) for item in items):
+        if isinstance(item, Spread):
+            yield from item.value.of(values)
+        elif item is not None:
+            yield resolved(item, values, namespace)
+
+
+def _texts(parts: tuple[Any, ...], values: Mapping[str, Any], namespace: str) -> Iterator[str]:
+    for part in (_held(part, values) for part in parts):
+        if part is None:
+            continue
+        yield ",".join(part.value.of(values)) if isinstance(part, Listed) else resolved(part, values, namespace)

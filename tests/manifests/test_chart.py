@@ -1,0 +1,133 @@
+"""`helm template`, `kustomize build` and `transom manifests` make the same objects of the same values."""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.manifests.value_sets import VALUE_SETS
+from tests.support.forked import run
+from tests.support.repository import DOCS, ROOT
+
+from lab import build
+from transom.manifests.chart import chart
+from transom.manifests.values import Values, plain, schema
+
+CHART = ROOT / "charts" / "transom"
+BASE = ROOT / "kustomize"
+NAMESPACE = "egress-system"
+Objects = dict[tuple[str, str, str], dict[str, Any]]
+
+
+def by_name(text: str) -> Objects:
+    found: Objects = {}
+    for one in yaml.load_all(text, yaml.CSafeLoader):
+        if one:
+            name = (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"])
+            assert name not in found
+            found[name] = one
+    return found
+
+
+def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [build.program(build.HELM), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={"HOME": "/nonexistent"})
+
+
+def written(directory: Path, values: Mapping[str, Any]) -> Path:
+    file = directory / "values.yaml"
+    file.write_text(json.dumps(values), "utf-8")
+    return file
+
+
+def test_the_files_are_those_of_the_templates() -> None:
+    """`scripts/reference` writes them."""
+    kept = {str(path.relative_to(CHART)): path.read_text("utf-8") for path in CHART.rglob("*") if path.is_file()}
+    assert kept == chart(version("transom"))
+    assert json.loads((DOCS / "schemas" / "values.json").read_text("utf-8")) == schema()
+
+
+def test_the_kustomize_base_is_what_the_defaults_make(tmp_path: Path) -> None:
+    assert run("manifests", "--output-dir", str(tmp_path)).returncode == 0
+    made = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
+    assert {path.name: path.read_text("utf-8") for path in BASE.iterdir()} == made
+
+
+def paths(values: Mapping[str, Any], before: str = "") -> set[str]:
+    """Of all values that are no mapping with fields of ours."""
+    found: set[str] = set()
+    for name, value in values.items():
+        ours = isinstance(value, Mapping) and name not in ("nodeSelector", "volume", "resources")
+        found |= paths(value, f"{before}{name}.") if ours else {before + name}
+    return found
+
+
+def test_each_value_is_tried() -> None:
+    assert {path for values in VALUE_SETS.values() for path in paths(values)} == paths(plain(Values()))
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("name", VALUE_SETS)
+def test_all_three_make_the_same_objects(name: str, tmp_path: Path) -> None:
+    values = written(tmp_path, VALUE_SETS[name])
+    printed = run("manifests", "--values", str(values), "--namespace", NAMESPACE)
+    assert (printed.returncode, printed.stderr) == (0, "")
+    made = by_name(printed.stdout)
+
+    templated = helm("template", "transom", CHART, "--namespace", NAMESPACE, "--values", values)
+    assert (templated.returncode, templated.stderr) == (0, "")
+    # helm makes the namespace before any object of a chart
+    assert by_name(templated.stdout) == {name: one for name, one in made.items() if name[0] != "Namespace"}
+
+    base = tmp_path / "base"
+    assert run("manifests", "--values", str(values), "--namespace", NAMESPACE, "--output-dir", str(base)).returncode == 0
+    built = subprocess.run([build.program(build.KUSTOMIZE), "build", base], capture_output=True, text=True, check=False)
+    assert (built.returncode, built.stderr) == (0, "")
+    assert by_name(built.stdout) == made
+
+
+WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
+    "unknown": ({"replicas": 1}, ("additional properties 'replicas' not allowed",), ("unknown field `replicas`",)),
+    "type": ({"operator": {"replicas": "two"}}, ("/operator/replicas", "want integer"), ("`int`", "$.operator.replicas")),
+    "choice": (
+        {"webhook": {"failurePolicy": "Refuse"}},
+        ("/webhook/failurePolicy", "'Ignore', 'Fail'"),
+        ("Invalid enum value 'Refuse'", "$.webhook.failurePolicy"),
+    ),
+    "controller": (
+        {"controllers": ["window"]},
+        ("/controllers/0", "'windows'"),
+        ("no controller 'window'; there are egress;",),
+    ),
+    "digest": ({"image": {"digest": "sha256:1"}}, ("/image/digest", "does not match pattern"), ("$.image.digest",)),
+    "two payloads": (
+        {"payload": {"image": "a/b", "volume": {"emptyDir": {}}}},
+        ("/payload",),
+        ("`payload` has an image and a volume: give one of them",),
+    ),
+}
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_values_are_refused_with_a_clear_word(name: str, tmp_path: Path) -> None:
+    given, of_helm, of_transom = WRONG[name]
+    values = written(tmp_path, given)
+    refused = helm("template", "transom", CHART, "--values", values)
+    assert refused.returncode != 0
+    assert [word for word in of_helm if word not in refused.stderr] == [], refused.stderr
+    printed = run("manifests", "--values", str(values))
+    assert (printed.returncode, printed.stdout) == (2, "")
+    assert [word for word in (f"--values {values}: ", *of_transom) if word not in printed.stderr] == [], printed.stderr
+
+
+@pytest.mark.lab
+def test_the_chart_is_as_helm_wants_it(tmp_path: Path) -> None:
+    for number, values in enumerate((VALUE_SETS["default"], VALUE_SETS["everything"])):
+        (tmp_path / str(number)).mkdir()
+        done = helm("lint", "--strict", CHART, "--values", written(tmp_path / str(number), values))
+        assert done.returncode == 0, done.stdout + done.stderr
