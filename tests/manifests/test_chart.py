@@ -95,7 +95,7 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
     "type": ({"operator": {"replicas": "two"}}, ("/operator/replicas", "want integer"), ("`int`", "$.operator.replicas")),
     "choice": (
         {"webhook": {"failurePolicy": "Refuse"}},
-        ("/webhook/failurePolicy", "'Ignore', 'Fail'"),
+        ("/webhook/failurePolicy", "'Fail', 'Ignore'"),
         ("Invalid enum value 'Refuse'", "$.webhook.failurePolicy"),
     ),
     "controller": (

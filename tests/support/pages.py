@@ -13,7 +13,7 @@ from lab.control_plane import ControlPlane
 from tests.support.repository import DOCS, ROOT
 
 PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
-_COMMAND = re.compile(r"\s*(source|transom|kubectl|uv|uvx|scripts/\w+|sops)\s")
+_COMMAND = re.compile(r"\s*(source|transom|kubectl|uv|uvx|helm|scripts/\w+|sops)\s")
 _MARK = re.compile(r"\s*<!-- (not run|run by): (.+?) -->")
 
 

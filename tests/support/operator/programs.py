@@ -1,4 +1,4 @@
-"""`transom run` as a process of its own."""
+"""`transom run` or `transom webhook` as a process of its own."""
 
 import asyncio
 import os
@@ -24,13 +24,15 @@ class Place(Protocol):
 class Program:
     """One replica. Ended by SIGTERM at the end of the block, where it still runs."""
 
-    def __init__(self, cluster: Place, name: str = "one", kubeconfig: Path | None = None, **options: str) -> None:
+    def __init__(
+        self, cluster: Place, name: str = "one", kubeconfig: Path | None = None, *, command: str = "run", **options: str
+    ) -> None:
         self._directory = cluster.control_plane.directory
         self._log = self._directory / f"{cluster.namespace}-{name}.log"
         self.port = reserve()
         defaults = {"namespace": cluster.namespace, "bind-address": f"127.0.0.1:{self.port}", "log-level": "debug"}
         flags = {"kubeconfig": str(kubeconfig or cluster.control_plane.kubeconfig), **defaults, **options}
-        self._command = [sys.executable, "-m", "transom", "run", *(f"--{flag}={value}" for flag, value in flags.items())]
+        self._command = [sys.executable, "-m", "transom", command, *(f"--{flag}={value}" for flag, value in flags.items())]
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> "Program":
