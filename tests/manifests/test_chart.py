@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from lab.control_plane import ControlPlane
 from tests.manifests.value_sets import VALUE_SETS
 from tests.support.forked import run
 from tests.support.repository import DOCS, ROOT
@@ -131,3 +132,59 @@ def test_the_chart_is_as_helm_wants_it(tmp_path: Path) -> None:
         (tmp_path / str(number)).mkdir()
         done = helm("lint", "--strict", CHART, "--values", written(tmp_path / str(number), values))
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def schemas(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A JSON Schema of each kind that the API server has, as kubeconform looks for them; made of what the server publishes.
+
+    A field that a kind does not have is an error. An IntOrString and a Quantity are told as texts, and may be numbers.
+    """
+    directory = tmp_path_factory.mktemp("schemas")
+    published = control_plane.request("GET", "/openapi/v2", None)
+    definitions = json.loads(published)["definitions"]
+    for name, one in definitions.items():
+        if "properties" in one:
+            one.setdefault("additionalProperties", False)
+        if one.get("format") == "int-or-string" or name.endswith(".Quantity"):
+            one["type"] = ["string", "number"]
+    (directory / "definitions.json").write_text(json.dumps({"definitions": definitions}), "utf-8")
+    for name, one in definitions.items():
+        for kind in one.get("x-kubernetes-group-version-kind", ()):
+            group = kind["group"].partition(".")[0]
+            file = "-".join(filter(None, (kind["kind"].lower(), group, kind["version"]))) + ".json"
+            reference = {"$ref": f"definitions.json#/definitions/{name}"}
+            (directory / file).write_text(json.dumps(reference), "utf-8")
+    return directory
+
+
+OF_PROMETHEUS = "ServiceMonitor,PrometheusRule"
+"""Kinds of the Prometheus operator, which the server here does not have."""
+
+
+@pytest.mark.lab
+def test_kubeconform_passes_all_objects(schemas: Path, tmp_path: Path) -> None:
+    files = []
+    for name, values in VALUE_SETS.items():
+        files.append(tmp_path / f"{name}.yaml")
+        (tmp_path / name).mkdir()
+        made = run("manifests", "--values", str(written(tmp_path / name, values)))
+        files[-1].write_text(made.stdout, "utf-8")
+    (tmp_path / "wrong.yaml").write_text(files[0].read_text("utf-8").replace("\n  replicas: 2\n", "\n  replicaz: 2\n"), "utf-8")
+
+    def found(*files: Path) -> tuple[int, dict[str, int], list[str]]:
+        location = f"{schemas}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
+        options = ("-strict", "-summary", "-output", "json", "-skip", OF_PROMETHEUS, "-schema-location", location)
+        done = subprocess.run([build.program(build.KUBECONFORM), *options, *files], capture_output=True, text=True, check=False)
+        told = json.loads(done.stdout)
+        return done.returncode, told["summary"], [f"{one['kind']} {one['name']}: {one['msg']}" for one in told["resources"]]
+
+    code, summary, said = found(*files)
+    assert (code, summary["invalid"], summary["errors"]) == (0, 0, 0), said
+    assert summary["valid"] > 200
+    of_prometheus = tuple(f"kind: {kind}\n" for kind in OF_PROMETHEUS.split(","))
+    assert summary["skipped"] == sum(file.read_text("utf-8").count(kind) for file in files for kind in of_prometheus) > 0
+    code, _, said = found(tmp_path / "wrong.yaml")
+    assert code == 1
+    assert said
+    assert [one for one in said if not (one.startswith("Deployment ") and "replicaz" in one)] == []

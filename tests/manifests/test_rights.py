@@ -12,12 +12,15 @@ import pytest
 import yaml
 from lab.control_plane import ControlPlane
 from lab.kubernetes import ControlPlaneError
+from tests.manifests.value_sets import VALUE_SETS
 from tests.support.forked import run
 from tests.support.repository import DOCS, ROOT
 from tests.support.waiting import PATIENCE
 
-from transom.manifests import admission, roles
+from transom.manifests import admission, install, roles
+from transom.manifests.parts import Part
 from transom.manifests.rights import BEGIN, END, EVERY, page_with_rights
+from transom.manifests.values import plain, read
 from transom.windows.nodes.signers import BOOTSTRAPPERS
 
 PAGE = DOCS / "security.md"
@@ -136,6 +139,36 @@ def test_the_same_of_the_admission_server(control_plane: ControlPlane, everybody
             ), namespace
     finally:
         deleted(control_plane, objects)
+
+
+REVIEWS = {
+    ("tokenreviews.authentication.k8s.io", "", "create"),
+    ("subjectaccessreviews.authorization.k8s.io", "", "create"),
+}
+"""What kube-rbac-proxy asks, as the page has it in a sentence."""
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("name", ["windows", "metrics"])
+def test_the_rights_of_values(control_plane: ControlPlane, everybody: dict[str, set[Right]], name: str) -> None:
+    """As `transom manifests --values` and the chart grant them; with Windows alone no Secret of others but bootstrap tokens."""
+    values = read(VALUE_SETS[name])
+    made = install.objects(plain(values), OWN, [Part.RBAC])
+    control_plane.apply(made)
+    try:
+        for namespace in NAMESPACES:
+            chosen = roles.controllers(",".join(values.controllers))
+            rights = expected("transom", chosen, namespace, openshift=False) | (REVIEWS if values.metrics.proxy else set())
+            found = settled(control_plane, "transom", namespace, rights | everybody[namespace]) - everybody[namespace]
+            assert found == rights, namespace
+            of_secrets = {(name, verb) for resource, name, verb in found if resource == "secrets"}
+            if name == "windows" and namespace != OWN:
+                # which the admission policy holds to bootstrap tokens
+                bootstrap = {("", "create")} if namespace == "kube-system" else set()
+                openshift = {("node-bootstrapper-token", "list"), ("node-bootstrapper-token", "watch")}
+                assert of_secrets == bootstrap | openshift, namespace
+    finally:
+        deleted(control_plane, [one for one in made if one["kind"] != "Namespace"])
 
 
 def test_each_test_that_the_page_names_is_there() -> None:
