@@ -28,6 +28,7 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "render": (("transom render -f lab", ""), ("transom render -f lab --output-dir out", "")),
     "manifests": (
         ("transom manifests --image registry.example/transom:0.1.0 | kubectl apply -f -", ""),
+        ("transom manifests --values values.yaml --output-dir base", "a base for kustomize"),
         ("transom manifests --part crds", ""),
         ("transom manifests --controllers egress,windows", "fewer rights"),
     ),
