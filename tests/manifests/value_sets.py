@@ -44,6 +44,7 @@ VALUE_SETS: dict[str, dict[str, Any]] = {
             "arguments": ["--log-format=console"],
             "environment": [{"name": "TRANSOM_LOG_LEVEL", "value": "debug"}],
             "failurePolicy": "Fail",
+            "issuer": {"name": "corp", "kind": "ClusterIssuer", "group": "cert-manager.io"},
         },
     },
     "windows": {"controllers": ["egress", "windows"], "definitions": False, "podSecurity": "", "networkPolicy": False},

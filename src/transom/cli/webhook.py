@@ -35,6 +35,16 @@ def webhook(
     failure_policy: Annotated[
         str, option("--failure-policy", "Ignore or Fail: what becomes of pods while no replica answers.")
     ] = "Ignore",
+    certificate_secret: Annotated[
+        str | None,
+        option(
+            "--certificate-secret",
+            "A Secret of the namespace that somebody else renews, as cert-manager does: tls.crt, tls.key, ca.crt. "
+            "[default: certificates of its own]",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
     log_format: Annotated[str, option("--log-format", "json or console.")] = "json",
     log_level: Annotated[str, option("--log-level", "debug, info, warning or error.")] = "info",
 ) -> None:
@@ -68,7 +78,14 @@ def webhook(
         connection = connect(kubeconfig, context)
     except ConfigurationError as error:
         fail(str(error))
-    options = WebhookOptions(namespace=namespace, url=url, failure_policy="Fail" if failure_policy == "Fail" else "Ignore")
+    if certificate_secret == "transom-webhook":  # noqa: S105  # the name of one
+        fail("--certificate-secret: transom-webhook is the Secret that the replicas share: name another one")
+    options = WebhookOptions(
+        namespace=namespace,
+        url=url,
+        failure_policy="Fail" if failure_policy == "Fail" else "Ignore",
+        certificate_secret=certificate_secret,
+    )
     try:
         asyncio.run(_run(connection, options, addresses[0], addresses[1], local_metrics=local_metrics))
     except OSError as error:

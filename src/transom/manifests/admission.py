@@ -55,6 +55,26 @@ SERVES: Final = Either((runs("pods"), Given(Value("webhook.always"))))
 """Without the controller `pods` its pods would wait for a Secret that nobody keeps: it is there for who asks."""
 
 
+_CERTIFICATE: Final = f"{NAME}-certificate"
+_ISSUED: Final = Given(Value("webhook.issuer"))
+
+
+def _certificate() -> dict[str, Any]:
+    """What cert-manager is asked for (cert-manager.io, docs/reference/api-docs, CertificateSpec)."""
+    return {
+        "apiVersion": "cert-manager.io/v1",
+        "kind": "Certificate",
+        "metadata": {"name": NAME, "namespace": OWN, "labels": COMPONENT},
+        "spec": {
+            "secretName": _CERTIFICATE,
+            "dnsNames": [f"{NAME}.{OWN}.svc"],
+            "usages": ["digital signature", "server auth"],
+            "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+            "issuerRef": Value("webhook.issuer"),
+        },
+    }
+
+
 def admission_roles(place: str) -> Iterator[dict[str, Any]]:
     """ServiceAccount, roles and bindings of `transom webhook`."""
     yield from resolved(list(admission_role_templates()), {}, place)
@@ -76,6 +96,7 @@ def admission() -> list[Any]:
         f"--bind-address=0.0.0.0:{HTTPS_PORT}",
         f"--metrics-bind-address=0.0.0.0:{PORT}",
         When(Is(Value("webhook.failurePolicy"), "Fail"), "--failure-policy=Fail"),
+        When(_ISSUED, f"--certificate-secret={_CERTIFICATE}"),
     ]
     ports = {"https": HTTPS_PORT, "http": PORT}
     spec = pod("webhook", arguments, COMPONENT, name=NAME, ports=ports, grace=_GRACE)
@@ -88,4 +109,4 @@ def admission() -> list[Any]:
     }
     https = {"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}
     own_class = When(Is(Value("webhook.priorityClassName"), NAME), priority)
-    return [own_class, *replicas("webhook", NAME, COMPONENT, spec, [https, *metrics_ports()])]
+    return [own_class, When(_ISSUED, _certificate()), *replicas("webhook", NAME, COMPONENT, spec, [https, *metrics_ports()])]

@@ -87,6 +87,10 @@ class AdmissionServer(Workload, frozen=True, forbid_unknown_fields=True, rename=
         Literal["Ignore", "Fail"],
         Meta(description="Whether pods start as they are, or do not start, while no replica answers."),
     ] = "Ignore"
+    issuer: Annotated[
+        Texts,
+        Meta(description="An issuer of cert-manager, as in a Certificate: name, kind, group. Empty: certificates of its own."),
+    ] = {}
 
 
 class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

@@ -46,6 +46,17 @@ def holdings(data: Mapping[str, Secret]) -> Holdings | None:
     return found if fits and _signer(serving, authorities) is not None else None
 
 
+def readable(data: Mapping[str, Secret]) -> Holdings | None:
+    """What a Secret's data say of certificates that may be somebody else's; None where they cannot be read."""
+    found = held_in(data)
+    try:
+        if found is not None:
+            _read(found)
+    except ValueError:
+        return None
+    return found
+
+
 def next_holdings(
     current: Holdings | None, hosts: Iterable[str], now: datetime, trusted: str | None, lives: Lives = LIVES
 ) -> Holdings:

@@ -32,7 +32,7 @@ LIVES: Final = Lives()
 
 
 class Holdings(msgspec.Struct, frozen=True):
-    """What the Secret holds. Texts are PEM."""
+    """What the Secret holds. Texts are PEM. The key of an authority that is somebody else's is not there: it is empty."""
 
     authorities: str
     authority_key: Secret
@@ -52,7 +52,23 @@ class Holdings(msgspec.Struct, frozen=True):
 
 
 def held_in(data: Mapping[str, Secret]) -> Holdings | None:
-    """What a Secret's data hold; None where a part is missing."""
-    if not all(data.get(name) for name in (AUTHORITY, AUTHORITY_KEY, CERTIFICATE, KEY, HASH_KEY)):
+    """What a Secret's data hold; None where a part is missing that is needed to serve."""
+    if not all(data.get(name) for name in (AUTHORITY, CERTIFICATE, KEY, HASH_KEY)):
         return None
-    return Holdings(data[AUTHORITY].reveal(), data[AUTHORITY_KEY], data[CERTIFICATE].reveal(), data[KEY], data[HASH_KEY])
+    authority_key = data.get(AUTHORITY_KEY) or Secret("")
+    return Holdings(data[AUTHORITY].reveal(), authority_key, data[CERTIFICATE].reveal(), data[KEY], data[HASH_KEY])
+
+
+class Issued(msgspec.Struct, frozen=True):
+    """A certificate that somebody else issues and renews, as cert-manager does; it may be a chain. Texts are PEM."""
+
+    authorities: str
+    certificate: str
+    key: Secret
+
+
+def issued_in(data: Mapping[str, Secret]) -> Issued | None:
+    """What the Secret of a Certificate holds (cert-manager.io, docs/usage/certificate); None where a part is missing."""
+    if not all(data.get(name) for name in (AUTHORITY, CERTIFICATE, KEY)):
+        return None
+    return Issued(data[AUTHORITY].reveal(), data[CERTIFICATE].reveal(), data[KEY])

@@ -20,7 +20,7 @@ from transom.kube.resources import REGISTRATIONS, SECRETS, Resource
 from transom.pods.environment import PodEgress
 from transom.pods.registration import NAME, Called, FailurePolicy, registration
 from transom.proxy.secret import Secret
-from transom.webhook.holdings import EXPIRES, LIVES, Holdings, Lives, held_in
+from transom.webhook.holdings import EXPIRES, LIVES, Holdings, Issued, Lives, held_in
 from transom.webhook.renewal import RenewalFailed, Renewed, renew
 
 _log: Final = structlog.get_logger("transom.webhook")
@@ -66,6 +66,7 @@ class SharedSecretKeeper:
         failure_policy: FailurePolicy,
         egress: Callable[[], PodEgress | None],
         *,
+        issued: Callable[[], Issued | None] | None = None,
         terms: Terms = TERMS,
         lives: Lives = LIVES,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -75,6 +76,7 @@ class SharedSecretKeeper:
         self._called = called
         self._failure_policy: FailurePolicy = failure_policy
         self._egress = egress
+        self._issued = issued
         self._lives = lives
         self._now = now
         self._current: Holdings | None = None
@@ -119,15 +121,18 @@ class SharedSecretKeeper:
     async def _certificates(self, data: Mapping[str, Secret], trusted: str | None) -> Renewed:
         """What has to be in the Secret; nothing is computed while the last answer holds. Raises RenewalFailed."""
         now = self._now()
+        issued = self._issued() if self._issued else None
+        if self._issued and issued is None:
+            raise RenewalFailed("there is no Secret with tls.crt, tls.key and ca.crt of the certificate that is to be issued")
         if self._renewed is not None:
             asked, until, renewed = self._renewed
-            if asked == (held_in(data), trusted) and now < until:
+            if asked == (held_in(data), trusted, issued) and now < until:
                 return msgspec.structs.replace(renewed, seconds=(until - now).total_seconds())
-        renewed = await renew(data, self._current, tuple(self._hosts()), now, trusted, self._lives)
+        renewed = await renew(data, self._current, tuple(self._hosts()), now, trusted, self._lives, issued)
         if held_in(data) != renewed.holdings:
             _log.info("certificates made", expires=renewed.expires.isoformat())
         self._current = renewed.holdings
-        self._renewed = ((renewed.holdings, trusted), now + timedelta(seconds=renewed.seconds), renewed)
+        self._renewed = ((renewed.holdings, trusted, issued), now + timedelta(seconds=renewed.seconds), renewed)
         return renewed
 
     async def _share(self, client: Client, data: Mapping[str, Secret], renewed: Renewed, egress: PodEgress | None) -> None:

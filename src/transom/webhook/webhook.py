@@ -30,7 +30,7 @@ from transom.pods.registration import NAME, PATH_WITH_CA, Called, FailurePolicy
 from transom.proxy.secret import Secret
 from transom.webhook import review
 from transom.webhook.context import ServingContext
-from transom.webhook.holdings import EXPIRES, LIVES, Holdings, Lives, held_in
+from transom.webhook.holdings import EXPIRES, LIVES, Holdings, Issued, Lives, held_in, issued_in
 from transom.webhook.keeper import WEBHOOK, SharedSecretKeeper, shared_data, shared_egress
 from transom.webhook.metrics import WebhookMetrics
 from transom.webhook.server import AdmissionServer
@@ -57,6 +57,8 @@ class WebhookOptions(msgspec.Struct, frozen=True):
     namespace: str = "transom-system"
     url: str | None = None
     failure_policy: FailurePolicy = "Ignore"
+    certificate_secret: str | None = None
+    """A Secret of the namespace with tls.crt, tls.key and ca.crt, which somebody else renews; None: certificates of our own."""
     drain: float = 5.0
     """Seconds after SIGTERM in which requests are still taken: others have to learn first that it goes."""
     lives: Lives = LIVES
@@ -87,6 +89,7 @@ class Webhook:
         self._recorder = EventRecorder(client, instance=self._identity)
         self._context = ServingContext()
         self._current: Holdings | None = None
+        self._issued: Issued | None = None
         self._certified = asyncio.Event()
         self._remembered: PodEgress | None = None
         self._egress: PodEgress | None = None
@@ -99,6 +102,7 @@ class Webhook:
             called,
             options.failure_policy,
             lambda: self._egress if self.port is not None else None,
+            issued=(lambda: self._issued) if options.certificate_secret else None,
             terms=options.terms,
             lives=options.lives,
             now=now,
@@ -205,6 +209,9 @@ class Webhook:
     def _secret_changed(self, name: ObjectKey, before: Whole | None, after: Whole | None) -> None:
         if name == (self._options.namespace, LEDGER):
             self._ledger_changed(after)
+        if name == (self._options.namespace, self._options.certificate_secret):
+            self._issued = issued_in(shared_data(after.value)) if after else None
+            self.keeper.wake()
         if name != (self._options.namespace, WEBHOOK):
             return
         self.keeper.wake()
