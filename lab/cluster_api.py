@@ -151,13 +151,16 @@ class BootstrapProvider:
         self._request("POST", f"/apis/{_BOOTSTRAP}/v1beta2/namespaces/{namespace}/kubeadmconfigs", config)
         return name
 
-    def start_pool(self, namespace: str, cluster: str, pool: str) -> None:
-        """Let a MachinePool that is there own the KubeadmConfig of its name, as its controller does; the cluster is ready."""
+    def start_pool(self, namespace: str, cluster: str, pool: str, config: str = "") -> None:
+        """Let a MachinePool that is there own a KubeadmConfig, as its controller does; the cluster is ready.
+
+        `config` is the KubeadmConfig's name, the pool's where empty.
+        """
         self._make_cluster_ready(namespace, cluster, initialized=True)
         path = f"/apis/{_CORE}/v1beta2/namespaces/{namespace}/machinepools/{pool}"
         made = json.loads(self._request("GET", path))
         owner = {"apiVersion": f"{_CORE}/v1beta2", "kind": "MachinePool", "name": pool, "uid": made["metadata"]["uid"]}
-        path = f"/apis/{_BOOTSTRAP}/v1beta2/namespaces/{namespace}/kubeadmconfigs/{pool}"
+        path = f"/apis/{_BOOTSTRAP}/v1beta2/namespaces/{namespace}/kubeadmconfigs/{config or pool}"
         live = json.loads(self._request("GET", path))
         live["metadata"]["ownerReferences"] = [owner | {"controller": True}]
         live["spec"] = _joining(live.get("spec") or {})

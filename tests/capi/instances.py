@@ -1,6 +1,7 @@
 """A provider's machine with its user data: wrapped as the provider's controller does, read by cloudbase-init's own class."""
 
 import base64
+import functools
 import gzip
 import importlib.resources
 import json
@@ -97,13 +98,15 @@ class Instance:
             return run(self.machine, self._configuration, self._scripts, modules=[FILES], retry_count=0)
 
 
-def aws(endpoint: str, user_data: bytes, directory: Path, *, keys: bool = True, name: str = NAME) -> Instance:
-    """CAPA gzips (`uncompressedUserData: false`); EC2 serves what the base64 of its API held."""
+def aws(
+    endpoint: str, user_data: bytes, directory: Path, *, keys: bool = True, name: str = NAME, gzipped: bool = True
+) -> Instance:
+    """CAPA gzips (`uncompressedUserData: false`), but nothing of a pool; EC2 serves what the base64 of its API held."""
     base = "/2009-04-04"
     Metadata.held = {
         f"{base}/meta-data/local-hostname": name.encode(),
         f"{base}/meta-data/instance-id": b"i-1",
-        f"{base}/user-data": gzip.compress(user_data),
+        f"{base}/user-data": gzip.compress(user_data) if gzipped else user_data,
     }
     if keys:
         pair = {"meta-data/public-keys": b"0=default", "meta-data/public-keys/0/openssh-key": b"ssh-rsa AA a"}
@@ -195,3 +198,8 @@ INSTANCES: Mapping[ProviderName, Callable[[str, bytes, Path], Instance]] = {
     "nutanix": nutanix,
 }
 """By provider: of the endpoint, the user data and a directory."""
+POOL_INSTANCES: Mapping[ProviderName, Callable[[str, bytes, Path], Instance]] = {
+    "aws": functools.partial(aws, gzipped=False),
+    "azure": azure,
+}
+"""The same for machines of pools."""

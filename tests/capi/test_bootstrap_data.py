@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lab.cluster_api import BootstrapProvider
 from lab.control_plane import ControlPlane
 from lab.machine import Machine
-from tests.capi.instances import INSTANCES, NAME, serving
+from tests.capi.instances import INSTANCES, NAME, POOL_INSTANCES, serving
 from tests.capi.settings import EGRESS, PASSWORD
 from typer.testing import CliRunner
 
@@ -26,6 +26,7 @@ from transom.capi.commands import command_problems
 from transom.capi.content import script
 from transom.capi.inputs import ApiVersion, Cni, Daemons, InputFile, InputUser, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS
+from transom.capi.providers.provider import UserDataLimit
 from transom.capi.worker import CRI_SOCKET, POWERSHELL, WorkerTemplate, make
 from transom.cli.app import app
 from transom.windows.registry import reg
@@ -61,6 +62,12 @@ USERS = st.lists(
 )
 MODES = [("hostprocess", "calico"), ("hostprocess", "flannel"), ("services", "calico"), ("hostprocess", "none")]
 DRAWS, FILES = 100, 10
+WAYS: list[tuple[ProviderName, bool]] = [
+    *((PROVIDERS[name].name, False) for name in sorted(PROVIDERS)),
+    *((PROVIDERS[name].name, True) for name in sorted(PROVIDERS) if PROVIDERS[name].pool),
+]
+"""A machine of each provider, and one of each that has pools."""
+POOL_KINDS = ("MachinePool", "KubeadmConfig")
 ABSENT = ("SSH keys not found at location",)
 """What cloudbase-init warns of on a machine that needs none of it."""
 
@@ -87,10 +94,32 @@ def machine_data(server: ControlPlane, cabpk: BootstrapProvider, worker: WorkerT
 def start(server: ControlPlane, cabpk: BootstrapProvider, worker: WorkerTemplate, template: dict[str, Any]) -> str:
     """A machine of the worker, by its name; what CAPZ would make is there."""
     for name in (item["metadata"]["name"] for item in worker.objects if item["kind"] == "AzureMachineTemplate"):
-        data = {"worker-node-azure.json": base64.b64encode(b"{}").decode()}
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"{name}-azure-json"}, "data": data}
-        server.request("POST", "/api/v1/namespaces/default/secrets", secret)
+        put_azure_json(server, name)
     return cabpk.start_machine("default", "prod", template["spec"]["template"]["spec"])
+
+
+def start_pool(server: ControlPlane, cabpk: BootstrapProvider, worker: WorkerTemplate) -> str:
+    """A pool of the worker; the name of its configuration."""
+    pool, configuration = (next(item for item in worker.objects if item["kind"] == kind) for kind in POOL_KINDS)
+    put(server, (configuration, pool))
+    for name in (item["metadata"]["name"] for item in worker.objects if item["kind"] == "AzureMachinePool"):
+        put_azure_json(server, name)
+    cabpk.start_pool("default", "prod", pool["metadata"]["name"], configuration["metadata"]["name"])
+    return str(configuration["metadata"]["name"])
+
+
+def drop_pool(server: ControlPlane, worker: WorkerTemplate) -> None:
+    """The pool, and with it the rotation of its token."""
+    for item in (one for one in worker.objects if one["kind"] in POOL_KINDS):
+        group, kind, name = item["apiVersion"], item["kind"].lower(), item["metadata"]["name"]
+        server.request("DELETE", f"/apis/{group}/namespaces/default/{kind}s/{name}")
+
+
+def put_azure_json(server: ControlPlane, name: str) -> None:
+    """What CAPZ makes for each of its templates and pools."""
+    data = {"worker-node-azure.json": base64.b64encode(b"{}").decode()}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"{name}-azure-json"}, "data": data}
+    server.request("POST", "/api/v1/namespaces/default/secrets", secret)
 
 
 def drop_proxy_secret(server: ControlPlane, worker: WorkerTemplate) -> None:
@@ -122,21 +151,24 @@ def draws() -> tuple[Draw, ...]:
     return tuple(found)
 
 
-@pytest.mark.parametrize("number", range(len(PROVIDERS)), ids=sorted(PROVIDERS))
+@pytest.mark.parametrize("number", range(len(WAYS)), ids=[name + "-pool" * pool for name, pool in WAYS])
 def test_what_was_put_in_comes_out(
     number: int, management: ControlPlane, cabpk: BootstrapProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A hundred draws over the providers: rendered by CABPK, wrapped as the provider does, read by its metadata class."""
+    """A hundred draws over the ways: rendered by CABPK, wrapped as the provider does, read by its metadata class."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    provider: ProviderName = PROVIDERS[sorted(PROVIDERS)[number]].name
-    given = draws()[number :: len(PROVIDERS)]
-    started = []
+    provider, pooled = WAYS[number]
+    given = draws()[number :: len(WAYS)]
+    made = POOL_INSTANCES if pooled else INSTANCES
+    started, workers = [], []
     for count, draw in enumerate(given):
         inputs = WorkerInputs(
             cluster="prod",
             provider=provider,
-            name=f"{provider}-{count}",
-            machine_name_prefix="win",
+            name=f"{provider}-{'pool-' * pooled}{count}",
+            machine_pool=pooled,
+            location="westeurope" if pooled else "",
+            machine_name_prefix="" if pooled else "win",
             files=tuple(
                 InputFile(f"C:/k/drawn/{number}.bin", content_base64=base64.b64encode(content).decode())
                 for number, content in enumerate(draw.contents)
@@ -150,20 +182,32 @@ def test_what_was_put_in_comes_out(
         if not started:
             # the Secret of the settings is one for all
             put(management, (item for item in worker.objects if item["kind"] == "Secret"))
+        workers.append(worker)
+        if pooled:
+            started.append(start_pool(management, cabpk, worker))
+            continue
         template = next(item for item in worker.objects if item["kind"] == "KubeadmConfigTemplate")
         started.append(start(management, cabpk, worker, template))
     for name, draw in zip(started, given, strict=True):
         data = cabpk.wait_data("default", name)
-        limit = PROVIDERS[provider].limit
+        limit = _pool_limit(provider) if pooled else PROVIDERS[provider].limit
         assert user_data.size(data, limit) <= limit.most
         with serving() as endpoint:
-            instance = INSTANCES[provider](endpoint, data, tmp_path)
+            instance = made[provider](endpoint, data, tmp_path)
             # its name is as the provider wants it: nothing needs a restart
             instance.machine.name = NAME
             found = instance.run()
         assert [text for text in found.complaints if not text.startswith(ABSENT)] == []
         check(found, draw)
     drop_proxy_secret(management, worker)
+    for one in workers if pooled else ():
+        drop_pool(management, one)
+
+
+def _pool_limit(provider: ProviderName) -> UserDataLimit:
+    pool = PROVIDERS[provider].pool
+    assert pool is not None
+    return pool.limit
 
 
 def check(found: cloudbase.Outcome, draw: Draw) -> None:

@@ -46,5 +46,6 @@ def test_a_command_of_the_page(command: str, tmp_path: Path, monkeypatch: pytest
     assert done.exit_code == 0, done.stderr
     if words[1] == "worker":
         kinds = {item["kind"] for item in yaml.safe_load_all(done.stdout)}
-        assert {"MachineDeployment", "KubeadmConfigTemplate"} <= kinds
+        pool = "--machine-pool" in words
+        assert ({"MachinePool", "KubeadmConfig"} if pool else {"MachineDeployment", "KubeadmConfigTemplate"}) <= kinds
         assert ("Secret" in kinds) == ("-f" in words)

@@ -1,6 +1,5 @@
 """What is wrong with the inputs of a Windows worker, each with the reason and what to do instead."""
 
-import hashlib
 import ipaddress
 import re
 from collections.abc import Iterator, Sequence
@@ -8,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from transom.capi import daemons, windows_proxy
 from transom.capi.commands import command_problems
 from transom.capi.inputs import SERVICE_CIDR, InputFile, InputUser, WorkerInputs
+from transom.capi.machine_names import NETBIOS, RANDOM, machine_prefix
 from transom.capi.providers.provider import Provider
 from transom.capi.upstream import JOIN_PHASES, KUBE_PROXY_OLDEST
 from transom.capi.windows_release import PAUSE, RELEASES, SUPERSEDED, minor
@@ -19,12 +19,8 @@ VERSION = re.compile(
     r"v1\.(0|[1-9][0-9]?)\.(0|[1-9][0-9]?)(-(?!alpha|beta|rc)[a-z][0-9A-Za-z.-]*)?(\+[0-9A-Za-z]([0-9A-Za-z.-]*[0-9A-Za-z])?)?\Z"
 )
 """A release, with what a vendor adds: `v1.36.3`, `v1.36.3+vmware.1`, `v1.36.3-eks-1a2b3c4`."""
-NETBIOS = 15
-"""A longer computer name is cut for NetBIOS (Microsoft: "Naming conventions in Active Directory")."""
 LABEL = 63
 """The longest value of a label (Kubernetes: "Labels and Selectors")."""
-RANDOM = 6
-"""What Cluster API adds to a machine's name: a hyphen and five characters."""
 OLDER = 3
 """How many minor versions a kubelet may be older than the API server (Kubernetes: "Version skew policy")."""
 
@@ -50,7 +46,7 @@ class Checks:
 
     def __init__(self, inputs: WorkerInputs, provider: Provider, file: str = "") -> None:
         self._inputs, self._provider, self._file = inputs, provider, file
-        self._object = f"MachineDeployment/{inputs.deployment}"
+        self._object = f"{'MachinePool' if inputs.machine_pool else 'MachineDeployment'}/{inputs.deployment}"
 
     def finding(self, severity: Severity, path: tuple[str | int, ...], message: str) -> Finding:
         """One that names the file of the inputs."""
@@ -60,6 +56,7 @@ class Checks:
         """Everything, in the order of the inputs."""
         yield from self._names()
         yield from self._versions()
+        yield from self._pool()
         yield from self._store()
         yield from self._key_pair()
         yield from self._join()
@@ -98,8 +95,15 @@ class Checks:
                 ("name",),
                 f"{inputs.deployment!r}: at most {longest} lower-case letters, digits and hyphens (a hash is added)",
             )
-        prefix = machine_prefix(inputs)
+        if not 0 <= inputs.replicas <= 5_000:
+            yield self.finding("error", ("replicas",), f"{inputs.replicas}: a number from 0 to 5,000")
+        if not inputs.machine_pool or (self._provider.pool is not None and self._provider.pool.names_machines):
+            yield from self._machine_names()
+
+    def _machine_names(self) -> Iterator[Finding]:
+        prefix = machine_prefix(self._inputs)
         length = len(prefix) + RANDOM
+        called = f"{prefix}xxxxxx" if self._inputs.machine_pool else f"{prefix}-xxxxx"
         if not re.fullmatch(self._provider.name_pattern, prefix):
             yield self.finding(
                 "error", ("machineNamePrefix",), f"{prefix!r} cannot begin a machine's name on {self._provider.name}"
@@ -108,18 +112,16 @@ class Checks:
             yield self.finding(
                 "error",
                 ("machineNamePrefix",),
-                f"machines are called {prefix}-xxxxx, {length} characters; {self._provider.name} takes "
+                f"machines are called {called}, {length} characters; {self._provider.name} takes "
                 f"{self._provider.longest_name} for Windows: give a prefix of at most {self._provider.longest_name - RANDOM}",
             )
         elif length > NETBIOS:
             yield self.finding(
                 "warning",
                 ("machineNamePrefix",),
-                f"machines are called {prefix}-xxxxx, {length} characters; NetBIOS cuts a computer's name after {NETBIOS}: "
+                f"machines are called {called}, {length} characters; NetBIOS cuts a computer's name after {NETBIOS}: "
                 f"give a prefix of at most {NETBIOS - RANDOM} where that matters",
             )
-        if not 0 <= inputs.replicas <= 5_000:
-            yield self.finding("error", ("replicas",), f"{inputs.replicas}: a number from 0 to 5,000")
 
     def _versions(self) -> Iterator[Finding]:
         inputs = self._inputs
@@ -191,8 +193,21 @@ class Checks:
             message = f"{ours} is more than {OLDER} minor versions older than the control plane's {theirs}"
             yield self.finding("error", ("kubernetesVersion",), message)
 
+    def _pool(self) -> Iterator[Finding]:
+        if not self._inputs.machine_pool:
+            return
+        pool = self._provider.pool
+        if pool is None:
+            message = f"{self._provider.name} makes no MachinePool here: aws and azure do"
+            yield self.finding("error", ("machinePool",), message)
+            return
+        for field, message in pool.problems(self._inputs):
+            yield self.finding("error", field, message)
+
     def _store(self) -> Iterator[Finding]:
         store = self._inputs.secret_store
+        if self._inputs.machine_pool:
+            return
         if store and store not in self._provider.secret_stores:
             yield self.finding("error", ("secretStore",), f"{self._provider.name} has no {store}: {self._provider.no_store}")
         elif store:
@@ -301,22 +316,9 @@ def _windows_path(file: InputFile) -> str:
     return file.path.replace("\\", "/").casefold()
 
 
-def machine_prefix(inputs: WorkerInputs) -> str:
-    """What machines' names begin with: as given, else the deployment's name where they stay short, else `win` and a hash."""
-    if inputs.machine_name_prefix:
-        return inputs.machine_name_prefix
-    if len(inputs.deployment) + RANDOM <= NETBIOS:
-        return inputs.deployment
-    return "win-" + _short_hash(f"{inputs.namespace}/{inputs.cluster}/{inputs.deployment}")
-
-
 def _is_network(text: str) -> bool:
     try:
         ipaddress.ip_network(text)
     except ValueError:
         return False
     return True
-
-
-def _short_hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:5]

@@ -47,6 +47,8 @@ class WorkerInputs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     there: their Windows version is compared with the machines'. `serviceCidr` and `podCidr` are the cluster's networks, with a
     comma between two; `apiServer` is its endpoint as host:port; a Cluster that is given says all three. `networkName` is what
     HNS calls the pods' network, for `cni: none`. `keyPair` is one of EC2's.
+    `machinePool` makes a MachinePool and the provider's pool instead of a MachineDeployment and templates: then `machine` is
+    merged into the pool's `spec`, and Azure's needs `location`, a region.
     `ntpServers` are names or addresses, `verbosity` is kubeadm's (`--v`). `skipPhases` are phases of `kubeadm join` that are
     left out, `patches` is the directory of its patches, which `files` or the image bring (`kubeletconfiguration+merge.yaml`).
     """
@@ -56,6 +58,8 @@ class WorkerInputs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     namespace: str = "default"
     name: str = ""
     machine_name_prefix: str = ""
+    machine_pool: bool = False
+    location: str = ""
     replicas: int = 1
     kubernetes_version: str = DEFAULT_VERSION
     control_plane_version: str = ""
@@ -89,7 +93,7 @@ class WorkerInputs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
 
     @property
     def deployment(self) -> str:
-        """The MachineDeployment's name."""
+        """The MachineDeployment's name, or the MachinePool's."""
         return self.name or f"{self.cluster}-win"
 
 

@@ -1,6 +1,7 @@
 """The parts of a KubeadmConfigSpec that are written here: files and commands, alike in v1beta1 and v1beta2 of Cluster API."""
 
 import base64
+import gzip
 from typing import Literal
 
 import msgspec
@@ -42,6 +43,16 @@ class Entries(msgspec.Struct, frozen=True):
 
     def __add__(self, other: "Entries") -> "Entries":
         return Entries(self.files + other.files, self.pre + other.pre, self.post + other.post)
+
+
+def zipped(file: File) -> File:
+    """The same file, gzipped where its text becomes shorter."""
+    if file.encoding != "base64" or not file.content:
+        return file
+    text = base64.b64encode(gzip.compress(base64.b64decode(file.content), mtime=0)).decode("ascii")
+    if len(text) + len("gzip+") >= len(file.content):
+        return file
+    return msgspec.structs.replace(file, encoding="gzip+base64", content=text)
 
 
 def encoded(path: str, content: bytes, permissions: str = "0644") -> File:

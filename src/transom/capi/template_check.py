@@ -3,14 +3,16 @@
 import base64
 import binascii
 import fnmatch
+import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from transom.capi import upstream, user_data, windows_proxy
+from transom.capi import pool_check, upstream, upstream_pools, user_data, windows_proxy
 from transom.capi.commands import command_problems
 from transom.capi.providers import PROVIDERS
 from transom.proxy.finding import Finding, Path, Severity, field_name
@@ -37,7 +39,8 @@ def check(objects: Iterable[Given], files: Mapping[str, str]) -> Iterator[Findin
     for one in windows:
         yield from _bootstrap(one)
     configurations = {_name(one.object): one for one in windows}
-    machines = {_name(one.object): one for one in given if str(one.object.get("kind", "")).endswith("MachineTemplate")}
+    machines = {_name(one.object): one for one in given if re.search("MachineTemplate$|.MachinePool$", _kind(one.object))}
+    scale_sets: dict[tuple[str, str], str] = {}
     for one in given:
         if one.object.get("kind") not in ("MachineDeployment", "MachinePool"):
             continue
@@ -46,7 +49,7 @@ def check(objects: Iterable[Given], files: Mapping[str, str]) -> Iterator[Findin
         machine = machines.get(_referenced(one.object, spec.get("infrastructureRef")))
         if configuration is not None and machine is not None:
             yield from _machine(machine, configuration)
-            yield from _names(one, machine)
+            yield from _names(one, machine) if _kind(one.object) == "MachineDeployment" else _pool(one, machine, scale_sets)
     for one in given:
         yield from _daemons(one)
     for name, text in files.items():
@@ -62,8 +65,12 @@ def _is_bootstrap(item: Object) -> bool:
     return item.get("kind") in ("KubeadmConfigTemplate", "KubeadmConfig")
 
 
+def _kind(item: Object) -> str:
+    return str(item.get("kind", ""))
+
+
 def _place(item: Object) -> tuple[str, ...]:
-    return ("spec", "template", "spec") if str(item.get("kind")).endswith("Template") else ("spec",)
+    return ("spec", "template", "spec") if _kind(item).endswith("Template") else ("spec",)
 
 
 def _is_windows(item: Object) -> bool:
@@ -110,11 +117,12 @@ def _of_file(file: Object) -> Iterator[tuple[str, Severity, str]]:
     if "permissions" in file and not re.fullmatch(r"0[0-7]{3}", str(file["permissions"])):
         yield "permissions", "error", f"{file['permissions']!r}: four octal digits in quotes, like '0644'"
     text = content
-    if file.get("encoding") == "base64":
+    if file.get("encoding") in ("base64", "gzip+base64") and "contentFrom" not in file:
         try:
-            text = base64.b64decode(content, validate=True).decode("utf-8", "replace")
-        except binascii.Error:
-            yield "content", "error", "this is no base64"
+            data = base64.b64decode(content, validate=True)
+            text = (gzip.decompress(data) if file["encoding"] == "gzip+base64" else data).decode("utf-8", "replace")
+        except (binascii.Error, OSError, EOFError, zlib.error):
+            yield "content", "error", f"this is no {file['encoding']}"
             return
     if _USERINFO.search(text):
         yield "content", "error", "an URL with user and password: who may read the template reads it; take it from a Secret"
@@ -128,6 +136,8 @@ def _machine(one: Given, configuration: Given) -> Iterator[Finding]:
     spec = _at(one.object, *place) or {}
     of_provider = {
         "AWSMachineTemplate": _aws,
+        "AWSMachinePool": pool_check.aws,
+        "AzureMachinePool": pool_check.azure,
         "VSphereMachineTemplate": _vsphere,
         "OpenStackMachineTemplate": _openstack,
         "GCPMachineTemplate": _gcp,
@@ -138,7 +148,7 @@ def _machine(one: Given, configuration: Given) -> Iterator[Finding]:
         yield _finding(one, severity, (*place, *path), message)
 
 
-_Found = Iterator[tuple[Path, Severity, str]]
+_Found = pool_check.Found
 
 
 def _aws(spec: Object, bootstrap: Object) -> _Found:
@@ -203,6 +213,25 @@ def _names(one: Given, machine: Given) -> Iterator[Finding]:
             f"a Windows computer's name has at most {longest} characters: a prefix of {longest - 6}, by machineNaming.template"
         )
         yield _finding(one, severity, ("spec", "machineNaming"), message)
+
+
+def _pool(one: Given, machine: Given, scale_sets: dict[tuple[str, str], str]) -> Iterator[Finding]:
+    """`scale_sets` are the names that pools of a cluster got before, by the cluster's name and theirs."""
+    spec = _at(one.object, "spec") or {}
+    if _kind(machine.object) == "AWSMachinePool":
+        for message in pool_check.replicas(spec, _at(machine.object, "spec") or {}):
+            yield _finding(one, "error", ("spec", "replicas"), message)
+    if _kind(machine.object) != "AzureMachinePool":
+        return
+    name = str(_at(machine.object, "metadata", "name"))
+    called = pool_check.scale_set(name)
+    other = scale_sets.setdefault((str(spec.get("clusterName")), called), name)
+    if other != name:
+        message = f"CAPZ calls its scale set {called}, and that of {other}, too"
+        yield _finding(machine, "error", ("metadata", "name"), message)
+    elif called != name:
+        message = f"CAPZ calls its scale set and computers {called}: at most {upstream_pools.AZURE_POOL_NAME.value} characters"
+        yield _finding(machine, "warning", ("metadata", "name"), message)
 
 
 def _daemons(one: Given) -> Iterator[Finding]:

@@ -37,9 +37,9 @@ _KUBEADM = (
 
 
 def of_spec(spec: Mapping[str, Any], texts: Mapping[tuple[str, str], str]) -> bytes:
-    """The text; `texts` are what Secrets hold, by name and key. What is not known counts as empty."""
+    """The text; `texts` are what Secrets hold, by name and key. What is not known, or not said, counts as empty."""
     parts = ["## template: jinja\n#cloud-config\n\nwrite_files:\n"]
-    parts += [_file(file, texts) for file in spec.get("files", ())]
+    parts += [_file(file, texts) for file in spec.get("files") or ()]
     join = _JOIN.format(
         endpoint="an-api-server.with-a-name-of-the-usual-length.example.com:6443",
         digest="0123456789abcdef" * 4,
@@ -50,12 +50,12 @@ def of_spec(spec: Mapping[str, Any], texts: Mapping[tuple[str, str], str]) -> by
         "-   path: /run/kubeadm/kubeadm-join-config.yaml\n    owner: root:root\n    permissions: '0640'\n    content: |\n"
     )
     parts += [_indented(join), _PLACEHOLDER, "runcmd:\n"]
-    parts += [_command(command) for command in spec.get("preKubeadmCommands", ())]
+    parts += [_command(command) for command in spec.get("preKubeadmCommands") or ()]
     parts.append(_KUBEADM.format(verbosity=f"--v {spec['verbosity']}" if "verbosity" in spec else ""))
-    parts += [_command(command) for command in spec.get("postKubeadmCommands", ())]
-    if "ntp" in spec:
-        parts += ["ntp:\n  enabled: true\n  servers:\n", *(f"    - {server}\n" for server in spec["ntp"]["servers"])]
-    parts += [_user(user) for user in spec.get("users", ())]
+    parts += [_command(command) for command in spec.get("postKubeadmCommands") or ()]
+    if servers := (spec.get("ntp") or {}).get("servers"):
+        parts += ["ntp:\n  enabled: true\n  servers:\n", *(f"    - {server}\n" for server in servers)]
+    parts += [_user(user) for user in spec.get("users") or ()]
     return "".join(parts).encode()
 
 
@@ -67,10 +67,10 @@ def size(text: bytes, limit: UserDataLimit) -> int:
 
 
 def _file(file: Mapping[str, Any], texts: Mapping[tuple[str, str], str]) -> str:
-    source = file.get("contentFrom", {}).get("secret")
-    content = texts.get((source["name"], source["key"]), "") if source else file["content"]
-    head = f"-   path: {file['path']}\n" + (f'    encoding: "{file["encoding"]}"\n' if "encoding" in file else "")
-    return head + f"    permissions: '{file['permissions']}'\n    content: |\n" + _indented(content)
+    source = (file.get("contentFrom") or {}).get("secret") or {}
+    content = texts.get((source.get("name", ""), source.get("key", "")), "") if source else str(file.get("content", ""))
+    head = f"-   path: {file.get('path', '')}\n" + (f'    encoding: "{file["encoding"]}"\n' if "encoding" in file else "")
+    return head + f"    permissions: '{file.get('permissions', '')}'\n    content: |\n" + _indented(content)
 
 
 def _command(command: str) -> str:
@@ -82,5 +82,5 @@ def _indented(text: str) -> str:
 
 
 def _user(user: Mapping[str, Any]) -> str:
-    keys = "".join(f"      - {key}\n" for key in user.get("sshAuthorizedKeys", ()))
-    return f"users:\n  - name: {user['name']}\n    groups: {user.get('groups', '')}\n    ssh_authorized_keys:\n{keys}"
+    keys = "".join(f"      - {key}\n" for key in user.get("sshAuthorizedKeys") or ())
+    return f"users:\n  - name: {user.get('name', '')}\n    groups: {user.get('groups', '')}\n    ssh_authorized_keys:\n{keys}"

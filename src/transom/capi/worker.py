@@ -2,38 +2,32 @@
 
 import base64
 import binascii
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from transom.capi import content, identity, upstream, user_data, windows_proxy
-from transom.capi.checks import Checks, machine_prefix
+from transom.capi import content, identity, machines, upstream, user_data, windows_proxy
+from transom.capi.checks import Checks
 from transom.capi.daemons import NETWORKS, daemon_set_objects, machine_entries, network_objects
 from transom.capi.inputs import SERVICE_CIDR, WorkerInputs
-from transom.capi.kubeadm import Entries, File, encoded
+from transom.capi.kubeadm import Entries, File, encoded, zipped
+from transom.capi.machines import CLUSTER, Object, digest, metadata
 from transom.capi.providers import PROVIDERS
 from transom.capi.providers.provider import Provider
 from transom.capi.windows_release import LICENCE
 from transom.proxy.finding import Finding, errors
 from transom.proxy.settings import Egress
 
-CLUSTER = "cluster.x-k8s.io"
-BOOTSTRAP = "bootstrap.cluster.x-k8s.io"
 CRI_SOCKET = "npipe:////./pipe/containerd-containerd"
 TAINT = {"key": "os", "value": "windows", "effect": "NoSchedule"}
 UNINITIALIZED = "node.cluster.x-k8s.io/uninitialized:NoSchedule"
 """What CABPK adds to the taints; Cluster API takes it off the Node once its labels are there."""
-WORKER_LABEL = "transom.dev/windows-worker"
-"""On every object of a worker: the MachineDeployment's name. Objects with it that are not made any more are old ones."""
 CLUSTER_LABEL = "transom.dev/windows-workers"
 """To be put on the Cluster, with its name as the value: it gets the daemons."""
 _SERVICE_ARGUMENTS = {"container-runtime-endpoint": upstream.RUNTIME_ENDPOINT.value.partition("=")[2]}
 """What the kubelet's service has to be told: kubeadm up to 1.35 need not say it, and its flags reach no Windows service."""
 POWERSHELL = r"powershell.exe -NoProfile -ExecutionPolicy Bypass -File C:\k\kubelet-arguments.ps1"
-
-Object = dict[str, Any]
 
 
 class WorkerTemplate(msgspec.Struct, frozen=True):
@@ -52,7 +46,7 @@ class WorkerTemplate(msgspec.Struct, frozen=True):
 
 
 def make(inputs: WorkerInputs, egress: Egress | None = None, cluster_id: str = "", file: str = "") -> WorkerTemplate:
-    """The objects of one MachineDeployment of Windows machines. With an error among the findings there are none.
+    """The objects of a MachineDeployment, or a MachinePool, of Windows machines; with an error among the findings none.
 
     `egress` are the cluster's effective settings, `cluster_id` is the cluster's id (its name where empty), `file` the inputs'.
     """
@@ -66,8 +60,8 @@ class _Maker:
         self._inputs, self._identity = inputs, cluster_id
         self._provider: Provider = PROVIDERS[inputs.provider]
         self._egress = egress if egress is not None and egress.configured else None
+        self._pool = self._provider.pool if inputs.machine_pool else None
         self._checks = Checks(inputs, self._provider, file)
-        self._labels = {f"{CLUSTER}/cluster-name": inputs.cluster, WORKER_LABEL: inputs.deployment}
         self._secrets: dict[str, Object] = {}
         self._texts: dict[tuple[str, str], str] = {}
 
@@ -75,33 +69,27 @@ class _Maker:
         findings = list(self._checks.all())
         if errors(findings):
             return WorkerTemplate(findings=tuple(findings))
-        machine = self._machine_template()
+        machine = machines.infrastructure(self._inputs, self._provider)
         entries, found = self._entries(machine["metadata"]["name"])
+        if self._inputs.machine_pool:
+            # what CAPA puts into a launch template is not gzipped as a whole
+            entries = msgspec.structs.replace(entries, files=tuple(zipped(file) for file in entries.files))
         spec = self._bootstrap_spec(entries)
         findings += found
         findings += self._size(spec, entries)
         if errors(findings):
             return WorkerTemplate(findings=tuple(findings))
-        bootstrap = self._bootstrap_template(spec)
+        bootstrap = machines.bootstrap(self._inputs, spec, self._settings())
+        owner = machines.owner(self._inputs, bootstrap, machine)
         proxy = windows_proxy.secret_name(self._identity)
         return WorkerTemplate(
-            objects=(*self._secrets.values(), bootstrap, machine, self._deployment(bootstrap, machine), *self._resource_set()),
+            objects=(*self._secrets.values(), bootstrap, machine, owner, *self._resource_set()),
             daemons=tuple(daemon_set_objects(self._inputs)),
             network=tuple(network_objects(self._inputs)),
             findings=tuple(findings),
             notes=self._notes(),
             secret=proxy if proxy in self._secrets and self._egress and self._egress.holds_credentials else "",
         )
-
-    def _machine_template(self) -> Object:
-        spec = _merged(self._provider.machine(self._inputs), self._inputs.machine)
-        body = {"template": {"spec": spec}}
-        return {
-            "apiVersion": self._provider.api_version,
-            "kind": self._provider.template,
-            "metadata": self._metadata(self._hashed(body), self._provider.annotations(self._inputs)),
-            "spec": body,
-        }
 
     def _entries(self, machine: str) -> tuple[Entries, list[Finding]]:
         inputs = self._inputs
@@ -138,7 +126,7 @@ class _Maker:
         return Entries(proxy.files + made.files, proxy.pre + made.pre, made.post + proxy.post), findings
 
     def _add_secret(self, name: str, data: dict[str, str], *, immutable: bool = False) -> None:
-        labels = self._labels if immutable else identity.labels(self._identity)
+        labels = machines.labels(self._inputs) if immutable else identity.labels(self._identity)
         self._secrets[name] = content.secret(name, self._inputs.namespace, labels, data, immutable=immutable)
         self._texts |= {(name, key): text for key, text in data.items()}
 
@@ -192,15 +180,6 @@ class _Maker:
             **({"verbosity": self._inputs.verbosity} if self._inputs.verbosity is not None else {}),
         }
 
-    def _bootstrap_template(self, spec: Object) -> Object:
-        body = {"template": {"spec": spec}}
-        return {
-            "apiVersion": f"{BOOTSTRAP}/{self._inputs.api_version}",
-            "kind": "KubeadmConfigTemplate",
-            "metadata": self._metadata(self._hashed({**body, "settings": self._settings()}), {}),
-            "spec": body,
-        }
-
     def _settings(self) -> Object:
         """What of the settings a new template follows from. Credentials are not part of it: no hash of them is published."""
         if self._egress is None:
@@ -214,32 +193,6 @@ class _Maker:
             "services": list(self._egress.windows.services),
         }
 
-    def _deployment(self, bootstrap: Object, machine: Object) -> Object:
-        inputs = self._inputs
-        beta2 = inputs.api_version == "v1beta2"
-        labels = {f"{CLUSTER}/deployment-name": inputs.deployment}
-        naming = {"template": machine_prefix(inputs) + "-{{ .random }}"}
-        return {
-            "apiVersion": f"{CLUSTER}/{inputs.api_version}",
-            "kind": "MachineDeployment",
-            "metadata": self._metadata(inputs.deployment, {}),
-            "spec": {
-                "clusterName": inputs.cluster,
-                "replicas": inputs.replicas,
-                "selector": {"matchLabels": labels},
-                "machineNaming" if beta2 else "machineNamingStrategy": naming,
-                "template": {
-                    "metadata": {"labels": {**self._labels, **labels}},
-                    "spec": {
-                        "clusterName": inputs.cluster,
-                        "version": inputs.kubernetes_version,
-                        "bootstrap": {"configRef": _reference(bootstrap, beta2=beta2)},
-                        "infrastructureRef": _reference(machine, beta2=beta2),
-                    },
-                },
-            },
-        }
-
     def _resource_set(self) -> Iterable[Object]:
         """The daemons for the workload cluster, as Cluster API brings objects there: a ClusterResourceSet."""
         objects = daemon_set_objects(self._inputs)
@@ -250,12 +203,12 @@ class _Maker:
             for item in objects
         }
         name = f"{self._inputs.deployment}-daemons"
-        versioned = f"{name}-{_digest(data)}"
-        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": self._metadata(versioned, {}), "data": data}
+        versioned = f"{name}-{digest(data)}"
+        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(self._inputs, versioned), "data": data}
         yield {
             "apiVersion": f"addons.{CLUSTER}/{self._inputs.api_version}",
             "kind": "ClusterResourceSet",
-            "metadata": self._metadata(name, {}),
+            "metadata": metadata(self._inputs, name),
             "spec": {
                 "clusterSelector": {"matchLabels": {CLUSTER_LABEL: self._inputs.cluster}},
                 "resources": [{"kind": "ConfigMap", "name": versioned}],
@@ -265,7 +218,7 @@ class _Maker:
 
     def _size(self, spec: Object, entries: Entries) -> Iterable[Finding]:
         text = user_data.of_spec(spec, self._texts)
-        limit = self._provider.limit
+        limit = self._pool.limit if self._pool else self._provider.limit
         counted = user_data.size(text, limit)
         if counted > limit.most and not self._inputs.secret_store:
             how = ("gzipped" if limit.gzip else "") + ("in base64" if limit.base64 else "")
@@ -273,31 +226,23 @@ class _Maker:
             smaller = "put it into the image"
             if largest == windows_proxy.PROXY_REG:
                 smaller = "it holds the trusted CAs: trust fewer, or put them into the image and take them out of trustedCA"
-            store = ", or give --secret-store" if self._provider.secret_stores else ""
+            remedy = f", or {limit.remedy}" if limit.remedy else ""
             yield self._checks.finding(
                 "error",
                 ("files",),
                 f"the user data has {counted:,} bytes{' ' + how if how else ''}; {limit.source} ({limit.most:,}). "
-                f"The largest file is {largest}: {smaller}{store}",
+                f"The largest file is {largest}: {smaller}{remedy}",
             )
 
     def _length(self, file: File) -> int:
         source = file.content_from.secret if file.content_from else None
         return len(self._texts.get((source.name, source.key), "")) if source else 0
 
-    def _hashed(self, body: object) -> str:
-        inputs = self._inputs
-        return f"{inputs.deployment}-{_digest([body, inputs.kubernetes_version, inputs.revision])}"
-
-    def _metadata(self, name: str, annotations: dict[str, str]) -> Object:
-        made = {"name": name, "namespace": self._inputs.namespace, "labels": self._labels}
-        return {**made, "annotations": annotations} if annotations else made
-
     def _notes(self) -> tuple[str, ...]:
         inputs = self._inputs
         where = f"-n {inputs.namespace} cluster {inputs.cluster}"
         return (
-            *self._provider.notes(inputs),
+            *(self._pool.notes(inputs) if self._pool else self._provider.notes(inputs)),
             f"kube-proxy reaches the cluster once it is labelled: kubectl label {where} {CLUSTER_LABEL}={inputs.cluster}",
             *self._network_notes(),
             LICENCE,
@@ -317,64 +262,3 @@ class _Maker:
                 "Flannel's agent for Windows is yours to bring: nobody keeps its manifest or its image (the last one is "
                 f"guides/flannel.md of sig-windows-tools before 729ae7c); kube-proxy waits for network {NETWORKS['flannel']}"
             )
-
-
-def replaced(made: Iterable[Object], existing: Iterable[Object]) -> Iterator[str]:
-    """What of `existing` (objects of an earlier run, or of the cluster) is not made any more, and whether it is still used.
-
-    A MachineSet, a KubeadmConfig or a Machine uses what it names. Without any of them among `existing` that cannot be told.
-    """
-    existing = list(existing)
-    made = list(made)
-    workers = {item["metadata"].get("labels", {}).get(WORKER_LABEL) for item in made} - {None}
-    current = {_identity(item) for item in made}
-    users = [item for item in existing if item.get("kind") in ("MachineSet", "Machine", "KubeadmConfig")]
-    for item in existing:
-        owner = (item.get("metadata", {}).get("labels") or {}).get(WORKER_LABEL)
-        kind, namespace, name = _identity(item)
-        if owner not in workers or (kind, namespace, name) in current or kind in ("MachineSet", "Machine", "KubeadmConfig"):
-            continue
-        using = next((user for user in users if _identity(user)[1] == namespace and _names(user.get("spec"), name)), None)
-        if using is not None:
-            yield f"{kind} {namespace}/{name} is an old one; {using['kind']} {using['metadata']['name']} still uses it: keep it"
-        elif users:
-            yield f"{kind} {namespace}/{name} is an old one, and nothing uses it: kubectl delete -n {namespace} {kind} {name}"
-        else:
-            yield f"{kind} {namespace}/{name} is an old one: delete it once no MachineSet names it"
-
-
-def _identity(item: Object) -> tuple[str, str, str]:
-    metadata = item.get("metadata", {})
-    return item.get("kind", ""), metadata.get("namespace", ""), metadata.get("name", "")
-
-
-def _names(value: Any, name: str) -> bool:
-    """Whether a text below `value` is `name`."""
-    if isinstance(value, Mapping):
-        return any(_names(item, name) for item in value.values())
-    if isinstance(value, list):
-        return any(_names(item, name) for item in value)
-    return bool(value == name)
-
-
-def _reference(template: Object, *, beta2: bool) -> Object:
-    group = template["apiVersion"].partition("/")[0]
-    api = {"apiGroup": group} if beta2 else {"apiVersion": template["apiVersion"]}
-    return {**api, "kind": template["kind"], "name": template["metadata"]["name"]}
-
-
-def _digest(body: object) -> str:
-    return hashlib.sha256(msgspec.json.encode(body, order="sorted")).hexdigest()[:10]
-
-
-def _merged(made: Object, given: Mapping[str, Any]) -> Object:
-    """`given` over `made`, mapping by mapping; a null takes a field away."""
-    merged = dict(made)
-    for key, value in given.items():
-        if value is None:
-            merged.pop(key, None)
-        elif isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
-            merged[key] = _merged(merged[key], value)
-        else:
-            merged[key] = value
-    return merged

@@ -12,7 +12,7 @@ from transom.cli.examples import epilog
 from transom.cli.files import write_private, yaml_stream
 from transom.cli.findings import Source, print_findings
 from transom.cli.options import grouped
-from transom.cli.output import ExitCode, Format, fail, print_data, print_document, print_lines, tell
+from transom.cli.output import ExitCode, Format, fail, print_data, print_document, tell
 
 if TYPE_CHECKING:
     from transom.capi.inputs import WorkerInputs
@@ -27,6 +27,8 @@ _FLAGS = (
     "provider",
     "name",
     "machine_name_prefix",
+    "machine_pool",
+    "location",
     "replicas",
     "kubernetes_version",
     "control_plane_version",
@@ -61,9 +63,17 @@ def worker(
     cluster_namespace: Annotated[
         str | None, typer.Option("--cluster-namespace", metavar="NS", help="The Cluster's namespace (default).")
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="The MachineDeployment's name (<cluster>-win).")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="The MachineDeployment's or MachinePool's name (<cluster>-win).")
+    ] = None,
     machine_name_prefix: Annotated[
         str | None, typer.Option("--machine-name-prefix", metavar="TEXT", help="What machines' names begin with.")
+    ] = None,
+    machine_pool: Annotated[
+        bool | None, typer.Option("--machine-pool", help="Make a MachinePool (aws, azure) instead of a MachineDeployment.")
+    ] = None,
+    location: Annotated[
+        str | None, typer.Option("--location", metavar="REGION", help="Of a MachinePool on Azure: its region.")
     ] = None,
     replicas: Annotated[int | None, typer.Option("--replicas", help="How many machines (1).")] = None,
     kubernetes_version: Annotated[
@@ -121,10 +131,11 @@ def worker(
 ) -> None:
     """Print Windows workers of a Cluster API cluster.
 
-    That is templates, MachineDeployment, proxy and kube-proxy.
+    That is templates, MachineDeployment or MachinePool, proxy and kube-proxy.
     """
     from transom.capi.inputs import schema as inputs_schema
-    from transom.capi.worker import make, replaced
+    from transom.capi.superseded import replaced
+    from transom.capi.worker import make
 
     if schema:
         print_data(inputs_schema(), Format.JSON)
@@ -328,17 +339,18 @@ def image(
     from transom.capi.image.inputs import ImageInputs
     from transom.capi.image.recipe import InvalidRecipe, make
     from transom.capi.windows_release import LICENCE
+    from transom.cli.capi_downloads import copy_downloads, hashes, list_downloads, variable_of
     from transom.cli.capi_inputs import read_inputs
 
     values: dict[str, Any] = {"provider": provider, "windows": windows, "daemons": daemons}
     if kubernetes_version is not None:
         values["kubernetes_version"] = kubernetes_version
-    values["variables"] = dict(_variable(text) for text in variable or ())
-    local = _hashes(Path(downloads)) if downloads is not None else None
+    values["variables"] = dict(variable_of(text) for text in variable or ())
+    local = hashes(Path(downloads)) if downloads is not None else None
     try:
         inputs = read_inputs(values, ImageInputs, {name: _flag(name) for name in values})
         if offline:
-            _list_downloads(needed(inputs), output)
+            list_downloads(needed(inputs), output)
             return
         made = make(inputs, local)
     except InvalidRecipe as error:
@@ -353,46 +365,6 @@ def image(
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_bytes(content)
     if downloads is not None:
-        _copy_downloads(Path(downloads), directory / "downloads")
+        copy_downloads(Path(downloads), directory / "downloads")
     tell(f"note: packer init {directory} && packer build {directory}")
     tell(f"note: {LICENCE}")
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator or not name:
-        fail(f"--var {name!r}: NAME=VALUE is expected")
-    return name, value
-
-
-def _hashes(directory: Path) -> dict[str, str]:
-    import hashlib
-
-    try:
-        files = [file for file in sorted(directory.iterdir()) if file.is_file()]
-        found = {}
-        for file in files:
-            with file.open("rb") as opened:
-                found[file.name] = hashlib.file_digest(opened, "sha256").hexdigest()
-    except OSError as error:
-        fail(f"--downloads {directory}: {error.strerror}")
-    return found
-
-
-def _list_downloads(downloads: Iterable[Any], output: Format) -> None:
-    import msgspec
-
-    if output is Format.TEXT:
-        for item in downloads:
-            print_lines(f"{item.file}\t{item.url}")
-    else:
-        print_data([msgspec.to_builtins(item) for item in downloads], output)
-
-
-def _copy_downloads(source: Path, target: Path) -> None:
-    import shutil
-
-    target.mkdir(parents=True, exist_ok=True)
-    for file in source.iterdir():
-        if file.is_file():
-            shutil.copy2(file, target / file.name)

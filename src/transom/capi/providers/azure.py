@@ -1,10 +1,15 @@
 """Azure by Cluster API Provider Azure (CAPZ, infrastructure.cluster.x-k8s.io/v1beta1)."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from transom.capi.inputs import WorkerInputs
 from transom.capi.kubeadm import ContentSource, Entries, File, SecretKey
-from transom.capi.providers.provider import Provider, UserDataLimit
+from transom.capi.machine_names import machine_prefix
+from transom.capi.providers.provider import Pool, Provider, UserDataLimit
+from transom.proxy.finding import Path
+
+_LIMIT = UserDataLimit(65_535, gzip=False, base64=False, source="Azure takes 65,535 bytes of custom data")
 
 
 def _machine(inputs: WorkerInputs) -> dict[str, Any]:
@@ -32,6 +37,23 @@ def _notes(inputs: WorkerInputs) -> tuple[str, ...]:
     )
 
 
+def _pool(inputs: WorkerInputs) -> dict[str, Any]:
+    return {"location": inputs.location, "template": _machine(inputs)}
+
+
+def _pool_problems(inputs: WorkerInputs) -> Iterator[tuple[Path, str]]:
+    if not inputs.location and not inputs.machine.get("location"):
+        yield ("location",), "missing: an AzureMachinePool names its region (--location westeurope), the AzureCluster's"
+
+
+def _pool_notes(inputs: WorkerInputs) -> tuple[str, ...]:
+    return (
+        *_notes(inputs),
+        "CAPZ gives another bootstrap configuration to new machines alone: `kubectl delete machine NAME` replaces one; another "
+        "image or size replaces all",
+    )
+
+
 AZURE = Provider(
     name="azure",
     template="AzureMachineTemplate",
@@ -39,10 +61,20 @@ AZURE = Provider(
     machine=_machine,
     node_name="{{ v1.local_hostname }}",
     metadata_services=("cloudbaseinit.metadata.services.azureservice.AzureService",),
-    limit=UserDataLimit(65_535, gzip=False, base64=False, source="Azure takes 65,535 bytes of custom data"),
+    limit=_LIMIT,
     longest_name=15,
     no_store="Azure's custom data is read once, from a disk, and never from the metadata service; it needs no store",
     annotations=lambda inputs: {"runtime": "containerd", "windowsServerVersion": f"windows-{inputs.windows}"},
     entries=_entries,
     notes=_notes,
+    pool=Pool(
+        kind="AzureMachinePool",
+        spec=_pool,
+        # short enough, so that CAPZ makes no other name of it
+        called=machine_prefix,
+        limit=_LIMIT,
+        names_machines=True,
+        problems=_pool_problems,
+        notes=_pool_notes,
+    ),
 )

@@ -1,6 +1,6 @@
 """What an infrastructure provider adds to a Windows worker, as data."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -8,19 +8,40 @@ import msgspec
 
 from transom.capi.inputs import WorkerInputs
 from transom.capi.kubeadm import Entries
+from transom.proxy.finding import Path
 
 
 class UserDataLimit(msgspec.Struct, frozen=True):
-    """How much user data a machine can have, in bytes, as the provider counts: gzipped where it does so, then in base64."""
+    """How much user data a machine can have, in bytes, as the provider counts: gzipped where it does so, then in base64.
+
+    `remedy` is what else there is to do where it is too much.
+    """
 
     most: int
     gzip: bool
     base64: bool
     source: str
+    remedy: str = ""
 
 
 def _no_entries(_: str) -> Entries:
     return Entries()
+
+
+class Pool(msgspec.Struct, frozen=True):
+    """Machines that the infrastructure makes and replaces by itself, behind a MachinePool of Cluster API.
+
+    `spec` makes the pool's `spec`, `called` its name. `names_machines`: their names begin as the inputs say. `problems` are
+    what of the inputs is wrong for a pool alone: the field and the message.
+    """
+
+    kind: str
+    spec: Callable[[WorkerInputs], dict[str, Any]]
+    called: Callable[[WorkerInputs], str]
+    limit: UserDataLimit
+    names_machines: bool
+    problems: Callable[[WorkerInputs], Iterator[tuple[Path, str]]]
+    notes: Callable[[WorkerInputs], tuple[str, ...]]
 
 
 class Provider(msgspec.Struct, frozen=True):
@@ -46,3 +67,4 @@ class Provider(msgspec.Struct, frozen=True):
     annotations: Callable[[WorkerInputs], dict[str, str]] = lambda _: {}
     entries: Callable[[str], Entries] = _no_entries
     notes: Callable[[WorkerInputs], tuple[str, ...]] = lambda _: ()
+    pool: Pool | None = None
