@@ -1,7 +1,5 @@
 """The builds of images, by Packer 1.11.2 itself, and by what each of its plugins takes (tests/capi/packer_fields.yaml)."""
 
-import re
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -9,49 +7,17 @@ from typing import Any, get_args
 import hcl2
 import pytest
 import yaml
+from tests.capi.packer_program import exchanged, packer, written
 
-from lab import build
 from transom.capi.image.builders import BUILDERS
 from transom.capi.image.inputs import ImageInputs
-from transom.capi.image.recipe import Recipe, make
+from transom.capi.image.recipe import make
 from transom.capi.inputs import ProviderName
 
 PROVIDERS = get_args(ProviderName)
 FIELDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("packer_fields.yaml").read_text())
 OF_PACKER = {"communicator", "winrm_use_ssl", "winrm_insecure", "winrm_username", "winrm_password"}
-# its plugins cannot be had: the machine is one that is there
-NO_BUILDER = """source "null" "windows" {
-  communicator   = "winrm"
-  winrm_host     = "127.0.0.1"
-  winrm_username = "Administrator"
-  winrm_password = "hunter2"
-}
-"""
 AWKWARD = 'a b"c\\d$${e}%{f}é'
-
-
-def written(made: Recipe, directory: Path) -> Path:
-    for name, content in made.files.items():
-        (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_bytes(content)
-    return directory
-
-
-def packer(*arguments: str, directory: Path) -> str:
-    """What it says; it is started in another directory than the template's."""
-    home = {"HOME": str(directory), "PACKER_PLUGIN_PATH": str(directory / "plugins"), "CHECKPOINT_DISABLE": "1"}
-    done = subprocess.run(
-        [build.program(build.PACKER), *arguments], cwd="/", env=home, capture_output=True, text=True, check=False, timeout=300
-    )
-    return done.stdout + done.stderr
-
-
-def exchanged(template: str) -> str:
-    """The template with a builder that Packer has of its own."""
-    block = re.search(r'^source "([a-z-]+)" "windows" \{\n.*?^\}\n', template, re.MULTILINE | re.DOTALL)
-    assert block is not None
-    without = re.sub(r"^packer \{\n.*?^\}\n", "", template, flags=re.MULTILINE | re.DOTALL)
-    return without.replace(block[0], NO_BUILDER).replace(f"source.{block[1]}.windows", "source.null.windows")
 
 
 @pytest.mark.lab

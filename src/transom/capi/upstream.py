@@ -6,7 +6,7 @@ them, and `scripts/upstream` looks each one up in a clone of its repository.
 
 import msgspec
 
-from transom.capi import upstream_pools
+from transom.capi import upstream_image, upstream_pools
 from transom.capi.fact import (
     CAPA,
     CAPG,
@@ -364,8 +364,9 @@ METADATA_TOKEN = of(
 FACTS: tuple[Fact, ...] = (
     *(value for value in list(globals().values()) if isinstance(value, Fact)),
     *upstream_pools.FACTS,
+    *upstream_image.FACTS,
 )
-"""All of them, in the order above, and those of pools."""
+"""All of them, in the order above, of pools and of an image's choices."""
 
 
 BEGIN, END = "<!-- what upstream says -->", "<!-- end -->"

@@ -33,6 +33,8 @@ def downloads(inputs: ImageInputs) -> Iterator[Download]:
     yield msgspec.structs.replace(ssh, name="openssh", sha256=known)
     yield download("cni_plugins", f"{_GITHUB}/containernetworking/plugins/{plugins}", "published")
     kubernetes = upstream.KUBERNETES_URL.value.format(version=inputs.kubernetes_version)
+    if credential_provider := inputs.variables.get("credential_provider_url"):
+        yield download("credential_provider", credential_provider, "sha256")
     base = inputs.variables.get("kubernetes_base_url", kubernetes).rstrip("/")
     for program in programs(inputs):
         name = program.replace("-", "_")

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from transom.capi import upstream_image as upstream
 from transom.capi.checks import VERSION
 from transom.capi.image import cloudbase_init
 from transom.capi.image.builders import BUILDERS, Builder
@@ -62,8 +63,40 @@ def _check(inputs: ImageInputs) -> None:
         )
     if "@" in inputs.variables.get("secret_store_proxy", ""):
         raise InvalidRecipe("secret_store_proxy: it stays on the image, which everybody can read: give one without credentials")
+    _check_choices(inputs)
     if inputs.windows not in RELEASES:
         raise InvalidRecipe(f"Kubernetes does not list Windows Server {inputs.windows!r}: one of {', '.join(RELEASES)}")
+
+
+def _check_choices(inputs: ImageInputs) -> None:
+    variables = inputs.variables
+    for name in _SWITCHES:
+        if variables.get(name, "false") not in ("true", "false"):
+            raise InvalidRecipe(f"{name}: true or false, not {variables[name]!r}")
+    if variables.get("disable_hypervisor") == "true" and variables.get("hyper_v") != "true":
+        raise InvalidRecipe("disable_hypervisor: there is no hypervisor without hyper_v=true")
+    if variables.get("credential_provider_url") and not variables.get("credential_provider_sha256"):
+        raise InvalidRecipe("credential_provider_url: nothing else tells what it must be, give credential_provider_sha256, too")
+    unnamed = inputs.provider not in _CREDENTIAL_PROVIDERS and not variables.get("credential_provider_name")
+    if variables.get("credential_provider_url") and unnamed:
+        raise InvalidRecipe("credential_provider_name: missing, what the kubelet's configuration calls the program")
+    for name, pattern in _LISTS.items():
+        if not re.fullmatch(pattern, variables.get(name, "")):
+            raise InvalidRecipe(f"{name}: {variables[name]!r} is no such list")
+
+
+_SWITCHES = ("automatic_updates", "windows_updates", "hyper_v", "disable_hypervisor")
+_LISTS = {
+    "windows_updates_kbs": r"((KB)?\d+( (KB)?\d+)*)?",
+    "windows_updates_categories": r"([A-Za-z]+( [A-Za-z]+)*)?",
+    "additional_registry_images_list": r"([A-Za-z0-9][^\s,\"'`$;&|<>]*(,[A-Za-z0-9][^\s,\"'`$;&|<>]*)*)?",
+    "credential_provider_name": r"([A-Za-z0-9][A-Za-z0-9._-]*)?",
+}
+_CREDENTIAL_PROVIDERS = {
+    "azure": upstream.ACR_PROVIDER.value,
+    "aws": upstream.ECR_PROVIDER.value,
+}
+"""The name in the kubelet's configuration, by provider."""
 
 
 def _variables(inputs: ImageInputs, builder: Builder, downloads: tuple[Download, ...]) -> dict[str, Any]:
@@ -80,12 +113,22 @@ def _variables(inputs: ImageInputs, builder: Builder, downloads: tuple[Download,
         "proxy_ca": "",
         "automatic_updates": "false",
         "windows_updates": "false",
+        "windows_updates_kbs": "",
+        "windows_updates_categories": "",
+        "hyper_v": "false",
+        "disable_hypervisor": "false",
+        "additional_registry_images_list": "",
+        "credential_provider_url": "",
+        "credential_provider_sha256": "",
+        "credential_provider_name": _CREDENTIAL_PROVIDERS.get(inputs.provider, ""),
     }
     return {**made, **builder.variables}
 
 
 def _scripts(inputs: ImageInputs) -> Iterator[tuple[str, bytes]]:
     names = ["common", "features", "hns", "openssh", "containerd", "kubernetes", "cni", "pause", "cloudbase-init"]
+    if inputs.variables.get("credential_provider_url"):
+        names.append("credential-provider")
     names += ["updates", "transom-image-check", "manifest", "finish", "winrm-off"]
     if inputs.provider == "azure":
         names.append("azure")

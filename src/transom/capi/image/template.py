@@ -23,7 +23,7 @@ def template(inputs: ImageInputs, builder: Builder, downloads: tuple[Download, .
         "KUBERNETES_PROGRAMS": _quoted(" ".join(programs(inputs))),
         "WINDOWS_YEAR": _quoted(inputs.windows),
         "AUTOMATIC_UPDATES": "var.automatic_updates",
-        "WINDOWS_UPDATES": "var.windows_updates",
+        **{name.upper(): f"var.{name}" for name in _CHOICES},
         **({"SECRET_STORE_PROXY": "var.secret_store_proxy"} if inputs.provider == "aws" else {}),
         "SHUT_DOWN_BY_SYSPREP": "true" if "shutdown_command" in builder.body else "false",
         "BUILD_HTTP_PROXY": "var.http_proxy",
@@ -51,8 +51,22 @@ def template(inputs: ImageInputs, builder: Builder, downloads: tuple[Download, .
     )
 
 
+_CHOICES = (
+    "windows_updates",
+    "windows_updates_kbs",
+    "windows_updates_categories",
+    "hyper_v",
+    "disable_hypervisor",
+    "additional_registry_images_list",
+    "credential_provider_name",
+)
+"""Variables that scripts read, by the same name in capitals."""
+
+
 def _steps(inputs: ImageInputs) -> Iterator[str]:
     yield from ("hns", "openssh", "containerd", "kubernetes", "cni", "pause")
+    if inputs.variables.get("credential_provider_url"):
+        yield "credential-provider"
     yield "cloudbase-init"
     if inputs.provider == "azure":
         yield "azure"

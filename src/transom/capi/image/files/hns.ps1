@@ -10,6 +10,8 @@ $settings = @{
     '2025' = @(, @($overrides, '520997518', 1))
 }
 $made = @($settings[$env:WINDOWS_YEAR])
+# containers find shares by name, as group managed service accounts need (windows-gmsa#30)
+$made += @(, @("$system\Services\hns\State", 'EnableCompartmentNamespace', 1))
 if ($env:AUTOMATIC_UPDATES -ne 'true') {
     $updates = 'HKLM:\SOFTWARE\Policies\Microsoft\Windows\WindowsUpdate\AU'
     $made += @(, @($updates, 'NoAutoUpdate', 1)) + @(, @($updates, 'AUOptions', 2))

@@ -1,4 +1,4 @@
-# The pause image is in the image: the first pod needs no registry for it.
+# The pause image is in the image: the first pod needs no registry for it; others that are wanted are, too.
 . "$PSScriptRoot\common.ps1"
 $ctr = "$env:ProgramFiles\containerd\ctr.exe"
 $archive = 'C:\k\image\downloads\pause.tar'
@@ -7,4 +7,7 @@ if (Test-Path -Path $archive) {
 }
 else {
     Invoke-Checked -Program $ctr -Arguments @('--namespace', 'k8s.io', 'images', 'pull', '--local', $env:PAUSE_IMAGE)
+}
+foreach ($name in "$env:ADDITIONAL_REGISTRY_IMAGES_LIST".Split(',') | Where-Object { $_ -ne '' }) {
+    Invoke-Checked -Program $ctr -Arguments @('--namespace', 'k8s.io', 'images', 'pull', '--local', $name)
 }

@@ -1,9 +1,18 @@
 # Windows' own updates at the build, where they are wanted: Packer restarts the machine afterwards. They go through WinHTTP's
 # proxy, not through that of the build.
 . "$PSScriptRoot\common.ps1"
-if ($env:WINDOWS_UPDATES -ne 'true') { return }
+$articles = @("$env:WINDOWS_UPDATES_KBS".Split(' ') | Where-Object { $_ -ne '' } | ForEach-Object { $_ -replace '^KB', '' })
+$categories = @("$env:WINDOWS_UPDATES_CATEGORIES".Split(' ') | Where-Object { $_ -ne '' })
+if ($env:WINDOWS_UPDATES -ne 'true' -and $articles.Count + $categories.Count -eq 0) { return }
 $session = New-Object -ComObject 'Microsoft.Update.Session'
-$updates = $session.CreateUpdateSearcher().Search("IsInstalled=0 and IsHidden=0 and Type='Software'").Updates
+$found = $session.CreateUpdateSearcher().Search("IsInstalled=0 and IsHidden=0 and Type='Software'").Updates
+$updates = New-Object -ComObject 'Microsoft.Update.UpdateColl'
+foreach ($update in $found) {
+    # image-builder writes a category's name without its blanks
+    $named = @($update.Categories | ForEach-Object { $_.Name -replace ' ', '' })
+    $chosen = @($update.KBArticleIDs | Where-Object { $articles -contains $_ }) + @($named | Where-Object { $categories -contains $_ })
+    if ($env:WINDOWS_UPDATES -eq 'true' -or $chosen.Count -gt 0) { $updates.Add($update) | Out-Null }
+}
 if ($updates.Count -eq 0) { return }
 foreach ($update in $updates) { if (-not $update.EulaAccepted) { $update.AcceptEula() } }
 $downloader = $session.CreateUpdateDownloader()

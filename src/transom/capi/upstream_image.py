@@ -1,0 +1,79 @@
+"""What Transom relies on of image-builder where an image's build has choices; part of the table of `upstream`."""
+
+from transom.capi.fact import CAPZ, IMAGE_BUILDER, PACKER, ROLES, Fact, of
+
+HYPER_V = of(
+    IMAGE_BUILDER,
+    f"{ROLES}/systemprep/tasks/main.yml",
+    "Hyper-V's features: the role, its hypervisor, its cmdlets",
+    "Microsoft-Hyper-V, Microsoft-Hyper-V-Online, Hyper-V-PowerShell",
+    "dism /online /enable-feature /featurename:Microsoft-Hyper-V /all /NoRestart",
+    "dism /online /disable-feature /featurename:Microsoft-Hyper-V-Online /NoRestart",
+    "      - Hyper-V-PowerShell\n",
+)
+DELAYED_WINRM = of(
+    IMAGE_BUILDER,
+    f"{ROLES}/systemprep/tasks/main.yml",
+    "WinRM starts late where Hyper-V is put on",
+    "delayed-auto",
+    "sc.exe config winrm start=delayed-auto",
+)
+COMPARTMENTS = of(
+    IMAGE_BUILDER,
+    f"{ROLES}/runtimes/tasks/containerd.yml",
+    "containers find SMB shares by name, as gMSA needs",
+    "EnableCompartmentNamespace",
+    r"HKLM:\SYSTEM\CurrentControlSet\Services\hns\State",
+    "name: EnableCompartmentNamespace\n    data: 1",
+)
+CHOICES = of(
+    IMAGE_BUILDER,
+    f"{PACKER}/config/windows/common.json",
+    "variables of a build's choices",
+    "disable_hypervisor, windows_updates_kbs, windows_updates_categories",
+    '"disable_hypervisor"',
+    '"windows_updates_categories"',
+    '"windows_updates_kbs"',
+)
+UPDATE_CATEGORIES = of(
+    IMAGE_BUILDER,
+    f"{ROLES}/systemprep/tasks/main.yml",
+    "categories of updates, without their blanks",
+    "CriticalUpdates, SecurityUpdates, UpdateRollups",
+    "      - CriticalUpdates\n",
+    "      - SecurityUpdates\n",
+    "      - UpdateRollups\n",
+)
+ADDITIONAL_IMAGES = of(
+    IMAGE_BUILDER,
+    f"{ROLES}/load_additional_components/tasks/registry.yml",
+    "images that are pulled at the build, with a comma between two",
+    "additional_registry_images_list",
+    "additional_registry_images_list.split(',')",
+    "ctr.exe -n k8s.io images pull",
+)
+ACR_PROVIDER = of(
+    IMAGE_BUILDER,
+    f"{ROLES}/providers/tasks/azure.yml",
+    "the kubelet's program for logins at Azure's registries",
+    "acr-credential-provider",
+    r"dest: C:\var\lib\kubelet\credential-provider\acr-credential-provider.exe",
+)
+ECR_PROVIDER = of(
+    IMAGE_BUILDER,
+    "images/capi/ansible/roles/ecr_credential_provider/tasks/main.yaml",
+    "the kubelet's program for logins at AWS' registries",
+    "ecr-credential-provider",
+    "ecr-credential-provider",
+)
+CREDENTIAL_FLAGS = of(
+    CAPZ,
+    "templates/test/ci/cluster-template-prow-ci-version-windows.yaml",
+    "the kubelet's flags for it, on Windows too",
+    "image-credential-provider-bin-dir, image-credential-provider-config",
+    "image-credential-provider-bin-dir: /var/lib/kubelet/credential-provider",
+    "image-credential-provider-config: /var/lib/kubelet/credential-provider-config.yaml",
+)
+
+FACTS: tuple[Fact, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Fact))
+"""All of them, in the order above."""

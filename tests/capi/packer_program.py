@@ -1,0 +1,42 @@
+"""Packer itself, and a recipe as it reads it."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from lab import build
+from transom.capi.image.recipe import Recipe
+
+# its plugins cannot be had: the machine is one that is there
+NO_BUILDER = """source "null" "windows" {
+  communicator   = "winrm"
+  winrm_host     = "127.0.0.1"
+  winrm_username = "Administrator"
+  winrm_password = "hunter2"
+}
+"""
+
+
+def written(made: Recipe, directory: Path) -> Path:
+    """The recipe's files in a directory; that directory."""
+    for name, content in made.files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_bytes(content)
+    return directory
+
+
+def packer(*arguments: str, directory: Path) -> str:
+    """What it says; it is started in another directory than the template's."""
+    home = {"HOME": str(directory), "PACKER_PLUGIN_PATH": str(directory / "plugins"), "CHECKPOINT_DISABLE": "1"}
+    done = subprocess.run(
+        [build.program(build.PACKER), *arguments], cwd="/", env=home, capture_output=True, text=True, check=False, timeout=300
+    )
+    return done.stdout + done.stderr
+
+
+def exchanged(template: str) -> str:
+    """The template with a builder that Packer has of its own."""
+    block = re.search(r'^source "([a-z-]+)" "windows" \{\n.*?^\}\n', template, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    without = re.sub(r"^packer \{\n.*?^\}\n", "", template, flags=re.MULTILINE | re.DOTALL)
+    return without.replace(block[0], NO_BUILDER).replace(f"source.{block[1]}.windows", "source.null.windows")

@@ -1,0 +1,138 @@
+"""What a build can be told besides URLs: Hyper-V, updates, images, a credential provider; by image-builder's names."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import hcl2
+import msgspec
+import pytest
+import yaml
+from tests.capi.packer_program import exchanged, packer, written
+from tests.support.repository import DOCS
+
+from lab import powershell
+from transom.capi import upstream_image as upstream
+from transom.capi.image.inputs import ImageInputs
+from transom.capi.image.recipe import InvalidRecipe, Recipe, make
+from transom.capi.inputs import ProviderName, WorkerInputs
+from transom.capi.worker import make as make_worker
+
+URL = "https://builds.example.com/azure-acr-credential-provider-windows-amd64.exe"
+SHA256 = "ab" * 32
+CHOSEN = {
+    "hyper_v": "true",
+    "disable_hypervisor": "true",
+    "windows_updates_kbs": "KB5044281 5050021",
+    "windows_updates_categories": "SecurityUpdates CriticalUpdates",
+    "additional_registry_images_list": "mcr.microsoft.com/windows/nanoserver:ltsc2022,registry.example.com:5000/a/b@sha256:"
+    + SHA256,
+    "credential_provider_url": URL,
+    "credential_provider_sha256": SHA256,
+}
+
+NAMES: dict[ProviderName, str] = {"azure": upstream.ACR_PROVIDER.value, "aws": upstream.ECR_PROVIDER.value}
+
+
+def recipe(provider: ProviderName = "azure", variables: dict[str, str] = CHOSEN) -> Recipe:
+    return make(ImageInputs(provider, variables=variables))
+
+
+def script(made: Recipe, name: str) -> str:
+    return made.files[f"scripts/{name}.ps1"].decode().replace("\r\n", "\n")
+
+
+def test_each_choice_reaches_its_script_by_its_name() -> None:
+    made = recipe()
+    template = made.files["windows.pkr.hcl"].decode()
+    texts = "".join(content.decode() for name, content in made.files.items() if name.endswith(".ps1"))
+    for name, value in CHOSEN.items():
+        assert re.search(rf"^ +{name.upper()} += var\.{name}$", template, re.MULTILINE), name
+        assert f"$env:{name.upper()}" in texts
+        assert json.dumps(value) in made.files["variables.pkr.hcl"].decode()
+    assert set(upstream.CHOICES.value.split(", ")) | {upstream.ADDITIONAL_IMAGES.value} <= set(CHOSEN)
+
+
+def test_without_a_choice_nothing_of_it_is_done() -> None:
+    made = recipe(variables={})
+    assert "scripts/credential-provider.ps1" not in made.files
+    assert "credential-provider.ps1" not in made.files["windows.pkr.hcl"].decode()
+    defaults = {
+        name.strip('"'): block["default"].strip('"')
+        for one in hcl2.loads(made.files["variables.pkr.hcl"].decode())["variable"]
+        for name, block in one.items()
+        if "default" in block
+    }
+    assert {name: defaults[name] for name in CHOSEN} == {
+        name: "false" if name in ("hyper_v", "disable_hypervisor") else "" for name in CHOSEN
+    }
+    assert "credential_provider" not in {item.name for item in made.downloads}
+
+
+def test_the_scripts_do_what_image_builder_does() -> None:
+    made = recipe()
+    features = script(made, "features")
+    role, hypervisor, cmdlets = upstream.HYPER_V.value.split(", ")
+    assert f"'/enable-feature', '/featurename:{role}', '/all', '/NoRestart'" in features
+    assert f"'/disable-feature', '/featurename:{hypervisor}', '/NoRestart'" in features
+    assert f"-Name '{cmdlets}'" in features
+    assert f"'winrm', 'start=', '{upstream.DELAYED_WINRM.value}'" in features
+    assert f"hns\\State\", '{upstream.COMPARTMENTS.value}', 1)" in script(made, "hns")
+    provider = script(made, "credential-provider")
+    assert r"C:\var\lib\kubelet\credential-provider\$env:CREDENTIAL_PROVIDER_NAME.exe" in provider
+    for name in ("features", "updates", "pause", "hns", "credential-provider", "transom-image-check"):
+        assert powershell.faults(script(made, name)) == [], name
+    # a category's name has blanks in Windows, and none in image-builder's list
+    assert all(re.fullmatch(r"[A-Za-z]+", name) for name in upstream.UPDATE_CATEGORIES.value.split(", "))
+    assert "$_.Name -replace ' ', ''" in script(made, "updates")
+
+
+def test_the_credential_provider_is_a_download_like_others() -> None:
+    made = recipe()
+    (listed,) = [item for item in json.loads(made.files["manifest.json"])["downloads"] if item["name"] == "credential_provider"]
+    assert (listed["url"], listed["sha256"], listed["check"]) == (URL, SHA256, "sha256")
+    for provider, name in NAMES.items():
+        assert f'default = "{name}"' in recipe(provider).files["variables.pkr.hcl"].decode()
+
+
+REFUSED: list[tuple[ProviderName, dict[str, str], str]] = [
+    ("azure", {"hyper_v": "yes"}, "hyper_v: true or false, not 'yes'"),
+    ("azure", {"disable_hypervisor": "true"}, "no hypervisor without hyper_v=true"),
+    ("azure", {"credential_provider_url": URL}, "give credential_provider_sha256"),
+    ("vsphere", {"credential_provider_url": URL, "credential_provider_sha256": SHA256}, "credential_provider_name: missing"),
+    ("azure", {"windows_updates_kbs": "KB1,KB2"}, "windows_updates_kbs: 'KB1,KB2' is no such list"),
+    ("azure", {"additional_registry_images_list": "a, b"}, "additional_registry_images_list: 'a, b' is no such list"),
+    ("azure", {"additional_registry_images_list": "--all"}, "is no such list"),
+    ("azure", {"credential_provider_name": "..\\x"}, "is no such list"),
+]
+
+
+@pytest.mark.parametrize(("provider", "variables", "said"), REFUSED, ids=[case[2] for case in REFUSED])
+def test_refused(provider: ProviderName, variables: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidRecipe, match=re.escape(said)):
+        recipe(provider, variables)
+
+
+@pytest.mark.lab
+def test_packer_takes_the_choices(tmp_path: Path) -> None:
+    directory = written(recipe(), tmp_path)
+    file = directory / "windows.pkr.hcl"
+    file.write_text(exchanged(file.read_text()))
+    given = ("-var=subscription_id=s", "-var=resource_group=g")
+    assert "The configuration is valid." in packer("validate", *given, str(directory), directory=tmp_path)
+
+
+def test_the_worker_takes_what_the_page_says_of_it() -> None:
+    """The flags, and the configuration as a file, for the program at the place where the build puts it."""
+    (block,) = re.findall(r"```yaml\n(kubeletArguments:.+?)```", (DOCS / "windows-workers.md").read_text("utf-8"), re.DOTALL)
+    inputs = msgspec.convert({"cluster": "prod", "provider": "azure", **yaml.safe_load(block)}, WorkerInputs)
+    made = make_worker(inputs)
+    assert [finding for finding in made.findings if finding.severity == "error"] == []
+    spec: dict[str, Any] = made.objects[0]["spec"]["template"]["spec"]
+    given = {item["name"]: item["value"] for item in spec["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"]}
+    directory, file = (given[name] for name in upstream.CREDENTIAL_FLAGS.value.split(", "))
+    assert directory.replace("/", "\\") in script(recipe(), "credential-provider")
+    (configuration,) = [yaml.safe_load(one.content) for one in inputs.files if one.path == file]
+    assert configuration["providers"][0]["name"] == upstream.ACR_PROVIDER.value
+    assert configuration["providers"][0]["args"] == [next(one["path"] for one in spec["files"] if "azure.json" in one["path"])]
