@@ -19,6 +19,7 @@ from transom.capi.image.recipe import InvalidRecipe, Recipe, make
 from transom.capi.inputs import ProviderName, WorkerInputs
 from transom.capi.worker import make as make_worker
 
+PACKER_FIELDS = Path(__file__).with_name("packer_fields.yaml")
 URL = "https://builds.example.com/azure-acr-credential-provider-windows-amd64.exe"
 SHA256 = "ab" * 32
 CHOSEN = {
@@ -121,6 +122,27 @@ def test_packer_takes_the_choices(tmp_path: Path) -> None:
     file.write_text(exchanged(file.read_text()))
     given = ("-var=subscription_id=s", "-var=resource_group=g")
     assert "The configuration is valid." in packer("validate", *given, str(directory), directory=tmp_path)
+
+
+def test_an_image_of_azure_goes_into_a_gallery_that_is_named() -> None:
+    """The plugin has each of the block's fields; CAPZ takes a version of it by its id."""
+    gallery, version = upstream.GALLERY.value.split(", ")
+    plain, made = recipe(variables={}), recipe(variables={gallery: "workers"})
+    assert "shared_image_gallery_destination" not in plain.files["windows.pkr.hcl"].decode()
+    source = hcl2.loads(made.files["windows.pkr.hcl"].decode())["source"][0]['"azure-arm"']['"windows"']
+    (block,) = source["shared_image_gallery_destination"]
+    fields = yaml.safe_load(PACKER_FIELDS.read_text())["azure-arm"]["fields"]["shared_image_gallery_destination"]
+    assert {name for name in block if not name.startswith("__")} <= set(fields)
+    assert (block["gallery_name"], block["image_version"]) == (f"${{var.{gallery}}}", f"${{var.{version}}}")
+    variables = made.files["variables.pkr.hcl"].decode()
+    assert 'default = "1.36.3"' in variables
+    given = {gallery: "workers", version: "1.36.4"}
+    assert 'default = "1.36.4"' in recipe(variables=given).files["variables.pkr.hcl"].decode()
+    with pytest.raises(InvalidRecipe, match="sig_image_version: three numbers"):
+        recipe(variables={**given, version: "v1"})
+    image = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/workers/images/i/versions/1.36.3"
+    machine = make_worker(WorkerInputs("prod", "azure", image=image)).objects[1]["spec"]["template"]["spec"]
+    assert machine["image"] == {"id": image}
 
 
 def test_the_worker_takes_what_the_page_says_of_it() -> None:

@@ -75,5 +75,14 @@ CREDENTIAL_FLAGS = of(
     "image-credential-provider-config: /var/lib/kubelet/credential-provider-config.yaml",
 )
 
+GALLERY = of(
+    IMAGE_BUILDER,
+    f"{PACKER}/azure/packer-windows.json",
+    "variables of a gallery on Azure",
+    "shared_image_gallery_name, sig_image_version",
+    '"gallery_name": "{{user `shared_image_gallery_name`}}"',
+    '"image_version": "{{user `sig_image_version`}}"',
+)
+
 FACTS: tuple[Fact, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Fact))
 """All of them, in the order above."""

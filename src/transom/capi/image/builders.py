@@ -1,9 +1,12 @@
 """Packer's builders, by provider: where the machine is built, and from which Windows Server."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+
+from transom.capi.image.inputs import ImageInputs
 
 
 class Builder(msgspec.Struct, frozen=True):
@@ -61,7 +64,14 @@ AZURE = Builder(
     source="github.com/hashicorp/azure",
     version=">= 2.1.0",
     type="azure-arm",
-    variables={"subscription_id": None, "resource_group": None, "location": "westeurope", "vm_size": "Standard_D4s_v5"},
+    variables={
+        "subscription_id": None,
+        "resource_group": None,
+        "location": "westeurope",
+        "vm_size": "Standard_D4s_v5",
+        "shared_image_gallery_name": "",
+        "sig_image_version": "",
+    },
     body="""  use_azure_cli_auth                = true
   subscription_id                   = var.subscription_id
   managed_image_name                = "${local.image_name}-${local.stamp}"
@@ -191,4 +201,22 @@ NUTANIX = Builder(
     + _WINRM.format(user="Administrator"),
 )
 
+_GALLERY = """  shared_image_gallery_destination {
+    subscription   = var.subscription_id
+    resource_group = var.resource_group
+    gallery_name   = var.shared_image_gallery_name
+    image_name     = local.image_name
+    image_version  = var.sig_image_version
+  }
+"""
+
 BUILDERS = {"aws": AWS, "azure": AZURE, "vsphere": VSPHERE, "openstack": OPENSTACK, "gcp": GCP, "nutanix": NUTANIX}
+
+
+def builder(inputs: ImageInputs) -> Builder:
+    """The provider's builder; on Azure one that puts the image into a gallery, too, where one is named."""
+    made = BUILDERS[inputs.provider]
+    if not inputs.variables.get("shared_image_gallery_name"):
+        return made
+    version = ".".join(re.findall(r"\d+", inputs.kubernetes_version)[:3])
+    return msgspec.structs.replace(made, body=made.body + _GALLERY, variables={**made.variables, "sig_image_version": version})

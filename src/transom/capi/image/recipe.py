@@ -11,7 +11,8 @@ import msgspec
 from transom.capi import upstream_image as upstream
 from transom.capi.checks import VERSION
 from transom.capi.image import cloudbase_init
-from transom.capi.image.builders import BUILDERS, Builder
+from transom.capi.image.builders import Builder
+from transom.capi.image.builders import builder as builder_of
 from transom.capi.image.downloads import downloads as needed
 from transom.capi.image.inputs import Download, ImageInputs
 from transom.capi.image.template import declarations, template
@@ -37,7 +38,7 @@ def make(inputs: ImageInputs, local: Mapping[str, str] | None = None) -> Recipe:
     """The recipe. `local` are files for an offline build with their SHA-256. Raises InvalidRecipe."""
     _check(inputs)
     downloads = tuple(needed(inputs))
-    builder = BUILDERS[inputs.provider]
+    builder = builder_of(inputs)
     variables = _variables(inputs, builder, downloads)
     unknown = [name for name in inputs.variables if name not in variables]
     if unknown:
@@ -80,6 +81,9 @@ def _check_choices(inputs: ImageInputs) -> None:
     unnamed = inputs.provider not in _CREDENTIAL_PROVIDERS and not variables.get("credential_provider_name")
     if variables.get("credential_provider_url") and unnamed:
         raise InvalidRecipe("credential_provider_name: missing, what the kubelet's configuration calls the program")
+    version = variables.get("sig_image_version", "")
+    if version and not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        raise InvalidRecipe(f"sig_image_version: three numbers with dots, not {version!r}")
     for name, pattern in _LISTS.items():
         if not re.fullmatch(pattern, variables.get(name, "")):
             raise InvalidRecipe(f"{name}: {variables[name]!r} is no such list")
@@ -135,7 +139,7 @@ def _scripts(inputs: ImageInputs) -> Iterator[tuple[str, bytes]]:
     for name in names:
         yield f"{name}.ps1", _file(f"{name}.ps1")
     yield "sysprep.ps1", _file(f"sysprep-{_SYSPREP.get(inputs.provider, 'quit')}.ps1")
-    if BUILDERS[inputs.provider].body.find("scripts/winrm.ps1") >= 0:
+    if "scripts/winrm.ps1" in builder_of(inputs).body:
         script = _file("winrm.ps1")
         tagged = b"<powershell>\r\n" + script + b"</powershell>\r\n"
         yield "winrm.ps1", script if inputs.provider == "gcp" else tagged
