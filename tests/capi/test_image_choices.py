@@ -9,6 +9,8 @@ import hcl2
 import msgspec
 import pytest
 import yaml
+from cloudbaseinit.conf import factory as conf_factory
+from oslo_config import cfg
 from tests.capi.packer_program import exchanged, packer, written
 from tests.support.repository import DOCS
 
@@ -29,6 +31,8 @@ CHOSEN = {
     "windows_updates_categories": "SecurityUpdates CriticalUpdates",
     "additional_registry_images_list": "mcr.microsoft.com/windows/nanoserver:ltsc2022,registry.example.com:5000/a/b@sha256:"
     + SHA256,
+    "cloudbase_real_time_clock_utc": "true",
+    "cloudbase_logging_serial_port": "COM1,115200,N,8",
     "credential_provider_url": URL,
     "credential_provider_sha256": SHA256,
 }
@@ -52,7 +56,10 @@ def test_each_choice_reaches_its_script_by_its_name() -> None:
         assert re.search(rf"^ +{name.upper()} += var\.{name}$", template, re.MULTILINE), name
         assert f"$env:{name.upper()}" in texts
         assert json.dumps(value) in made.files["variables.pkr.hcl"].decode()
-    assert set(upstream.CHOICES.value.split(", ")) | {upstream.ADDITIONAL_IMAGES.value} <= set(CHOSEN)
+    assert set(upstream.CHOICES.value.split(", ")) | {
+        upstream.ADDITIONAL_IMAGES.value,
+        *upstream.FIRST_BOOT.value.split(", "),
+    } <= set(CHOSEN)
 
 
 def test_without_a_choice_nothing_of_it_is_done() -> None:
@@ -66,7 +73,7 @@ def test_without_a_choice_nothing_of_it_is_done() -> None:
         if "default" in block
     }
     assert {name: defaults[name] for name in CHOSEN} == {
-        name: "false" if name in ("hyper_v", "disable_hypervisor") else "" for name in CHOSEN
+        name: "false" if value == "true" else "" for name, value in CHOSEN.items()
     }
     assert "credential_provider" not in {item.name for item in made.downloads}
 
@@ -89,6 +96,23 @@ def test_the_scripts_do_what_image_builder_does() -> None:
     assert "$_.Name -replace ' ', ''" in script(made, "updates")
 
 
+def test_first_boot_is_told_of_its_clock_and_its_log(tmp_path: Path) -> None:
+    """What the script adds is an option of cloudbase-init's, in both of its configurations."""
+    made = recipe()
+    assert f"Control\\TimeZoneInformation\", '{upstream.CLOCK.value}', 1)" in script(made, "hns")
+    (name,) = re.findall(
+        r"AppendAllText\(.+?\.conf\", \"(\w+)=\$env:CLOUDBASE_LOGGING_SERIAL_PORT`r`n\"\)", script(made, "cloudbase-init")
+    )
+    for file in ("cloudbase-init", "cloudbase-init-unattend"):
+        held = tmp_path / f"{file}.conf"
+        held.write_bytes(made.files[f"scripts/{file}.conf"] + f"{name}=COM1,115200,N,8\r\n".encode())
+        settings = cfg.ConfigOpts()
+        for options in conf_factory.get_options():
+            options(settings).register()
+        settings(["--config-file", str(held)])
+        assert settings.logging_serial_port_settings == "COM1,115200,N,8"
+
+
 def test_the_credential_provider_is_a_download_like_others() -> None:
     made = recipe()
     (listed,) = [item for item in json.loads(made.files["manifest.json"])["downloads"] if item["name"] == "credential_provider"]
@@ -102,10 +126,10 @@ REFUSED: list[tuple[ProviderName, dict[str, str], str]] = [
     ("azure", {"disable_hypervisor": "true"}, "no hypervisor without hyper_v=true"),
     ("azure", {"credential_provider_url": URL}, "give credential_provider_sha256"),
     ("vsphere", {"credential_provider_url": URL, "credential_provider_sha256": SHA256}, "credential_provider_name: missing"),
-    ("azure", {"windows_updates_kbs": "KB1,KB2"}, "windows_updates_kbs: 'KB1,KB2' is no such list"),
-    ("azure", {"additional_registry_images_list": "a, b"}, "additional_registry_images_list: 'a, b' is no such list"),
-    ("azure", {"additional_registry_images_list": "--all"}, "is no such list"),
-    ("azure", {"credential_provider_name": "..\\x"}, "is no such list"),
+    ("azure", {"windows_updates_kbs": "KB1,KB2"}, "windows_updates_kbs: 'KB1,KB2' is none"),
+    ("azure", {"additional_registry_images_list": "a, b"}, "additional_registry_images_list: 'a, b' is none"),
+    ("azure", {"additional_registry_images_list": "--all"}, "'--all' is none"),
+    ("azure", {"credential_provider_name": "..\\x"}, "x' is none"),
 ]
 
 

@@ -1,6 +1,6 @@
 """What Transom relies on of image-builder where an image's build has choices; part of the table of `upstream`."""
 
-from transom.capi.fact import CAPZ, IMAGE_BUILDER, PACKER, ROLES, Fact, of
+from transom.capi.fact import CAPZ, CLOUDBASE_INIT, IMAGE_BUILDER, PACKER, ROLES, Fact, of
 
 HYPER_V = of(
     IMAGE_BUILDER,
@@ -75,6 +75,22 @@ CREDENTIAL_FLAGS = of(
     "image-credential-provider-config: /var/lib/kubelet/credential-provider-config.yaml",
 )
 
+CLOCK = of(
+    CLOUDBASE_INIT,
+    "cloudbaseinit/osutils/windows.py",
+    "the registry's value for a hardware clock in UTC",
+    "RealTimeIsUniversal",
+    "TimeZoneInformation",
+    "RealTimeIsUniversal",
+)
+FIRST_BOOT = of(
+    IMAGE_BUILDER,
+    f"{ROLES}/cloudbase-init/templates/cloudbase-init.conf",
+    "variables of cloudbase-init's clock and serial log",
+    "cloudbase_real_time_clock_utc, cloudbase_logging_serial_port",
+    "real_time_clock_utc={{ cloudbase_real_time_clock_utc }}",
+    "logging_serial_port_settings={{ cloudbase_logging_serial_port }}",
+)
 GALLERY = of(
     IMAGE_BUILDER,
     f"{PACKER}/azure/packer-windows.json",

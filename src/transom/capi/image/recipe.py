@@ -86,14 +86,15 @@ def _check_choices(inputs: ImageInputs) -> None:
         raise InvalidRecipe(f"sig_image_version: three numbers with dots, not {version!r}")
     for name, pattern in _LISTS.items():
         if not re.fullmatch(pattern, variables.get(name, "")):
-            raise InvalidRecipe(f"{name}: {variables[name]!r} is no such list")
+            raise InvalidRecipe(f"{name}: {variables[name]!r} is none, see docs/windows-workers.md")
 
 
-_SWITCHES = ("automatic_updates", "windows_updates", "hyper_v", "disable_hypervisor")
+_SWITCHES = ("automatic_updates", "windows_updates", "hyper_v", "disable_hypervisor", "cloudbase_real_time_clock_utc")
 _LISTS = {
     "windows_updates_kbs": r"((KB)?\d+( (KB)?\d+)*)?",
     "windows_updates_categories": r"([A-Za-z]+( [A-Za-z]+)*)?",
     "additional_registry_images_list": r"([A-Za-z0-9][^\s,\"'`$;&|<>]*(,[A-Za-z0-9][^\s,\"'`$;&|<>]*)*)?",
+    "cloudbase_logging_serial_port": r"(COM\d,\d+,[NEO],[5-8])?",
     "credential_provider_name": r"([A-Za-z0-9][A-Za-z0-9._-]*)?",
 }
 _CREDENTIAL_PROVIDERS = {
@@ -122,6 +123,8 @@ def _variables(inputs: ImageInputs, builder: Builder, downloads: tuple[Download,
         "hyper_v": "false",
         "disable_hypervisor": "false",
         "additional_registry_images_list": "",
+        "cloudbase_real_time_clock_utc": "false",
+        "cloudbase_logging_serial_port": "",
         "credential_provider_url": "",
         "credential_provider_sha256": "",
         "credential_provider_name": _CREDENTIAL_PROVIDERS.get(inputs.provider, ""),

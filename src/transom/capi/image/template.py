@@ -58,6 +58,8 @@ _CHOICES = (
     "hyper_v",
     "disable_hypervisor",
     "additional_registry_images_list",
+    "cloudbase_real_time_clock_utc",
+    "cloudbase_logging_serial_port",
     "credential_provider_name",
 )
 """Variables that scripts read, by the same name in capitals."""

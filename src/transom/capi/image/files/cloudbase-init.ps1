@@ -5,6 +5,11 @@ Invoke-Checked -Program "$env:SystemRoot\System32\msiexec.exe" -Arguments @('/i'
 $directory = "$env:ProgramFiles\Cloudbase Solutions\Cloudbase-Init"
 Copy-Item -Path "$PSScriptRoot\cloudbase-init.conf" -Destination "$directory\conf\cloudbase-init.conf" -Force
 Copy-Item -Path "$PSScriptRoot\cloudbase-init-unattend.conf" -Destination "$directory\conf\cloudbase-init-unattend.conf" -Force
+if ("$env:CLOUDBASE_LOGGING_SERIAL_PORT" -ne '') {
+    foreach ($name in 'cloudbase-init', 'cloudbase-init-unattend') {
+        [IO.File]::AppendAllText("$directory\conf\$name.conf", "logging_serial_port_settings=$env:CLOUDBASE_LOGGING_SERIAL_PORT`r`n")
+    }
+}
 Get-ChildItem -Path "$PSScriptRoot\transom_*" | Copy-Item -Destination "$directory\Python\Lib\site-packages" -Force
 if ("$env:SECRET_STORE_PROXY" -ne '') {
     # the secret store is asked before the machine has a proxy: that is in what it answers

@@ -16,6 +16,8 @@ if ($env:AUTOMATIC_UPDATES -ne 'true') {
     $updates = 'HKLM:\SOFTWARE\Policies\Microsoft\Windows\WindowsUpdate\AU'
     $made += @(, @($updates, 'NoAutoUpdate', 1)) + @(, @($updates, 'AUOptions', 2))
 }
+# most hypervisors but Hyper-V and VMware give a machine a clock that runs in UTC; Windows takes it for local time
+if ($env:CLOUDBASE_REAL_TIME_CLOCK_UTC -eq 'true') { $made += @(, @("$system\Control\TimeZoneInformation", 'RealTimeIsUniversal', 1)) }
 foreach ($setting in $made) {
     if (-not (Test-Path -Path $setting[0])) { New-Item -Path $setting[0] -Force | Out-Null }
     New-ItemProperty -Path $setting[0] -Name $setting[1] -PropertyType DWord -Value $setting[2] -Force | Out-Null
