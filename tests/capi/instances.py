@@ -135,12 +135,16 @@ def azure(endpoint: str, user_data: bytes, directory: Path) -> Instance:
 def vsphere(endpoint: str, user_data: bytes, directory: Path, *, network: Mapping[str, Any] | None = None) -> Instance:
     """CAPV hands both to guestinfo in base64 (SetCloudInitUserData, SetCloudInitMetadata), and says so."""
     metadata = {"instance-id": NAME, "local-hostname": NAME, **({"network": network} if network else {})}
-    given = {"metadata": json.dumps(metadata).encode(), "userdata": user_data}
-    answers = {f"info-get guestinfo.{key}": base64.b64encode(value).decode() for key, value in given.items()}
-    answers |= {f"info-get guestinfo.{key}.encoding": "base64" for key in given}
+    told = guest_info("metadata", json.dumps(metadata).encode()) | guest_info("userdata", user_data)
+    answers = {f"info-get {key}": value for key, value in told.items()}
     tool = directory / "rpctool.exe"
     tool.touch()
     return Instance("vsphere", directory, answers=answers, options={("vmwareguestinfo", "vmware_rpctool_path"): str(tool)})
+
+
+def guest_info(key: str, value: bytes) -> dict[str, str]:
+    """What CAPV sets of a machine."""
+    return {f"guestinfo.{key}": base64.b64encode(value).decode(), f"guestinfo.{key}.encoding": "base64"}
 
 
 def gcp(endpoint: str, user_data: bytes, directory: Path) -> Instance:
@@ -171,8 +175,12 @@ def openstack(endpoint: str, user_data: bytes, directory: Path) -> Instance:
 
 def nutanix(endpoint: str, user_data: bytes, directory: Path) -> Instance:
     """A disk, too; CAPX takes the mark of the template engine off, and renders one expression by itself."""
-    rendered = user_data.removeprefix(b"## template: jinja\n").replace(NUTANIX_NAME.value.encode(), NAME.encode())
-    return _config_drive("nutanix", {"uuid": "1", "hostname": NAME}, rendered, directory)
+    return _config_drive("nutanix", {"uuid": "1", "hostname": NAME}, rendered(user_data), directory)
+
+
+def rendered(user_data: bytes) -> bytes:
+    """What CAPX makes of it."""
+    return user_data.removeprefix(b"## template: jinja\n").replace(NUTANIX_NAME.value.encode(), NAME.encode())
 
 
 def _config_drive(provider: ProviderName, metadata: Mapping[str, str], user_data: bytes, directory: Path) -> Instance:

@@ -213,6 +213,21 @@ IMAGE_FAMILY = of(
     '"global", "images", "family"',
     "m.GCPMachine.Spec.ImageFamily",
 )
+GCP_USER_DATA = of(
+    CAPG,
+    "cloud/services/compute/instances/reconcile.go",
+    "CAPG gives the bootstrap data as it is",
+    "user-data",
+    'metadataKeyUserData = "user-data"',
+    "Value: ptr.To[string](bootstrapData)",
+)
+OPENSTACK_USER_DATA = of(
+    CAPO,
+    "pkg/cloud/services/compute/instance.go",
+    "CAPO gives the bootstrap data to the API's client, which puts it into base64",
+    "UserData",
+    "UserData:         []byte(instanceSpec.UserData)",
+)
 NUTANIX_NAME = of(
     CAPX,
     "controllers/nutanixmachine_controller.go",
