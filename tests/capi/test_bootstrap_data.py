@@ -27,6 +27,7 @@ from transom.capi.content import script
 from transom.capi.inputs import ApiVersion, Cni, Daemons, InputFile, InputUser, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS
 from transom.capi.providers.provider import UserDataLimit
+from transom.capi.windows_release import PAUSE
 from transom.capi.worker import CRI_SOCKET, POWERSHELL, WorkerTemplate, make
 from transom.cli.app import app
 from transom.windows.registry import reg
@@ -62,6 +63,7 @@ USERS = st.lists(
 )
 MODES = [("hostprocess", "calico"), ("hostprocess", "flannel"), ("services", "calico"), ("hostprocess", "none")]
 DRAWS, FILES = 100, 10
+VERSIONS = [f"v1.{minor}.1" for minor in PAUSE]
 WAYS: list[tuple[ProviderName, bool]] = [
     *((PROVIDERS[name].name, False) for name in sorted(PROVIDERS)),
     *((PROVIDERS[name].name, True) for name in sorted(PROVIDERS) if PROVIDERS[name].pool),
@@ -95,7 +97,9 @@ def start(server: ControlPlane, cabpk: BootstrapProvider, worker: WorkerTemplate
     """A machine of the worker, by its name; what CAPZ would make is there."""
     for name in (item["metadata"]["name"] for item in worker.objects if item["kind"] == "AzureMachineTemplate"):
         put_azure_json(server, name)
-    return cabpk.start_machine("default", "prod", template["spec"]["template"]["spec"])
+    (deployment,) = [item for item in worker.objects if item["kind"] == "MachineDeployment"]
+    version = deployment["spec"]["template"]["spec"]["version"]
+    return cabpk.start_machine("default", "prod", template["spec"]["template"]["spec"], version=version)
 
 
 def start_pool(server: ControlPlane, cabpk: BootstrapProvider, worker: WorkerTemplate) -> str:
@@ -155,10 +159,11 @@ def draws() -> tuple[Draw, ...]:
 def test_what_was_put_in_comes_out(
     number: int, management: ControlPlane, cabpk: BootstrapProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A hundred draws over the ways: rendered by CABPK, wrapped as the provider does, read by its metadata class."""
+    """A hundred draws over ways and versions: rendered by CABPK, wrapped as the provider does, read by its metadata class."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     provider, pooled = WAYS[number]
     given = draws()[number :: len(WAYS)]
+    assert len(given) > len(VERSIONS)
     made = POOL_INSTANCES if pooled else INSTANCES
     started, workers = [], []
     for count, draw in enumerate(given):
@@ -166,6 +171,7 @@ def test_what_was_put_in_comes_out(
             cluster="prod",
             provider=provider,
             name=f"{provider}-{'pool-' * pooled}{count}",
+            kubernetes_version=VERSIONS[count % len(VERSIONS)],
             machine_pool=pooled,
             location="westeurope" if pooled else "",
             machine_name_prefix="" if pooled else "win",
