@@ -58,15 +58,15 @@ def result_of(egress: Egress, found: PassResult, *, begun: bool = False) -> Host
         return "left"
     if found.error is not None:
         return "failed" if begun else "left"
-    works = fetch.judge(egress, found.fetched).works
+    fails = fetch.fails(egress, found.fetched)
     if begun:
-        return "refuted" if works == "False" else "passed"
-    return "right" if found.plan is not None and not found.plan and works != "False" else "left"
+        return "refuted" if fails else "passed"
+    return "right" if found.plan is not None and not found.plan and not fails else "left"
 
 
 def has_change(egress: Egress, found: PassResult) -> bool:
     """Whether a host is as the settings ask for after a pass, and nothing says that it has no egress with them."""
-    return found.error is None and not found.waiting and fetch.judge(egress, found.fetched).works != "False"
+    return found.error is None and not found.waiting and not fetch.fails(egress, found.fetched)
 
 
 class _Group:

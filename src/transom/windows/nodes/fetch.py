@@ -90,7 +90,8 @@ def judge(egress: Egress, fetched: Sequence[Fetched] | None) -> FetchResult:
     """What the tries of a host say; None: it has no curl."""
     if not egress.readiness_endpoints:
         return FetchResult("Unknown", "NotProbed", "nothing was fetched from the host: spec.readinessEndpoints is not set")
-    if not _endpoints(egress):
+    endpoints = _endpoints(egress)
+    if not endpoints:
         return FetchResult("Unknown", "NotProbed", "nothing was fetched from the host: no endpoint is behind the proxy for it")
     if fetched is None:
         return FetchResult("Unknown", "NotProbed", "nothing was fetched from the host: it has no curl.exe")
@@ -98,11 +99,18 @@ def judge(egress: Egress, fetched: Sequence[Fetched] | None) -> FetchResult:
         return FetchResult("Unknown", "NotProbed", "nothing was fetched from the host")
     for one in fetched:
         if one.code == 0:
-            return FetchResult("True", "Fetched", f"the host fetched {_shown(egress, one)}{_through(egress, one)}")
-    return _failure(egress, fetched[0])
+            return FetchResult("True", "Fetched", f"the host fetched {_way(egress, endpoints[one.endpoint])}")
+    return _failure(egress, endpoints[fetched[0].endpoint], fetched[0])
 
 
-def _failure(egress: Egress, one: Fetched) -> FetchResult:
+def fails(egress: Egress, fetched: Sequence[Fetched] | None) -> bool:
+    """Whether `judge` says that the host has no egress."""
+    if not fetched or any(one.code == 0 for one in fetched):
+        return False
+    return judge(egress, fetched).works == "False"
+
+
+def _failure(egress: Egress, endpoint: str, one: Fetched) -> FetchResult:
     if (one.connect or one.status) == 407:
         reason, why = "ProxyAuthentication", "the proxy asks for other credentials (407)"
     elif one.connect >= 400:
@@ -119,13 +127,11 @@ def _failure(egress: Egress, one: Fetched) -> FetchResult:
         reason, why = "EndpointRefused", f"the answer was {one.status}"
     else:
         reason, why = "FetchFailed", f"curl.exe ended with {one.code}"
-    return FetchResult("False", reason, f"{_shown(egress, one)}{_through(egress, one)}: {why}")
+    return FetchResult("False", reason, f"{_way(egress, endpoint)}: {why}")
 
 
-def _shown(egress: Egress, one: Fetched) -> str:
-    return url.parse(_endpoints(egress)[one.endpoint]).redacted
-
-
-def _through(egress: Egress, one: Fetched) -> str:
-    proxy = _proxy(egress, _endpoints(egress)[one.endpoint])
-    return f" through {url.parse(proxy.reveal()).redacted}" if proxy else ""
+def _way(egress: Egress, endpoint: str) -> str:
+    """An endpoint and the proxy before it, for people."""
+    proxy = _proxy(egress, endpoint)
+    through = f" through {url.parse(proxy.reveal()).redacted}" if proxy else ""
+    return f"{url.parse(endpoint).redacted}{through}"
