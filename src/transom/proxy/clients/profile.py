@@ -149,7 +149,7 @@ class Local(enum.Enum):
     NAMES_AND_LOOPBACK = "names without a dot, and loopback addresses"
 
 
-class ProfilePass(msgspec.Struct, frozen=True):
+class ProfilePass(msgspec.Struct, frozen=True, cache_hash=True):
     """One walk of a client over its list. The passes of a client follow each other until one matches."""
 
     splitting: Splitting = Splitting()
@@ -232,7 +232,7 @@ WINDOWS = frozenset({"windows"})
 BOTH = LINUX | WINDOWS
 
 
-class ClientProfile(msgspec.Struct, frozen=True):
+class ClientProfile(msgspec.Struct, frozen=True, cache_hash=True):
     """One client in one version. A new client is a new row in one of the modules that `catalog` joins."""
 
     name: str

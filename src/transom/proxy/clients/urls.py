@@ -15,7 +15,7 @@ _ENDS_IN_NUMBER = re.compile(r"(?:^|\.)(?:[0-9]+|0[xX][0-9a-fA-F]*)\.?$")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f<>^|%`{}\"]")
 
 
-class Url(msgspec.Struct, frozen=True):
+class Url(msgspec.Struct, frozen=True, cache_hash=True):
     """The parts of an http or https URL that decide about a proxy, as written. `port` is `None` when not written."""
 
     scheme: str
@@ -96,7 +96,7 @@ class TrailingDots(enum.Enum):
     ALL = "all dropped"
 
 
-class HostReading(msgspec.Struct, frozen=True):
+class HostReading(msgspec.Struct, frozen=True, cache_hash=True):
     """How a client's URL parser hands over the host."""
 
     ipv4: Ipv4Hosts = Ipv4Hosts.TEXT
