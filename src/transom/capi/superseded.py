@@ -30,7 +30,7 @@ def replaced(made: Iterable[Object], existing: Iterable[Object]) -> Iterator[str
         elif users:
             yield f"{kind} {namespace}/{name} is an old one, and nothing uses it: kubectl delete -n {namespace} {kind} {name}"
         else:
-            yield f"{kind} {namespace}/{name} is an old one: delete it once no MachineSet names it"
+            yield f"{kind} {namespace}/{name} is an old one: delete it once no MachineSet or MachinePool names it"
 
 
 def _is_of_a_pool(item: Object) -> bool:
