@@ -81,17 +81,23 @@ class Installed:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
+        """Both Deployments."""
         port = reserve()
         addresses = {
             "bind-address": f"127.0.0.1:{port}",
             "url": f"https://127.0.0.1:{port}",
             "metrics-bind-address": f"127.0.0.1:{reserve()}",
         }
-        async with await self._program("transom"), await self._program("transom-webhook", **addresses):
+        async with self.operator(), await self._program("transom-webhook", **addresses):
             yield
 
+    @contextlib.asynccontextmanager
+    async def operator(self) -> AsyncIterator[Program]:
+        async with await self._program("transom") as program:
+            yield program
+
     async def configured(self) -> Host:
-        """A host that has the settings, and an API server that asks what pods get."""
+        """A host that has the settings."""
         await self.established()
         host = await self.cluster.simulator.add_host()
         await self.cluster.put_key()
@@ -103,10 +109,9 @@ class Installed:
     async def works(self, host: Host) -> None:
         await self.cluster.until("win-1", ProxyApplied="True/Applied", Ready="True")
         assert f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet")
-        await self.pods_get(["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"])
 
-    async def pods_get(self, names: list[str]) -> None:
-        """Until a pod that starts has these variables of ours, and no others."""
+    async def until_pods_start(self, *, injected: bool) -> None:
+        """Until a pod starts, with variables of ours or without."""
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "namespace": "default"}}
         text = json.dumps(pod | {"spec": {"containers": [{"name": "a", "image": "registry.corp.example/a:1"}]}})
 
@@ -116,8 +121,7 @@ class Installed:
                 made = json.loads(await asyncio.to_thread(self.plane.kubectl, *command, input=text))
             except ControlPlaneError:
                 return False
-            given = {one["name"] for one in made["spec"]["containers"][0].get("env", [])}
-            return given >= set(names) if names else not given
+            return bool(made["spec"]["containers"][0].get("env")) == injected
 
         await until(started)
 
@@ -162,16 +166,17 @@ async def test_by_helm(installed: Installed) -> None:
         image = (await installed.deployment("transom"))["spec"]["template"]["spec"]["containers"][0]["image"]
         assert image.startswith("registry.example/transom:")
         await installed.works(host)
+        await installed.until_pods_start(injected=True)
         # what Helm takes away is no word about hosts
         await installed.run(first)
-        await installed.pods_get([])
+        await installed.until_pods_start(injected=False)
     assert everything_of(host) == before
     assert await installed.left() == {f"customresourcedefinition.apiextensions.k8s.io/{one}" for one in DEFINITIONS}
     assert "win-1" in await installed.kubectl("get", "windowsinstances", "-n", OWN)
 
     # and goes on with what there is
     await installed.run(install.replace(" --create-namespace", "").replace("label ", "label --overwrite "))
-    async with installed.running():
+    async with installed.operator():
         await installed.works(host)
         assert everything_of(host) == before
         page = (ROOT / "docs" / "operator.md").read_text("utf-8").partition("**hosts as they were before Transom**")[2]
@@ -184,26 +189,45 @@ async def test_by_helm(installed: Installed) -> None:
 
 
 async def test_with_kustomize(installed: Installed) -> None:
-    await all_of_it_is_deleted(installed, *printed("test_with_kustomize"), policy="Ignore")
-
-
-async def test_from_a_file_of_values(installed: Installed) -> None:
-    await all_of_it_is_deleted(installed, *printed("test_from_a_file_of_values"), policy="Fail")
-
-
-async def all_of_it_is_deleted(installed: Installed, install: str, *, policy: str) -> None:
-    """`kubectl delete` of what was applied, while everything runs: no host changes, and pods start, also with Fail."""
+    """What was applied is deleted while the operator works: no host changes."""
+    (install,) = printed("test_with_kustomize")
+    *_, apply = install.splitlines()
     await installed.run(install)
-    async with installed.running():
+    async with installed.operator() as program:
         host = await installed.configured()
-        registered = json.loads(await installed.kubectl("get", "mutatingwebhookconfiguration", "transom", "-o", "json"))
-        assert {one["failurePolicy"] for one in registered["webhooks"]} == {policy}
         before = everything_of(host)
-        *_, last = install.splitlines()
-        await installed.run(last.replace("kubectl apply", "kubectl delete --ignore-not-found --wait=false"))
-        await installed.pods_get([])
-    # nor is there anybody to be asked
-    await installed.pods_get([])
+        await installed.run(deletion(apply))
+
+        async def over() -> bool:
+            """It gave everything up in time, or has no rights any more."""
+            return "Unauthorized" in program.log() or await installed.left() == set()
+
+        await until(over)
     assert everything_of(host) == before
     await installed.remove()
     assert await installed.left() == set()
+
+
+async def test_from_a_file_of_values(installed: Installed) -> None:
+    """The same, and pods start afterwards, although they are refused while nobody answers for them."""
+    (install,) = printed("test_from_a_file_of_values")
+    *_, apply = install.splitlines()
+    await installed.run(install)
+    async with installed.running():
+        host = await installed.configured()
+        await installed.until_pods_start(injected=True)
+        registered = json.loads(await installed.kubectl("get", "mutatingwebhookconfiguration", "transom", "-o", "json"))
+        assert {one["failurePolicy"] for one in registered["webhooks"]} == {"Fail"}
+        before = everything_of(host)
+        await installed.run(deletion(apply))
+        await installed.until_pods_start(injected=False)
+    # nor is there anybody to be asked
+    await installed.until_pods_start(injected=False)
+    assert everything_of(host) == before
+    await installed.remove()
+    assert await installed.left() == set()
+
+
+def deletion(apply: str) -> str:
+    """The line that deletes what a line applies: nobody gives hosts back, so that nothing is waited for."""
+    return apply.replace("kubectl apply", "kubectl delete --ignore-not-found --wait=false")
