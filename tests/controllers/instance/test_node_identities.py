@@ -17,11 +17,14 @@ from tests.support.operator.nodes import QUICK, SUBNET, bare, node_of, published
 from tests.support.operator.pods import PODS, ended, pod
 from tests.support.operator.requests import approved, ask, holder, token, until_approved, until_refused
 from tests.support.waiting import PATIENCE, until
+from tests.support.workers.hosts import everything_of
 from tests.support.workers.payloads import write
 from tests.windows.node_certificates import CLIENT_USAGES, SERVING_USAGES, pem
 
+from transom.controllers.instance.node_identities import NodeIdentities
 from transom.controllers.join.bootstrap_tokens import Token
-from transom.controllers.runtime.cached import INSTANCES
+from transom.controllers.runtime.cached import INSTANCES, CachedInstance
+from transom.controllers.runtime.leadership import Leadership
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.errors import NotFound
@@ -33,6 +36,7 @@ from transom.simulator import Host
 from transom.windows.host.queries import SERVICES
 from transom.windows.host.state import ServiceState
 from transom.windows.nodes.node_certificates import CLIENT, SERVING
+from transom.windows.nodes.node_identity import Identity
 
 pytestmark = pytest.mark.lab
 ONLY = ("hosts", "certificates", "nodes")
@@ -303,6 +307,35 @@ async def test_a_node_that_was_deleted_comes_back_and_nobody_takes_its_place(clu
         await registered(cluster, host, **SUBNET)
         await cluster.until("win-1", NodeReady="True/KubeletReady", Configured="True/UpToDate")
         assert (await cluster.status("win-1"))["nodeUID"] not in (first, other["metadata"]["uid"])
+
+
+async def test_a_host_whose_instance_goes_while_it_is_read_stays_as_it_is(
+    cluster: Cluster, payload: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by an uninstallation that leaves hosts: one without an instance was taken for one that has yet to join."""
+    host, going = await bare(cluster, "win"), asyncio.Event()
+    settle = NodeIdentities.settle
+
+    async def late(
+        self: NodeIdentities, cached: CachedInstance, leadership: Leadership, *, said: str = "", **more: str
+    ) -> tuple[Identity, CachedInstance]:
+        if said and going.is_set():
+            await cluster.merge(WINDOWS_INSTANCES, "win-1", {"metadata": {"finalizers": None}})
+            await cluster.delete(WINDOWS_INSTANCES, "win-1")
+            await until(lambda: next(self.named(node_of(host)), None) is None)
+        return await settle(self, cached, leadership, said=said, **more)
+
+    monkeypatch.setattr(NodeIdentities, "settle", late)
+    async with cluster.operator(payload=payload, pace=QUICK, controllers=ONLY) as operator:
+        await joins(cluster, "win-1", host)
+        await until(lambda: not operator.controllers["nodes"].queue.working)
+        before, tokens = everything_of(host), await tokens_of(cluster, "win-1")
+        going.set()
+        await cluster.merge(WINDOWS_INSTANCES, "win-1", {"metadata": {"annotations": {"transom.dev/leave-host": "true"}}})
+        await cluster.gone("win-1")
+        await until(lambda: not operator.controllers["nodes"].queue.working)
+    assert everything_of(host) == before
+    assert await tokens_of(cluster, "win-1") == tokens
 
 
 async def test_another_leader_knows_what_was_approved(cluster: Cluster, payload: Path) -> None:

@@ -101,14 +101,14 @@ class NodeIdentities:
         """Decide, and record what was decided where it is new; the instance as it is then.
 
         `certified` is a name for which the instance asks for a certificate with its own token: from here on a Node of that name
-        is its. Raises ApiError: then nothing follows from what was decided.
+        is its. Raises ApiError: then nothing follows from what was decided; NotFound where the instance is gone by now.
         """
         async with self._lock:
             cached = self.newest(cached)
             there = self._informers.windows_instances.snapshot().named(cached.metadata.name, cached.metadata.namespace)
             if there is None or there.metadata.uid != cached.metadata.uid:
-                # the server does not compare the uid where a status is written
-                return Identity(), cached
+                # the server does not compare the uid where a status is written; a host of nobody's is no host without a Node
+                raise NotFound(404, "NotFound", f"WindowsInstance {cached.metadata.namespace}/{cached.metadata.name} is gone")
             identity = self.of(cached, said=said, reached=reached)
             before = _record(cached)
             record = identity.record(before)
