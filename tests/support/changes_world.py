@@ -6,6 +6,7 @@ an API server of Nodes without pods, and the order in which a node's controller 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from types import SimpleNamespace
@@ -124,6 +125,9 @@ class ChangesWorld(HostsWorld):
         )
         self.leadership = cast(Leadership, _Leadership(self))
         self.passes: dict[str, Pass] = {}
+        marks = (mark for text in self.marks.values() for mark in read(text) if mark.state in ("begun", "passed"))
+        self.begun_before = Counter((mark.kind, mark.change) for mark in marks)
+        """How many hosts had begun with each change when this process began, as far as was written by then."""
         for name in self.names:
             self.instances.put(self._cached(name))
             self.show(name)

@@ -151,3 +151,21 @@ async def test_a_version_that_the_process_before_is_at_is_awaited() -> None:
     await settled(world)
     assert len(reached(world, "upgrade", BREAKS)) == FAILURES
     assert "upgrade" in world.halted
+
+
+async def test_a_process_that_ends_before_it_wrote_what_came_of_two_hosts() -> None:
+    """Found by a random history: the next process goes on with both, and with no third one."""
+    world = ChangesWorld(12, workers=4, most=3)
+    await world.quiet()
+    await world.edit("keys", f"{BREAKS}-1")
+    for _ in range(FAILURES):
+        await world.begin()
+        name = list(world.passes)[-1]
+        while world.passes[name].stage != "prepare":
+            await world.step(name)
+    await world.crash(after_the_change=True)
+    next_one = await world.keys.rollouts.meet(world.target("win-0"), world.digest)
+    assert len(next_one.rollout.working) == FAILURES
+    await settled(world)
+    assert len(reached(world, "keys", BREAKS)) == FAILURES
+    assert "keys" in world.halted
