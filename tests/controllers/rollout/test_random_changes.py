@@ -40,9 +40,9 @@ class Changes(DrawnWorld):
     def crash(self, after_the_change: bool, runs_on: bool) -> None:
         self.runner.run(self.world.crash(after_the_change=after_the_change, runs_on=runs_on))
 
-    @rule(what=WHAT, steps=st.integers(5, 60))
-    def crash_in_an_upgrade(self, what: str, steps: int) -> None:
-        self.edit("upgrade", what)
+    @rule(kind=st.sampled_from(["upgrade", "keys"]), what=WHAT, steps=st.integers(5, 60))
+    def crash_in_a_change(self, kind: Kind, what: str, steps: int) -> None:
+        self.edit(kind, what)
         self.runner.run(self._work(steps, steps))
         self.crash(after_the_change=True, runs_on=True)
 
