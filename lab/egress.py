@@ -16,6 +16,7 @@ from lab import images
 from lab.authority import Authority
 from lab.mirror import Mirror
 from lab.network import Network
+from lab.operator_image import Registry
 from lab.ports import reserve
 from lab.process import Process
 
@@ -109,6 +110,12 @@ class Egress:
     def image(self, tag: str) -> str:
         """The reference of an image: ``none`` has no layers, ``1`` has one; ``linux`` is for Linux."""
         return f"{REGISTRY}:{self._registry_address[1]}/x:{tag}"
+
+    @property
+    def registry(self) -> Registry:
+        """The registry as nodes of its own network reach it, without the proxy."""
+        host, port = self._registry_address
+        return Registry(f"{host}:{port}", self._origin.certificate_file)
 
     # ---- what an operator does -----------------------------------------------------------------------------------
 

@@ -10,7 +10,10 @@ import sys
 import time
 from collections.abc import Callable
 
-from lab import build, cluster_api, flux, golang, infrastructure, kubernetes, openshift, payload, template
+from image.debian import DebianError
+from image.python import PythonError
+
+from lab import build, cluster_api, flux, golang, infrastructure, kubernetes, openshift, operator_image, payload, template
 from lab.kubernetes import ControlPlaneError
 from lab.progress import position
 
@@ -32,6 +35,9 @@ PARTS: tuple[Callable[[], object], ...] = (
     lambda: build.program(build.SCANNER),
     lambda: build.program(build.kubeadm_program()),
     payload.directory,
+    operator_image.layout,
+    operator_image.payload_layout,
+    operator_image.wheels,
     cluster_api.bootstrap_provider,
     cluster_api.definitions,
     flux.definitions,
@@ -39,6 +45,16 @@ PARTS: tuple[Callable[[], object], ...] = (
     openshift.definitions,
 )
 """From the quickest, so that what is missing on the machine shows soon."""
+
+FAULTS = (
+    build.BuildError,
+    golang.GoError,
+    ControlPlaneError,
+    cluster_api.ClusterApiError,
+    operator_image.ImageError,
+    DebianError,
+    PythonError,
+)
 
 
 def main() -> None:
@@ -48,7 +64,7 @@ def main() -> None:
         try:
             with position(number, len(PARTS)):
                 part()
-        except (build.BuildError, golang.GoError, ControlPlaneError, cluster_api.ClusterApiError) as error:
+        except FAULTS as error:
             sys.exit(f"lab.prepare: {error}")
     print(f"everything is built ({time.monotonic() - began:.0f} s)", file=sys.stderr)
 

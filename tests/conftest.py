@@ -23,6 +23,8 @@ pytest_plugins = ("tests.support.operator.fixtures", "tests.support.management.f
 # refused for what another one brought. TRANSOM_RANDOM=1 draws others, and so do the benchmarks of histories
 settings.register_profile("transom", deadline=None, derandomize=not {"TRANSOM_RANDOM", "TRANSOM_HISTORIES"} & set(os.environ))
 settings.load_profile("transom")
+# there is no public image: `transom manifests` wants one by name
+os.environ.setdefault("TRANSOM_IMAGE", "registry.example/transom:0.1.0")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

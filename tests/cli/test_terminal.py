@@ -139,7 +139,7 @@ def test_a_disk_that_is_full(arguments: tuple[str, ...], tmp_path: Path) -> None
 
 def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
     environment = Terminal(tmp_path).environment
-    for arguments in (("manifests",), ("no-proxy", "check", "http://a.b")):
+    for arguments in (("manifests", "--image", "registry.example/transom:1"), ("no-proxy", "check", "http://a.b")):
         process = subprocess.Popen(transom(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
         assert process.stdout is not None
         assert process.stderr is not None

@@ -344,9 +344,17 @@ def _of_commands() -> Iterator[Row]:
     yield refused(
         "manifests: image", "manifests", "--image", "bad image!", told=("--image", "for example registry.example/transom")
     )
+    two = ("--payload-image", "r.example/p:1", "--payload-claim", "workers")
+    yield refused("manifests: two payloads", "manifests", *two, told=("--payload-claim", "comes from --payload-image already"))
+    old = ("--payload-kubeadm", "v1.12.0")
+    yield refused("manifests: an old payload", "manifests", *old, told=("--payload-kubeadm: 'v1.12.0' is no version", "v1.36"))
+    yield refused("run: no cache", "run", "--payload-kubeadm", "v1.36.3", told=("--payload-kubeadm", "needs --payload-cache"))
+    yield refused("manifests: nothing to copy", "manifests", "--payload-copied", told=("--payload-copied", "--payload-image"))
     yield refused("manifests: controllers", "manifests", "--controllers", "x", told=("--controllers", "egress"))
     yield from _of_clusters()
     yield from _of_words()
+    yield refused("payload: base", "payload", "build", "{d}", "--base", "{d}", told=("--base: name the directory", "--image"))
+    yield refused("payload: image", "payload", "build", "{d}", "--image", "{d}", told=("--image", "is there already"))
     yield refused("payload: nowhere", "payload", "check", "{d}", told=("{d}/payload.yaml", "No such file"))
 
 

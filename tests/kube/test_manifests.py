@@ -1,6 +1,7 @@
 """`transom manifests`: accepted by a real API server as it comes, and nothing in it needs more than the restricted standard."""
 
 import json
+import os
 import subprocess
 from typing import Any
 
@@ -147,13 +148,68 @@ def test_a_cluster_takes_it_as_it_comes_and_twice(control_plane: ControlPlane) -
         template = deployment["spec"]["template"]
         metadata = {**template["metadata"], "name": "from-template", "namespace": "transom-system"}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
-        control_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
+        others = [pod | {"spec": spec, "metadata": metadata | {"name": name}} for name, spec in with_payloads().items()]
+        pods = {"apiVersion": "v1", "kind": "List", "items": [pod, *others]}
+        control_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pods))
         del pod["spec"]["containers"][0]["securityContext"]["capabilities"]
         with pytest.raises(ControlPlaneError, match='violates PodSecurity "restricted'):
             control_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
     finally:
         control_plane.kubectl("delete", "--ignore-not-found", "-f", "-", "--wait=false", input=text)
         control_plane.kubectl("wait", "--for=delete", "--timeout=180s", "crd", "-l", "app.kubernetes.io/name=transom")
+
+
+def with_payloads() -> dict[str, Any]:
+    """The operator's pods with a payload, each way that it comes into them."""
+    image = ("--payload-image", IMAGE)
+    ways = {"volume": image, "copied": (*image, "--payload-copied"), "claim": ("--payload-claim", "workers")}
+    found = {}
+    for name, way in ways.items():
+        (deployment,) = (one for one in objects("--part", "operator", *way) if one["kind"] == "Deployment")
+        found[name] = deployment["spec"]["template"]["spec"]
+    return found
+
+
+def test_a_payload_is_read_where_the_operator_looks_for_it() -> None:
+    volumes = {"volume": "image", "copied": "emptyDir", "claim": "persistentVolumeClaim"}
+    for name, spec in with_payloads().items():
+        (mount,) = (one for one in spec["containers"][0]["volumeMounts"] if one["name"] == "payload")
+        assert (mount["mountPath"], mount["readOnly"]) == ("/payload", True)
+        (volume,) = (one for one in spec["volumes"] if one["name"] == "payload")
+        assert volumes[name] in volume
+        assert ("initContainers" in spec) == (name == "copied")
+
+
+def test_the_payload_of_its_publishers_lies_where_pods_can_write() -> None:
+    (deployment,) = (
+        one for one in objects("--part", "operator", "--payload-kubeadm", "v1.36.3") if one["kind"] == "Deployment"
+    )
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert {"--payload-kubeadm=v1.36.3", "--payload-cni=calico", "--payload-cache=/var/cache/transom"} < set(arguments)
+
+
+@pytest.mark.parametrize("image", ["localhost/transom:1", "registry:5000/transom", "r.example/a/transom@sha256:" + "0" * 64])
+def test_an_image_with_a_registry(image: str) -> None:
+    shown = objects("--part", "operator", "--image", image)
+    assert image in json.dumps(shown)
+
+
+@pytest.mark.parametrize("image", ["transom:1", "team/transom:1"])
+def test_an_image_without_a_registry_is_refused_unless_told(image: str) -> None:
+    done = transom("--image", image)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--image: {image} names no registry" in done.stderr
+    assert image in json.dumps(objects("--image", image, "--any-registry"))
+
+
+def test_without_an_image_one_is_asked_for() -> None:
+    """But for the parts that name none."""
+    environment = {name: value for name, value in os.environ.items() if name != "TRANSOM_IMAGE"}
+    done = run("manifests", environment=environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--image: name the image in your registry" in done.stderr
+    assert run("manifests", "--part", "crds", "--part", "rbac", environment=environment).returncode == 0
+    assert "image: transom:" in run("manifests", "--any-registry", environment=environment).stdout
 
 
 def test_metrics_behind_a_proxy() -> None:

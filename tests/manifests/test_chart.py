@@ -1,6 +1,7 @@
 """`helm template`, `kustomize build` and `transom manifests` make the same objects of the same values."""
 
 import json
+import os
 import subprocess
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -45,6 +46,12 @@ def written(directory: Path, values: Mapping[str, Any]) -> Path:
     return file
 
 
+def manifests(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """`transom manifests` of values alone, with a registry or without."""
+    environment = {name: value for name, value in os.environ.items() if name != "TRANSOM_IMAGE"}
+    return run("manifests", "--any-registry", *arguments, environment=environment)
+
+
 def test_the_files_are_those_of_the_templates() -> None:
     """`scripts/reference` writes them."""
     kept = {str(path.relative_to(CHART)): path.read_text("utf-8") for path in CHART.rglob("*") if path.is_file()}
@@ -53,7 +60,7 @@ def test_the_files_are_those_of_the_templates() -> None:
 
 
 def test_the_kustomize_base_is_what_the_defaults_make(tmp_path: Path) -> None:
-    assert run("manifests", "--output-dir", str(tmp_path)).returncode == 0
+    assert manifests("--output-dir", str(tmp_path)).returncode == 0
     made = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
     assert {path.name: path.read_text("utf-8") for path in BASE.iterdir()} == made
 
@@ -75,7 +82,7 @@ def test_each_value_is_tried() -> None:
 @pytest.mark.parametrize("name", VALUE_SETS)
 def test_all_three_make_the_same_objects(name: str, tmp_path: Path) -> None:
     values = written(tmp_path, VALUE_SETS[name])
-    printed = run("manifests", "--values", str(values), "--namespace", NAMESPACE)
+    printed = manifests("--values", str(values), "--namespace", NAMESPACE)
     assert (printed.returncode, printed.stderr) == (0, "")
     made = by_name(printed.stdout)
 
@@ -85,7 +92,7 @@ def test_all_three_make_the_same_objects(name: str, tmp_path: Path) -> None:
     assert by_name(templated.stdout) == {name: one for name, one in made.items() if name[0] != "Namespace"}
 
     base = tmp_path / "base"
-    assert run("manifests", "--values", str(values), "--namespace", NAMESPACE, "--output-dir", str(base)).returncode == 0
+    assert manifests("--values", str(values), "--namespace", NAMESPACE, "--output-dir", str(base)).returncode == 0
     built = subprocess.run([build.program(build.KUSTOMIZE), "build", base], capture_output=True, text=True, check=False)
     assert (built.returncode, built.stderr) == (0, "")
     assert by_name(built.stdout) == made
@@ -108,7 +115,7 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
     "two payloads": (
         {"payload": {"image": "a/b", "volume": {"emptyDir": {}}}},
         ("/payload",),
-        ("`payload` has an image and a volume: give one of them",),
+        ("`payload` has image and volume: give one of them",),
     ),
 }
 
@@ -121,7 +128,7 @@ def test_wrong_values_are_refused_with_a_clear_word(name: str, tmp_path: Path) -
     refused = helm("template", "transom", CHART, "--values", values)
     assert refused.returncode != 0
     assert [word for word in of_helm if word not in refused.stderr] == [], refused.stderr
-    printed = run("manifests", "--values", str(values))
+    printed = manifests("--values", str(values))
     assert (printed.returncode, printed.stdout) == (2, "")
     assert [word for word in (f"--values {values}: ", *of_transom) if word not in printed.stderr] == [], printed.stderr
 
@@ -168,7 +175,7 @@ def test_kubeconform_passes_all_objects(schemas: Path, tmp_path: Path) -> None:
     for name, values in VALUE_SETS.items():
         files.append(tmp_path / f"{name}.yaml")
         (tmp_path / name).mkdir()
-        made = run("manifests", "--values", str(written(tmp_path / name, values)))
+        made = manifests("--values", str(written(tmp_path / name, values)))
         files[-1].write_text(made.stdout, "utf-8")
     (tmp_path / "wrong.yaml").write_text(files[0].read_text("utf-8").replace("\n  replicas: 2\n", "\n  replicaz: 2\n"), "utf-8")
 

@@ -18,6 +18,11 @@ VALUE_SETS: dict[str, dict[str, Any]] = {
         "imagePullSecrets": [{"name": "registry-key"}],
         "payload": {"image": f"registry.example/payload@sha256:{2:064}"},
     },
+    "copied": {
+        "image": {"registry": "registry.example"},
+        "payload": {"image": "registry.example/payload:1", "copied": True},
+        "controllers": ["egress", "windows"],
+    },
     "operator": {
         "operator": {
             "replicas": 1,
@@ -47,6 +52,7 @@ VALUE_SETS: dict[str, dict[str, Any]] = {
             "issuer": {"name": "corp", "kind": "ClusterIssuer", "group": "cert-manager.io"},
         },
     },
+    "kubeadm": {"payload": {"kubeadm": "v1.36.3", "cni": "flannel"}, "controllers": ["windows"]},
     "windows": {"controllers": ["egress", "windows"], "definitions": False, "podSecurity": "", "networkPolicy": False},
     "asked-for": {"controllers": ["hosts"], "webhook": {"always": True}, "admissionPolicies": False},
     "metrics": {"metrics": {"proxy": IMAGE, "serviceMonitor": True}, "podSecurity": "baseline"},

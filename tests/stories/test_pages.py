@@ -17,6 +17,7 @@ BLOCKS = tuple(block for page in PAGES for block in blocks(page))
 RUN = tuple(block for block in BLOCKS if block.mark is None)
 NOT_RUN = {
     "README.md": ["it fetches packages from PyPI"] * 2,
+    "image.md": ["it fetches Debian's packages and PyPI's", "it fetches the programs of their publishers, too"],
     "questions.md": ["it needs sops, and a key of one's own"],
     "workload-clusters.md": ["it makes a cluster of this host"],
 }

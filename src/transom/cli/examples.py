@@ -30,7 +30,7 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("transom manifests --image registry.example/transom:0.1.0 | kubectl apply -f -", ""),
         ("transom manifests --values values.yaml --output-dir base", "a base for kustomize"),
         ("transom manifests --part crds", ""),
-        ("transom manifests --controllers egress,windows", "fewer rights"),
+        ("transom manifests --part rbac --controllers egress,windows", "fewer rights"),
     ),
     "uninstall": (
         ("transom uninstall --context prod", "the hosts are given back first"),
@@ -69,7 +69,12 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "pods outdated": (("transom pods outdated", ""), ("transom pods outdated -n shop -l app=web", "")),
     "payload schema": (("transom payload schema", ""),),
     "payload default": (("transom payload default --kind kubeadm --kubernetes-version v1.36.3 --output-dir payload", ""),),
-    "payload build": (("transom payload build payload", ""), ("transom payload build payload --from downloads", "")),
+    "payload build": (
+        ("transom payload build payload", ""),
+        ("transom payload build payload --from downloads", ""),
+        ("transom payload build payload --image payload-image", "for transom manifests --payload-image"),
+    ),
+    "payload copy": (("transom payload copy / /payload", "out of its image, into a volume"),),
     "payload check": (("transom payload check payload", ""),),
     "verify host": (("transom verify host 10.0.0.11 --username Administrator --key id_ed25519", ""),),
 }

@@ -12,16 +12,20 @@ from transom.cli.output import ExitCode, Format, fail, print_data, tell
 from transom.manifests.parts import Part
 
 if TYPE_CHECKING:
-    from transom.manifests.values import Image, Values
+    from transom.manifests.values import Image, Payload, Values
 
 _REFERENCE: Final = re.compile(
     r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"
     r"(@sha256:[0-9a-f]{64})?"
 )
-"""An image as the distribution project writes it (github.com/distribution/reference, reference.go), not so strict."""
+"""An image as the distribution project writes it (github.com/distribution/reference, reference.go), not so strict.
+
+The first part of a name is a registry where it has a dot or a colon, or is `localhost` (normalize.go, splitDockerDomain).
+"""
 
 
 def manifests(
+    context: typer.Context,
     part: Annotated[
         list[Part] | None, typer.Option("--part", help="Only this part; may be given again. Without it: everything.")
     ] = None,
@@ -44,7 +48,34 @@ def manifests(
         typer.Option("--namespace", "-n", envvar="TRANSOM_NAMESPACE", help="Transom's own namespace.", callback=namespace_name),
     ] = NAMESPACE,
     image: Annotated[
-        str | None, typer.Option(metavar="IMAGE", help="The image to run. [default: transom:VERSION]", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="IMAGE",
+            envvar="TRANSOM_IMAGE",
+            help="The image to run, with its registry: registry.example/transom:0.1.0, or with @sha256:….",
+            show_default=False,
+        ),
+    ] = None,
+    any_registry: Annotated[
+        bool,
+        typer.Option(
+            "--any-registry", help="Take images whose name has no registry. Each node looks for them where it is set up to."
+        ),
+    ] = False,
+    payload_image: Annotated[
+        str | None,
+        typer.Option(
+            "--payload-image",
+            metavar="IMAGE",
+            help="The image of a payload (transom payload build --image), mounted as a volume: since Kubernetes 1.35.",
+        ),
+    ] = None,
+    payload_copied: Annotated[
+        bool, typer.Option("--payload-copied", help="Have an init container copy it instead. It is made with --base.")
+    ] = False,
+    payload_claim: Annotated[
+        str | None,
+        typer.Option("--payload-claim", metavar="NAME", help="A PersistentVolumeClaim with a payload's directory."),
     ] = None,
     require_host_keys: Annotated[
         bool, typer.Option("--require-host-keys", help="The operator connects to no host whose key is not known.")
@@ -55,6 +86,17 @@ def manifests(
             "--metrics-proxy", metavar="IMAGE", help="Put kube-rbac-proxy, this image, before the metrics: TLS and who may."
         ),
     ] = None,
+    payload_kubeadm: Annotated[
+        str | None,
+        typer.Option(
+            "--payload-kubeadm",
+            metavar="VERSION",
+            help="The shipped payload for kubeadm; each pod fetches it through the proxy.",
+        ),
+    ] = None,
+    payload_cni: Annotated[
+        str, typer.Option("--payload-cni", help="calico, flannel or none; of --payload-kubeadm.")
+    ] = "calico",
     values: Annotated[
         str | None,
         typer.Option(
@@ -70,16 +112,27 @@ def manifests(
 ) -> None:
     """Print everything needed to install Transom.
 
-    transom manifests | kubectl apply -f -
+    transom manifests --image registry.example/transom:0.1.0 | kubectl apply -f -
     """
+    from msgspec.structs import replace
+
     from transom.manifests.install import objects
     from transom.manifests.values import plain
 
-    for flag, reference in (("--image", image), ("--metrics-proxy", metrics_proxy)):
-        if reference is not None and not _REFERENCE.fullmatch(reference):
-            fail(f"{flag}: {reference!r} is no image: for example registry.example/transom:0.1.0, or with @sha256:…")
+    for flag, reference in (("--image", image), ("--metrics-proxy", metrics_proxy), ("--payload-image", payload_image)):
+        if reference is not None:
+            _examine(flag, reference, any_registry=any_registry or flag == "--metrics-proxy")
+    given = _read(values)
+    source = context.get_parameter_source("image")
+    if given.image.registry and source is not None and source.name == "ENVIRONMENT":
+        # what the file says of this install is nearer than what the environment says of all
+        image = None
+    if payload_image is not None or payload_claim is not None or payload_kubeadm is not None or payload_copied:
+        payload = _payload(payload_image, payload_claim, payload_kubeadm, payload_cni, copied=payload_copied)
+        given = replace(given, payload=payload)
+    parts = part or list(Part)
     chosen = _chosen(
-        _read(values),
+        given,
         controllers,
         image,
         metrics_proxy,
@@ -88,6 +141,11 @@ def manifests(
         require_host_keys=require_host_keys,
         webhook=Part.WEBHOOK in (part or ()),
     )
+    if not (chosen.image.registry or any_registry) and {Part.OPERATOR, Part.WEBHOOK} & set(parts):
+        fail(
+            "--image: name the image in your registry, such as registry.example/transom:VERSION (or set TRANSOM_IMAGE, or "
+            "`image.registry` of the values); --any-registry is transom of this version, wherever nodes find it"
+        )
     made = objects(plain(chosen), namespace, part or ())
     if output_dir is not None:
         _write(output_dir, made, namespace)
@@ -164,6 +222,36 @@ def _chosen(
     return replace(
         values, openshift=values.openshift or openshift, require_host_keys=values.require_host_keys or require_host_keys
     )
+
+
+def _examine(flag: str, reference: str, *, any_registry: bool) -> None:
+    """See that it is an image that nodes can find. Raises Exit."""
+    if not _REFERENCE.fullmatch(reference):
+        fail(f"{flag}: {reference!r} is no image: for example registry.example/transom:0.1.0, or with @sha256:…")
+    registry, slash, _ = reference.partition("/")
+    if not any_registry and not (slash and (set(registry) & {".", ":"} or registry == "localhost")):
+        fail(f"{flag}: {reference} names no registry, and nodes would look for it in another one: registry.example/{reference}")
+
+
+def _payload(image: str | None, claim: str | None, kubeadm: str | None, cni: str, *, copied: bool) -> "Payload":
+    import msgspec
+
+    from transom.manifests.values import Payload
+
+    ways = {"--payload-image": image, "--payload-claim": claim, "--payload-kubeadm": kubeadm}
+    given = [flag for flag, value in ways.items() if value is not None]
+    if len(given) > 1:
+        fail(f"{given[1]}: the payload comes from {given[0]} already")
+    if copied and image is None:
+        fail("--payload-copied: name the image by --payload-image")
+    if kubeadm is not None:
+        from transom.cli.payload import kubeadm_files
+
+        kubeadm_files(cni, kubeadm, flags=("--payload-cni", "--payload-kubeadm"))
+        return msgspec.convert({"kubeadm": kubeadm, "cni": cni}, Payload)
+    if claim is not None:
+        return Payload(volume={"persistentVolumeClaim": {"claimName": claim, "readOnly": True}})
+    return Payload(image=image or "", copied=copied)
 
 
 def _image(reference: str) -> "Image":

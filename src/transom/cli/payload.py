@@ -57,7 +57,7 @@ def default(
             fail("--kubernetes-version and --csi-proxy are of --kind kubeadm", ExitCode.INVALID)
         files = shipped.openshift()
     elif kind == "kubeadm":
-        files = _kubeadm(cni, kubernetes, csi_proxy)
+        files = kubeadm_files(cni, kubernetes, csi_proxy)
     else:
         fail(f"--kind: there is no {kind!r}; there are openshift and kubeadm", ExitCode.INVALID)
     if directory is None:
@@ -71,19 +71,22 @@ def default(
         tell(f"transom: kubectl apply -f {directory / 'cluster.yaml'}, once: kube-proxy's rights")
 
 
-def _kubeadm(cni: str, kubernetes: str, csi_proxy: bool) -> "Mapping[str, bytes]":
+def kubeadm_files(
+    cni: str, kubernetes: str, csi_proxy: bool = False, *, flags: tuple[str, str] = ("--cni", "--kubernetes-version")
+) -> "Mapping[str, bytes]":
+    """The files of the payload for kubeadm, whose options have these names. Raises Exit."""
     from typing import cast
 
     from transom.payloads import shipped
 
     if cni not in shipped.CNIS:
-        fail(f"--cni: there is no {cni!r}; there are {', '.join(shipped.CNIS)}", ExitCode.INVALID)
+        fail(f"{flags[0]}: there is no {cni!r}; there are {', '.join(shipped.CNIS)}", ExitCode.INVALID)
     if not kubernetes:
-        fail("--kubernetes-version: name the version that the nodes are to have, such as v1.36.3", ExitCode.INVALID)
+        fail(f"{flags[1]}: name the version that the nodes are to have, such as v1.36.3", ExitCode.INVALID)
     try:
         return shipped.kubeadm(cast("shipped.Cni", cni), kubernetes, csi_proxy=csi_proxy)
     except shipped.UnknownVersion as error:
-        fail(f"--kubernetes-version: {error}", ExitCode.INVALID)
+        fail(f"{flags[1]}: {error}", ExitCode.INVALID)
 
 
 @payload.command(epilog=epilog("payload build"))
@@ -100,6 +103,23 @@ def build(
             help="The image of the Windows Machine Config Operator, as a directory or a tarball: it has all programs.",
         ),
     ] = None,
+    layout: Annotated[
+        Path | None,
+        typer.Option(
+            "--image", metavar="DIR", help="Also make an image of it, as an OCI layout in a directory that is not there."
+        ),
+    ] = None,
+    base: Annotated[
+        Path | None,
+        typer.Option(
+            "--base",
+            metavar="DIR",
+            help="The OCI layout of Transom's image, to make it upon: for an init container (--payload-copied).",
+        ),
+    ] = None,
+    architecture: Annotated[
+        str, typer.Option("--architecture", help="Of the nodes that mount it: amd64 or arm64; what is in it is the same.")
+    ] = "amd64",
     output: Output = Format.TEXT,
 ) -> None:
     """Complete a directory that has a payload.yaml.
@@ -112,9 +132,14 @@ def build(
     from transom.downloads import DownloadError
     from transom.hosts.steps.payload_directory import LOCK, locked
     from transom.image_files import ImageError, take
+    from transom.image_layout import LayoutError
     from transom.sources.payload import FILE, PayloadError, read_payload
     from transom.sources.payload_build import build as fetched
 
+    if base is not None and layout is None:
+        fail("--base: name the directory for the image by --image", ExitCode.INVALID)
+    if layout is not None and layout.exists():
+        fail(f"--image: {layout} is there already", ExitCode.INVALID)
     try:
         data = (directory / FILE).read_bytes()
     except OSError as error:
@@ -130,11 +155,15 @@ def build(
         if lock.files:
             (directory / LOCK).write_bytes(lock.text())
         _check(directory, output)
+        if layout is not None:
+            _write_image(directory, layout, base, architecture)
     except PayloadError as error:
         _show(error)
         raise typer.Exit(ExitCode.INVALID) from None
     except ImageError as error:
         fail(f"--from-image: {error}", ExitCode.INVALID)
+    except LayoutError as error:
+        fail(f"--base: {error}", ExitCode.INVALID)
     except DownloadError as error:
         fail(str(error), ExitCode.NOT_DONE)
 
@@ -152,6 +181,77 @@ def check(directory: Directory, output: Output = Format.TEXT) -> None:
     except PayloadError as error:
         _show(error)
         raise typer.Exit(ExitCode.INVALID) from None
+
+
+@payload.command(epilog=epilog("payload copy"))
+def copy(
+    directory: Directory,
+    target: Annotated[
+        Path, typer.Argument(metavar="TO", help="Where to; what is there already, with its hash, is left as it is.")
+    ],
+    output: Output = Format.TEXT,
+) -> None:
+    """Copy a payload and nothing else.
+
+    What an init container does (`transom manifests --payload-copied`): every hash is checked, before and after.
+    """
+    from transom.sources.payload import PayloadError
+
+    try:
+        _copy_parts(directory, target)
+        _check(target, output)
+    except PayloadError as error:
+        _show(error)
+        raise typer.Exit(ExitCode.INVALID) from None
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}", ExitCode.NOT_DONE)
+
+
+def _copy_parts(directory: Path, target: Path) -> None:
+    from transom.hosts.steps.payload_directory import PayloadDirectory
+
+    for name, file in PayloadDirectory.open(directory).parts.items():
+        place = target / name
+        if place.exists() and _same(place, file):
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        part = place.with_name(f"{place.name}.part")
+        shutil.copyfile(file, part)
+        part.rename(place)
+
+
+def _same(place: Path, file: Path) -> bool:
+    import hashlib
+
+    def digest(path: Path) -> str:
+        with path.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+
+    return digest(place) == digest(file)
+
+
+def _write_image(directory: Path, target: Path, base: Path | None, architecture: str) -> None:
+    """Write the image of a whole payload, and say its name. Raises LayoutError."""
+    import os
+    import tempfile
+
+    from transom.hosts.steps.payload_directory import PayloadDirectory
+    from transom.image_layout import Image, Layout, read
+
+    below = read(base, architecture) if base is not None else Image((), architecture, {})
+    epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or (directory / "payload.yaml").stat().st_mtime)
+    made = Layout(target, epoch)
+    if base is not None:
+        for layer in below.layers:
+            made.take(layer, base)
+    with tempfile.TemporaryDirectory(dir=target) as tree:
+        _copy_parts(directory, Path(tree))
+        layer = made.layer(Path(tree))
+    version = PayloadDirectory.open(directory).payload.version
+    annotations = {"org.opencontainers.image.title": "transom-payload", "org.opencontainers.image.version": version}
+    digest = made.write([Image((*below.layers, layer), architecture, below.config)], version, annotations)
+    tell(f"transom: wrote the image to {target}: skopeo copy oci:{target}:{version} docker://REGISTRY/NAME:{version}")
+    tell(f"transom: transom manifests --payload-image REGISTRY/NAME:{version}@{digest}")
 
 
 def _copy(found: "Payload", source: Path, directory: Path) -> None:

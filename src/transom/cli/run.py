@@ -67,6 +67,16 @@ def run(
             show_default=False,
         ),
     ] = None,
+    payload_kubeadm: Annotated[
+        str | None,
+        option(
+            "--payload-kubeadm",
+            "Instead of a directory: the shipped payload for clusters of kubeadm, fetched through the proxy, such as v1.36.3.",
+            metavar="VERSION",
+            show_default=False,
+        ),
+    ] = None,
+    payload_cni: Annotated[str, option("--payload-cni", "calico, flannel or none; of --payload-kubeadm.")] = "calico",
     openssh_msi: Annotated[
         str | None,
         option(
@@ -110,6 +120,7 @@ def run(
     configure_logs(log_format, log_level)
     if system_ca_file is not None and not Path(system_ca_file).is_file():
         fail(f"--system-ca-file: there is no file {system_ca_file}")
+    shipped = _shipped(payload_kubeadm, payload_cni, payload, payload_cache)
     try:
         address = parse_address(bind_address)
         options = Options(
@@ -123,8 +134,9 @@ def run(
                 gone=duration("--gone-after", gone_after),
                 timeouts=timeouts(connect_timeout, channel_timeout, pass_timeout),
             ),
-            payload=_payload(payload),
-            payload_cache=payload_cache,
+            payload=shipped or _payload(payload),
+            payload_cache=None if shipped else payload_cache,
+            payload_builds=shipped is not None,
             openssh_msi=openssh_msi or OPENSSH_MSI,
             system_ca_file=system_ca_file or SYSTEM_CA_FILE,
             max_unavailable=max_unavailable,
@@ -161,6 +173,25 @@ async def _run(connection: "Connection", options: "Options", address: tuple[str,
             await operator.run(stop)
     finally:
         await connection.close()
+
+
+def _shipped(kubernetes: str | None, cni: str, payload: str | None, cache: Path | None) -> Path | None:
+    """The directory, below the cache, with the shipped payload of that version; its programs are fetched later."""
+    if kubernetes is None:
+        return None
+    if payload is not None or cache is None:
+        fail("--payload-kubeadm: it needs --payload-cache, and no --payload")
+    from transom.cli.payload import kubeadm_files
+
+    files = kubeadm_files(cni, kubernetes, flags=("--payload-cni", "--payload-kubeadm"))
+    directory = cache / f"kubeadm-{cni}-{kubernetes}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (directory / name).write_bytes(content)
+    except OSError as error:
+        fail(f"--payload-cache: {directory}: {error.strerror}", ExitCode.NOT_DONE)
+    return directory
 
 
 def _payload(given: str | None) -> Path | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from importlib.metadata import version
+from itertools import combinations
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -74,6 +75,18 @@ class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
         str,
         Meta(description="An image that has it, mounted as a volume: Kubernetes 1.35.", pattern=_or_empty(_REFERENCE)),
     ] = ""
+    copied: Annotated[
+        bool,
+        Meta(description="Have an init container copy it out of the image, on older ones; it is made upon Transom's own."),
+    ] = False
+    kubeadm: Annotated[
+        str,
+        Meta(
+            description="A version of Kubernetes, v1.36.3: each pod fetches kubeadm's shipped payload, through the proxy.",
+            pattern=_or_empty(r"^v1\.[0-9]+\.[0-9]+$"),
+        ),
+    ] = ""
+    cni: Annotated[Literal["calico", "flannel", "none"], Meta(description="Of `kubeadm`.")] = "calico"
     volume: Annotated[
         Object, Meta(description="A volume that has it, as in a pod: persistentVolumeClaim: {claimName: …}.")
     ] = {}
@@ -150,8 +163,11 @@ class Values(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
 
     def __post_init__(self) -> None:
         controllers_named(",".join(self.controllers))
-        if self.payload.image and self.payload.volume:
-            raise ValueError("`payload` has an image and a volume: give one of them")
+        ways = [name for name in ("image", "volume", "kubeadm") if getattr(self.payload, name)]
+        if len(ways) > 1:
+            raise ValueError(f"`payload` has {' and '.join(ways)}: give one of them")
+        if self.payload.copied and not self.payload.image:
+            raise ValueError("`payload` is to be copied, and has no image: name it")
 
 
 class ValuesInvalid(Exception):
@@ -187,8 +203,10 @@ def schema() -> dict[str, Any]:
     """The JSON Schema of the values. A chart that holds this one gives it `global`, which says nothing here."""
     _, definitions = msgspec.json.schema_components([Values], ref_template="#/$defs/{name}")
     root = definitions.pop("Values")
-    both = {"properties": {"image": {"minLength": 1}, "volume": {"minProperties": 1}}, "required": ["image", "volume"]}
-    definitions["Payload"]["not"] = both
+    ways: dict[str, dict[str, int]] = {"image": {"minLength": 1}, "volume": {"minProperties": 1}, "kubeadm": {"minLength": 1}}
+    two = [{"properties": {a: ways[a], b: ways[b]}, "required": [a, b]} for a, b in combinations(ways, 2)]
+    nothing = {"properties": {"image": {"maxLength": 0}, "copied": {"const": True}}, "required": ["image", "copied"]}
+    definitions["Payload"]["not"] = {"anyOf": [*two, nothing]}
     root["properties"] = {**root["properties"], "global": {"type": "object"}}
     names = list(dict.fromkeys([*CONTROLLERS, *GRANTS]))
     root["properties"]["controllers"] = {**root["properties"]["controllers"], "items": {"enum": names}}

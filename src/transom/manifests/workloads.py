@@ -4,8 +4,9 @@ from typing import Any, Final
 
 from transom.manifests.grants import LABELS, NAME
 from transom.manifests.openshift import MONITORED, NODES
+from transom.manifests.payload import mount
 from transom.manifests.roles import CHOSEN
-from transom.manifests.templates import OWN, Given, Joined, Listed, Merged, Spread, Value, When, choice, resolved
+from transom.manifests.templates import OWN, Given, Joined, Listed, Spread, Value, When, choice, resolved
 
 PORT: Final = 8080
 _METRICS: Final = {"name": "metrics", "port": PORT, "targetPort": "http", "protocol": "TCP"}
@@ -33,8 +34,6 @@ number that its image has no name for. Without the variable it reads /etc/passwd
 
 
 BEHIND_PROXY: Final = Given(Value("metrics.proxy"))
-PAYLOAD: Final = "/payload"
-"""Where `transom run` looks for a payload unless it is told."""
 
 
 def namespace_template() -> Any:
@@ -62,17 +61,9 @@ def operator() -> list[Any]:
         f"--bind-address=0.0.0.0:{PORT}",
     ]
     spec = pod("operator", arguments, COMPONENT, name=NAME, ports={"http": PORT}, grace=GRACE)
-    image, volume = Value("payload.image"), Value("payload.volume")
-    mount = {"name": "payload", "mountPath": PAYLOAD, "readOnly": True}
-    spec["containers"][0]["volumeMounts"] += [
-        {"name": "cache", "mountPath": CACHE},
-        *(When(Given(of), mount) for of in (image, volume)),
-    ]
-    spec["volumes"] += [
-        {"name": "cache", "emptyDir": {"sizeLimit": "4Gi"}},
-        When(Given(image), {"name": "payload", "image": {"reference": image, "pullPolicy": "IfNotPresent"}}),
-        When(Given(volume), Merged({"name": "payload"}, volume)),
-    ]
+    spec["containers"][0]["volumeMounts"].append({"name": "cache", "mountPath": CACHE})
+    spec["volumes"].append({"name": "cache", "emptyDir": {"sizeLimit": "4Gi"}})
+    mount(spec)
     return replicas("operator", NAME, COMPONENT, spec, metrics_ports())
 
 

@@ -19,8 +19,10 @@ from transom.windows.payload.payload import Payload, PayloadFile
 _DOWNLOADS: Final = "downloads"
 
 
-async def build(payload: Payload, directory: Path, lock: Lock, tell: Callable[[str], None]) -> Lock:
+async def build(payload: Payload, directory: Path, lock: Lock, tell: Callable[[str], None], way: Way | None = None) -> Lock:
     """Fetch what is missing to `directory/downloads/<SHA-256>`, and give the lock of all of it. Raises DownloadError, OSError.
+
+    `way`: how to go out, None: as the environment says.
 
     Each file is compared with the checksum file of its publisher, whose word may not change: what the lock holds is what
     was built before. Of an archive only the files that hosts get are kept.
@@ -30,7 +32,7 @@ async def build(payload: Payload, directory: Path, lock: Lock, tell: Callable[[s
         if file.url:
             by_url.setdefault(file.url, []).append(file)
     found: dict[str, Locked] = {}
-    way = Way()
+    way = way or Way()
     async with way.session() as session:
         for url, files in by_url.items():
             wanted = _Wanted(url, files, lock.files.get(url), directory / _DOWNLOADS)

@@ -5,12 +5,19 @@ from pathlib import Path
 
 import pytest
 from lab.egress import Egress
+from lab.mirror import Mirror
 from lab.network import Network
 from tests.support.operator.clusters import PASSWORD, Cluster
 from tests.support.operator.nodes import QUICK, bare, node_of, published, registered
+from tests.support.waiting import until
 from tests.support.workers.payloads import TEXT, write
+from tests.support.workers.publishers import HOSTS
+from tests.support.workers.publishers import published as of_publishers
 
 from lab import images
+from transom.hosts.steps.payload_directory import PayloadDirectory
+from transom.payloads.shipped import kubeadm
+from transom.sources.payload import read_payload
 
 pytestmark = pytest.mark.lab
 NETWORKS = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
@@ -66,3 +73,43 @@ async def test_files_of_urls_are_fetched_through_the_proxy(cluster: Cluster, tmp
         assert asked == [("TCP_MISS/206", "alice"), ("TCP_MISS/200", "alice")], egress.requests()
         assert not (path / "downloads").exists()
         assert {file.name for file in part.parent.iterdir()} == {sha256}
+
+
+async def test_a_shipped_payload_is_completed_through_the_proxy(cluster: Cluster, tmp_path: Path) -> None:
+    """What `transom run --payload-kubeadm` writes: the files and the hashes of their publishers."""
+    host = await bare(cluster, "win")
+    await published(cluster)
+    path = tmp_path / "kubeadm"
+    path.mkdir()
+    files = kubeadm("none", "v1.36.3")
+    for name, content in files.items():
+        (path / name).write_bytes(content)
+    with (
+        Network(isolated=False) as network,
+        Mirror(HOSTS) as mirror,
+        Egress(network, "alice", PASSWORD, mirror=mirror) as egress,
+    ):
+        mirror.files |= of_publishers(read_payload(files["payload.yaml"]), {})
+        await cluster.bundle(egress.certificate)
+        settings = {"trustedCA": {"name": "corp-ca"}, "networks": NETWORKS}
+        await cluster.proxy(httpProxy=egress.url, httpsProxy=egress.url, **settings)
+        await cluster.instance("win-1", host, lifecycle="Node")
+        async with cluster.operator(payload=path, payload_builds=True, pace=QUICK):
+            await cluster.until("win-1", Configured="False/PayloadIncomplete")
+            url = egress.url_with_credentials
+            await cluster.proxy(httpProxy=url, httpsProxy=url, **settings)
+            await until((path / "payload.lock").exists)
+
+            async def goes_on() -> bool:
+                conditions = {one["type"]: one["reason"] for one in (await cluster.status("win-1"))["conditions"]}
+                return conditions["Configured"] != "PayloadIncomplete"
+
+            await until(goes_on)
+
+        def users() -> set[str]:
+            return {one.user for one in egress.requests() if "dl.k8s.io" in one.url and one.status.endswith("/200")}
+
+        # squid writes a line once the answer has been sent
+        await until(lambda: users() == {"alice"})
+        kubelet = next(url for url in mirror.files if url.endswith("/kubelet.exe"))
+        assert PayloadDirectory.open(path).artifacts[kubelet].sha256 == hashlib.sha256(mirror.files[kubelet]).hexdigest()

@@ -9,9 +9,10 @@ from lab.control_plane import ControlPlane
 from lab.egress import Egress
 from lab.machine import Machine
 from lab.network import Network
+from lab.operator_image import Images, Registry
 from tests.support.operator.installation import Installation
 
-from lab import payload
+from lab import operator_image, payload
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
 
@@ -45,6 +46,23 @@ def egress(network: Network) -> Iterator[Egress]:
     """squid with basic authentication; what goes to the API server is tunnelled, the rest decrypted."""
     with Egress(network, "alice", PASSWORD, tunnels={API_NAME: network.address}) as egress:
         yield egress
+
+
+@pytest.fixture(scope="session")
+def registry(egress: Egress) -> Registry:
+    return egress.registry
+
+
+@pytest.fixture(scope="session")
+def image(registry: Registry) -> str:
+    """The operator's image in the registry, by digest."""
+    return registry.push(operator_image.layout(), "transom")
+
+
+@pytest.fixture(scope="session")
+def images(registry: Registry, tmp_path_factory: pytest.TempPathFactory) -> Images:
+    """What a node has pulled."""
+    return Images(registry, tmp_path_factory.mktemp("images"))
 
 
 @pytest.fixture

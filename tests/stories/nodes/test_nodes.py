@@ -15,13 +15,15 @@ from lab.control_plane import ControlPlane
 from lab.egress import Egress
 from lab.kubernetes import ControlPlaneError
 from lab.machine import Machine
+from lab.operator_image import Images
 from tests.stories.nodes.conftest import API_NAME, PASSWORD
+from tests.support.operator.containers import Contained
 from tests.support.operator.installation import Installation, environment, followed, roots
 from tests.support.workers.hosts import everything
 from tests.support.workers.workloads import RECORDED, RECORDER, RUNNER, VERSIONS, Workloads, raised, with_pods
 from tests.support.workers.workloads import SERVICES as WITH_PODS
 
-from lab import openshift, payload
+from lab import openshift, operator_image
 from transom.hosts.ssh.private_key import public_hash
 from transom.proxy.secret import Secret
 from transom.proxy.trust import parse_bundle
@@ -315,8 +317,17 @@ async def gone(installed: Installation, kind: str, name: str) -> None:
 
 
 async def test_three_hosts_behind_a_proxy(
-    control_plane: ControlPlane, egress: Egress, bare_machine: MakeMachine, installed: Installation, tmp_path: Path
+    control_plane: ControlPlane,
+    egress: Egress,
+    bare_machine: MakeMachine,
+    installed: Installation,
+    tmp_path: Path,
+    images: Images,
+    image: str,
 ) -> None:
+    """The operator runs out of its image, and its payload comes out of another one."""
+    workers = await asyncio.to_thread(egress.registry.push, operator_image.payload_layout(), "payload")
+    contained = ("--image", image, "--payload-image", workers)
     await publish(installed, f"https://{API_NAME}:{control_plane.port}", PAUSE_IMAGE=egress.image("none"))
     await installed.bundle(egress.certificate)
     credentials = {"username": "alice", "password": PASSWORD}
@@ -341,7 +352,7 @@ async def test_three_hosts_behind_a_proxy(
             before[name] = lived_in(machine)
         return machine
 
-    async with installed.program(payload=str(payload.directory())) as program:
+    async with await asyncio.to_thread(Contained, installed, images, tmp_path / "pod", contained) as program:
         instances = await three(installed, make)
         await joined(installed, instances)
         for name, host in zip(instances, NAMES, strict=True):

@@ -113,7 +113,8 @@ class NodesController(HostsController):
         self._trust, self._providers = ApiServerTrust(), CredentialProviders()
         self._facts = NodeFacts(members, self._cluster)
         path, cache = options.payload, options.payload_cache
-        self._source = PayloadSource(path, cache or path, settings, self._ask_all) if path is not None else None
+        builds = options.payload_builds
+        self._source = PayloadSource(path, cache or path, settings, self._ask_all, builds=builds) if path is not None else None
         self._unready: dict[ObjectKey, float] = {}
         """Since when a host is configured whose Node is not Ready (time.monotonic)."""
         hold = pace.drain + pace.ready

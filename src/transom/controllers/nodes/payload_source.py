@@ -1,18 +1,21 @@
 """The payload that hosts get: read once, and what `payload.yaml` names by URL fetched through the proxy of the settings."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
 from transom.controllers.runtime.conditions import Condition
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.downloads import DownloadError, HashError, Way, download
-from transom.hosts.steps.payload_directory import PayloadDirectory, described, downloaded, to_fetch
+from transom.hosts.steps.payload_directory import LOCK, PayloadDirectory, described, downloaded, to_fetch
 from transom.kube.backoff import set_within
 from transom.proxy.settings import Egress
+from transom.sources.payload import FILE, read_payload
+from transom.sources.payload_build import build
+from transom.windows.payload.lock import Lock
 from transom.windows.payload.payload import Payload
 
 _log: Final = structlog.get_logger("transom.payload")
@@ -21,6 +24,7 @@ AGAIN: Final = 30.0
 _LONGEST: Final = 3600.0
 """The same for a file of another hash, in the end: it is fetched whole to be seen to be wrong."""
 _INVALID: Final = "PayloadInvalid"
+_FETCHING: Final = "fetching a file of the payload"
 
 
 class PayloadSource:
@@ -29,8 +33,11 @@ class PayloadSource:
     Nothing is read or fetched before the first host asks. `changed` is called when there is more to tell of it.
     """
 
-    def __init__(self, path: Path, cache: Path, settings: CurrentSettings, changed: Callable[[], None]) -> None:
-        self._path, self._cache, self._settings, self._changed = path, cache, settings, changed
+    def __init__(
+        self, path: Path, cache: Path, settings: CurrentSettings, changed: Callable[[], None], *, builds: bool = False
+    ) -> None:
+        """`builds`: the directory is ours, and is completed as `payload build` does where it has no lock yet."""
+        self._path, self._cache, self._settings, self._changed, self._builds = path, cache, settings, changed, builds
         self._opening = asyncio.Lock()
         self._fetching: asyncio.Task[None] | None = None
         self._other_settings = asyncio.Event()
@@ -46,14 +53,42 @@ class PayloadSource:
         async with self._opening:
             if self.directory is not None:
                 return None
+            if self._builds and not (self._path / LOCK).exists():
+                self.payload = read_payload((self._path / FILE).read_bytes())
+                self._begin(self._build)
+                return self._problem or _incomplete([file.url for file in self.payload.files if file.url])
             self.payload = await asyncio.to_thread(described, self._path)
             missing = to_fetch(self.payload, self._path, self._cache)
             if not missing:
                 self.directory = await asyncio.to_thread(PayloadDirectory.open, self._path, self._cache)
                 return None
-            if self._fetching is None or self._fetching.done():
-                self._fetching = asyncio.ensure_future(self._fetch())
-            return self._problem or _incomplete(missing)
+            self._begin(self._fetch)
+            return self._problem or _incomplete(list(missing))
+
+    def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if self._fetching is None or self._fetching.done():
+            self._fetching = asyncio.ensure_future(work())
+
+    async def _build(self) -> None:
+        """Complete the directory, again and again, until it is: what its publishers say of each file becomes its lock."""
+        assert self.payload is not None
+        while True:
+            self._other_settings.clear()
+            way = Way(self._settings.own or Egress())
+            try:
+                lock = await build(self.payload, self._path, Lock(), lambda url: _log.info(_FETCHING, url=url), way)
+                part = self._path / f"{LOCK}.part"
+                part.write_bytes(lock.text())
+                part.rename(self._path / LOCK)
+            except (DownloadError, OSError) as error:
+                _log.warning("the payload could not be completed", error=str(error))
+                self._problem = Condition("False", "PayloadIncomplete", f"{error}; tried again every {AGAIN:.0f} s")
+                self._changed()
+                await set_within(self._other_settings, AGAIN)
+            else:
+                self._problem = None
+                self._changed()
+                return
 
     async def _fetch(self) -> None:
         """Fetch what is missing, again and again, until nothing is."""
@@ -74,7 +109,7 @@ class PayloadSource:
         way = Way(self._settings.own or Egress())
         async with way.session() as session:
             for url, sha256 in missing.items():
-                _log.info("fetching a file of the payload", url=url)
+                _log.info(_FETCHING, url=url)
                 target = downloaded(self._cache, sha256)
                 try:
                     await download(way, session, url, sha256, target)
@@ -90,7 +125,7 @@ class PayloadSource:
         return problem
 
 
-def _incomplete(missing: Mapping[str, str]) -> Condition:
-    first = next(iter(missing))
+def _incomplete(missing: Sequence[str]) -> Condition:
+    first = missing[0]
     more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
     return Condition("False", "PayloadIncomplete", f"files of the payload are being fetched: {first}{more}")

@@ -39,7 +39,8 @@ class Options(msgspec.Struct, frozen=True):
     """How an operator works. `controllers` are names; None is all of them.
 
     `payload` is the directory with `payload.yaml`, None where nothing is installed on hosts; what it names by URL and does not
-    have is fetched to `payload_cache`, None: to that directory; `openssh_msi` stands in user data;
+    have is fetched to `payload_cache`, None: to that directory; with `payload_builds` the directory is the operator's own, who
+    completes it as `payload build` does; `openssh_msi` stands in user data;
     `system_ca_file` has the CAs to which a bundle that replaces a trust store is added; so many nodes as
     `max_unavailable` may be away at once; with `require_host_keys` no host is trusted on first use.
     """
@@ -53,6 +54,7 @@ class Options(msgspec.Struct, frozen=True):
     terms: Terms = TERMS
     payload: Path | None = None
     payload_cache: Path | None = None
+    payload_builds: bool = False
     openssh_msi: str = OPENSSH_MSI
     system_ca_file: str = SYSTEM_CA_FILE
     max_unavailable: int = 1

@@ -70,6 +70,13 @@ class PayloadDirectory:
             raise PayloadError(tuple(findings))
         return cls(path, payload, artifacts, scripts, files)
 
+    @property
+    def parts(self) -> Mapping[str, Path]:
+        """All that the payload is made of, by its path below the directory."""
+        found = {file.relative_to(self.path).as_posix(): file for file in self._files.values()}
+        scripts = {variable.script for variable in self.payload.variables if variable.script}
+        return found | {name: self.path / name for name in (FILE, LOCK, *scripts) if (self.path / name).exists()}
+
     @cached_property
     def identity(self) -> str:
         """What tells it from another one, also of the same version."""

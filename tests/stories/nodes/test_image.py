@@ -1,0 +1,153 @@
+"""The operator's image and a payload's: what is in them, that they are the same bytes when made again, and that they run."""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from image import bill, build, python, root
+from lab.operator_image import EPOCH, Images, Pod, Registry
+from packaging.requirements import Requirement
+from tests.support.forked import run
+from tests.support.operator.containers import pod_spec
+from tests.support.operator.installation import Installation
+from tests.support.pages import on_cluster, run_by
+from tests.support.workers.payloads import write
+
+from lab import operator_image
+from transom.hosts.steps.payload_directory import PayloadDirectory
+from transom.image_layout import read
+
+pytestmark = pytest.mark.lab
+LARGEST = 120_000_000
+"""Bytes of the image, packed."""
+LOOKS = """
+import json, os, ssl
+def writes(path):
+    try:
+        open(os.path.join(path, "x"), "w").close()
+    except OSError as error:
+        return error.errno
+    return 0
+told = {path: writes(path) for path in ("/", "/usr/local/bin", "/home/nonroot", "/tmp", "/var/cache/transom")}
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+print(json.dumps({
+    "ids": [*os.getresuid(), *os.getresgid(), *os.getgroups()],
+    "capabilities": [status[name].strip() for name in ("CapPrm", "CapEff", "CapBnd")],
+    "authorities": ssl.create_default_context().cert_store_stats()["x509_ca"],
+    "writes": told,
+}))
+"""
+
+
+def test_it_runs_as_nobody_on_a_root_that_it_cannot_write(image: str, images: Images, tmp_path: Path) -> None:
+    spec = pod_spec("--image", image)
+    assert (spec["containers"][0]["image"], "@sha256:" in image) == (image, True)
+    running = Pod(spec, images, tmp_path / "pod", {})
+    version = running.command(spec["containers"][0] | {"args": ["--version"], "name": "version"}, {})
+    assert operator_image.run(*version) == f"transom {build.version()}\n"
+    looks = spec["containers"][0] | {"name": "looks", "command": ["python3.11"], "args": ["-c", LOOKS]}
+    told = json.loads(operator_image.run(*running.command(looks, {})))
+    assert told["ids"][:6] == [root.USER] * 6
+    assert {int(one, 16) for one in told["capabilities"]} == {0}
+    assert told["authorities"] > 100
+    refused = {path for path, error in told["writes"].items() if error}
+    assert refused == {"/", "/usr/local/bin", "/home/nonroot"}
+
+
+def test_its_size_and_its_bill_of_materials() -> None:
+    layout = operator_image.layout()
+    assert sum(layer.size for layer in read(layout, python.native()).layers) <= LARGEST
+    made = operator_image.unpacked(layout)
+    text = (made / bill.FILE).read_text("utf-8")
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    found = {one["purl"].partition("?")[0] for one in json.loads(text)["components"]}
+    lines = [Requirement(line.rstrip(" \\")) for line in python.requirements().splitlines() if "==" in line]
+    here = {"sys_platform": "linux", "python_version": "3.11", "python_full_version": "3.11.2"}
+    wanted = {f"{one.name}{one.specifier}" for one in lines if one.marker is None or one.marker.evaluate(here)}
+    assert {f"pkg:pypi/{one.replace('==', '@')}" for one in wanted} | {f"pkg:pypi/transom@{build.version()}"} == {
+        one for one in found if one.startswith("pkg:pypi/")
+    }
+    told = {file.name for file in (made / "var/lib/dpkg/status.d").iterdir()}
+    assert told == {one.removeprefix("pkg:deb/debian/").partition("@")[0] for one in found if one.startswith("pkg:deb/")}
+    assert {"libc6", "libssl3", "python3.11-minimal", "ca-certificates"} < told
+
+
+def test_the_same_bytes_in_another_place_and_on_another_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.umask(0o077)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        digest = build.write([operator_image.base()], tmp_path / "made", tmp_path / "layout", EPOCH)
+    finally:
+        os.umask(before)
+        monkeypatch.undo()
+        time.tzset()
+    index = json.loads((operator_image.layout() / "index.json").read_bytes())
+    assert index["manifests"][0]["digest"] == digest
+
+
+def test_an_init_container_copies_a_payload_out_of_its_image(
+    image: str, images: Images, registry: Registry, tmp_path: Path
+) -> None:
+    source, layout = write(tmp_path / "payload"), tmp_path / "layout"
+    (source / "notes.txt").write_text("no part of it")
+    made = run("payload", "build", str(source), "--image", str(layout), "--base", str(operator_image.layout()))
+    assert made.returncode == 0, made.stderr
+    version = PayloadDirectory.open(source).payload.version
+    payload_image = registry.push(layout, "payload")
+    assert f"--payload-image REGISTRY/NAME:{version}@{payload_image.partition('@')[2]}" in made.stderr
+    spec = pod_spec("--image", image, "--payload-image", payload_image, "--payload-copied")
+    running = Pod(spec, images, tmp_path / "pod", {})
+    running.initialize()
+    copied = tmp_path / "pod" / "volume-payload"
+    assert PayloadDirectory.open(copied).identity == PayloadDirectory.open(source).identity
+    names = {path.relative_to(copied).as_posix() for path in copied.rglob("*") if path.is_file()}
+    assert names == PayloadDirectory.open(source).parts.keys()
+
+
+async def test_an_installation_from_a_mirror_directory(
+    images: Images, registry: Registry, installed: Installation, tmp_path: Path
+) -> None:
+    """The lines of the page, with the lab's registry and no other way out; then the pods' images are there."""
+    (block,) = run_by("tests/stories/nodes/test_image.py::test_an_installation_from_a_mirror_directory")
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    for name, made in (
+        ("transom", operator_image.layout()),
+        ("payload", operator_image.payload_layout()),
+        ("wheels", operator_image.wheels()),
+    ):
+        (mirror / name).symlink_to(made)
+    uv = shutil.which("uv")
+    assert uv is not None
+    path = (tmp_path / "bin", Path(uv).parent, installed.control_plane.programs, "/usr/bin", "/bin")
+    nowhere = "http://127.0.0.1:9"
+    more = {
+        "PATH": os.pathsep.join(map(str, path)),
+        "UV_TOOL_BIN_DIR": str(tmp_path / "bin"),
+        "UV_TOOL_DIR": str(tmp_path / "tools"),
+        "UV_CACHE_DIR": str(tmp_path / "cache"),
+        "UV_PYTHON": f"{sys.base_prefix}/bin/python3",
+        "SSL_CERT_FILE": str(registry.authority),
+        **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), nowhere),
+        **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,10.0.0.0/8"),
+    }
+    lines = "\n".join(block.lines).replace("registry.example", registry.name)
+    try:
+        said = await on_cluster(tmp_path, installed.control_plane, lines, **more)
+        assert "deployment.apps/transom" in said
+        shown = await installed.kubectl("get", "deployment", "transom", "-n", installed.namespace, "-o", "json")
+        spec = json.loads(shown)["spec"]["template"]["spec"]
+        (volume,) = (one["image"]["reference"] for one in spec["volumes"] if "image" in one)
+        for reference in (spec["containers"][0]["image"], volume):
+            assert reference.startswith(f"{registry.name}/")
+            assert read(await asyncio.to_thread(images.layout, reference), python.native()).layers
+    finally:
+        await installed.install()
