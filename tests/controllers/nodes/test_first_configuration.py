@@ -129,11 +129,11 @@ async def test_the_cloud_providers_taint_is_waited_for_and_named(cluster: Cluste
         await node_until(cluster, host, lambda node: not node["spec"].get("unschedulable"))
 
 
-async def test_what_is_not_required_keeps_no_node_from_pods(cluster: Cluster, tmp_path: Path) -> None:
+async def test_what_is_not_required_keeps_no_node_from_pods(cluster: Cluster, payload: Path) -> None:
     optional = TEXT.replace("  dependsOn: [kubelet]\n", "  dependsOn: [kubelet]\n  required: false\n")
     host = await bare(cluster, "win")
     host.powershell = fails
-    async with cluster.operator(payload=write(tmp_path / "payload", optional), pace=QUICK):
+    async with cluster.operator(payload=write(payload, optional), pace=QUICK):
         await cluster.instance("win-1", host, lifecycle="Node")
         await cluster.until("win-1", NodeReady="False/Registering")
         await registered(cluster, host, **SUBNET)
