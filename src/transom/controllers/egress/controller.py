@@ -195,6 +195,8 @@ class EgressController:
                     return Result()
             elif base is None and not finalizer.has_finalizer(cached):
                 await finalizer.put(cached, leadership)
+                # it is heard of, and what is then in memory has what is written next: else the same would be written twice
+                return Result()
         else:
             conditions["Ready"] = conditions["Valid"]
         rest = await self._write(cached, conditions, fields, leadership)
