@@ -12,10 +12,13 @@ class Failures:
         self._file = file
         self._names: list[str] = []
 
+    def pytest_sessionstart(self) -> None:
+        self._file.write_text("")
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Also where the setup, the teardown or the whole worker failed; a test that did so twice stands there once."""
         if report.failed and report.nodeid not in self._names:
             self._names.append(report.nodeid)
-
-    def pytest_sessionfinish(self) -> None:
-        self._file.write_text("".join(f"{name}\n" for name in self._names))
+            # at once: a run takes many minutes, and what fails early can be looked at meanwhile
+            with self._file.open("a") as file:
+                file.write(f"{report.nodeid}\n")

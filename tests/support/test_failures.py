@@ -12,6 +12,7 @@ def report(name: str, phase: str, outcome: str) -> TestReport:
 
 def test_each_failed_test_is_written_once_as_pytest_reads_it(tmp_path: Path) -> None:
     failures = Failures(tmp_path / "failures")
+    failures.pytest_sessionstart()
     for one in (
         report("tests/test_x.py::test_good", "call", "passed"),
         report("tests/test_x.py::test_bad[a b]", "call", "failed"),
@@ -20,7 +21,6 @@ def test_each_failed_test_is_written_once_as_pytest_reads_it(tmp_path: Path) -> 
         report("tests/test_x.py::test_left_out", "setup", "skipped"),
     ):
         failures.pytest_runtest_logreport(one)
-    failures.pytest_sessionfinish()
     assert (tmp_path / "failures").read_text().splitlines() == [
         "tests/test_x.py::test_bad[a b]",
         "tests/test_x.py::test_unprepared",
