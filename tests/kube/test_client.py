@@ -13,13 +13,13 @@ from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.errors import AnswerTooLarge, Conflict, ConnectionFailed, NotFound
 from transom.kube.lease import LeaseLost
-from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
+from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES
 
 pytestmark = pytest.mark.lab
 
 
-def config_map(name: str, **data: str) -> dict[str, object]:
-    metadata = {"name": name, "namespace": "default"}
+def config_map(name: str, namespace: str = "default", **data: str) -> dict[str, object]:
+    metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
@@ -120,21 +120,21 @@ async def test_a_list_of_large_objects_comes_in_smaller_pages(
 ) -> None:
     """Somebody's hundred objects of a megabyte are no page of a hundred megabytes."""
     monkeypatch.setattr(client, "_MAX_PAGE", 4 << 20)
+    await direct.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "pages"}})
     for number in range(8):
-        await direct.create(CONFIG_MAPS, config_map(f"a-small-{number}"), "default")
+        await direct.create(CONFIG_MAPS, config_map(f"a-small-{number}", "pages"), "pages")
     for number in range(12):
-        await direct.create(CONFIG_MAPS, config_map(f"large-{number:02}", text="x" * 1_000_000), "default")
+        await direct.create(CONFIG_MAPS, config_map(f"large-{number:02}", "pages", text="x" * 1_000_000), "pages")
     since = sum(1 for _ in control_plane.audit())
-    listing = await direct.list_objects(CONFIG_MAPS, "default", page=8)
+    listing = await direct.list_objects(CONFIG_MAPS, "pages", page=8)
     names = {f"large-{number:02}" for number in range(12)} | {f"a-small-{number}" for number in range(8)}
-    found = [one.metadata.name for one in listing.items if one.metadata.name in names]
-    assert sorted(found) == sorted(names)
+    assert sorted(one.metadata.name for one in listing.items) == sorted(names)
     limits = [
         entry["requestURI"].split("limit=")[1] for entry in list(control_plane.audit())[since:] if entry["verb"] == "list"
     ]
     assert [limit.split("&")[0] for limit in limits][:3] == ["8", "8", "2"]
     for name in names:
-        await direct.delete(CONFIG_MAPS, name, "default")
+        await direct.delete(CONFIG_MAPS, name, "pages")
     # one that is too large by itself is named
     monkeypatch.setattr(client, "_MAX_PAGE", 100)
     with pytest.raises(AnswerTooLarge, match="more than 100 bytes"):

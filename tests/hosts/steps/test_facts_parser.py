@@ -165,7 +165,10 @@ def test_a_question_without_answer_is_no_missing_key() -> None:
 
 def test_merged_states_keep_what_the_second_does_not_know() -> None:
     first = ObservedState(
-        Registry().apply([SetValue(LEDGER, "Version", dword(1))]), (Service("a", ServiceState.RUNNING),), 3, {"a": ("b",)}
+        Registry().apply([SetValue(LEDGER, "Version", dword(1))]),
+        (Service("a", ServiceState.RUNNING),),
+        boot=3,
+        dependencies={"a": ("b",)},
     )
     second = ObservedState(
         Registry().apply([SetValue(BOOT, "x", dword(2))]),
