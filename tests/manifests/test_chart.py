@@ -60,7 +60,8 @@ def test_the_files_are_those_of_the_templates() -> None:
 
 
 def test_the_kustomize_base_is_what_the_defaults_make(tmp_path: Path) -> None:
-    assert manifests("--output-dir", str(tmp_path)).returncode == 0
+    image = f"registry.invalid/transom:{version('transom')}"
+    assert manifests("--image", image, "--output-dir", str(tmp_path)).returncode == 0
     made = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
     assert {path.name: path.read_text("utf-8") for path in BASE.iterdir()} == made
 
@@ -81,7 +82,7 @@ def test_each_value_is_tried() -> None:
 @pytest.mark.lab
 @pytest.mark.parametrize("name", VALUE_SETS)
 def test_all_three_make_the_same_objects(name: str, tmp_path: Path) -> None:
-    values = written(tmp_path, VALUE_SETS[name])
+    values = written(tmp_path, {"image": {"registry": "registry.example"}} | VALUE_SETS[name])
     printed = manifests("--values", str(values), "--namespace", NAMESPACE)
     assert (printed.returncode, printed.stderr) == (0, "")
     made = by_name(printed.stdout)
@@ -131,6 +132,13 @@ def test_wrong_values_are_refused_with_a_clear_word(name: str, tmp_path: Path) -
     printed = manifests("--values", str(values))
     assert (printed.returncode, printed.stdout) == (2, "")
     assert [word for word in (f"--values {values}: ", *of_transom) if word not in printed.stderr] == [], printed.stderr
+
+
+@pytest.mark.lab
+def test_the_chart_takes_no_image_of_who_knows_whose() -> None:
+    refused = helm("template", "transom", CHART)
+    assert refused.returncode != 0
+    assert "image.registry: name the registry that has Transom's image" in refused.stderr
 
 
 @pytest.mark.lab

@@ -51,6 +51,7 @@ def chart(version: str) -> dict[str, str]:
         "values.yaml": _MADE + "".join(f"{line}\n" for line in _commented(plain(Values()), schema(), schema()["$defs"])),
         "values.schema.json": json.dumps(schema(), indent=2) + "\n",
         "templates/NOTES.txt": _NOTES,
+        "templates/image.yaml": _MADE + _IMAGE,
     }
     for piece in pieces():
         if documents := [one for one in piece.objects if not (isinstance(one, Mapping) and one["kind"] == "Namespace")]:
@@ -59,6 +60,11 @@ def chart(version: str) -> dict[str, str]:
     return files
 
 
+_IMAGE: Final = """\
+{{- if not .Values.image.registry }}
+{{- fail "image.registry: name the registry that has Transom's image; without one nodes run what another has by that name" }}
+{{- end }}
+"""
 _NOTES: Final = """\
 Transom runs in namespace {{ .Release.Namespace }}, and has no settings yet: make an EgressProxy that is named `cluster`,
 and WindowsInstances in that namespace.
