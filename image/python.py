@@ -45,7 +45,8 @@ def install(wanted: str, architecture: str, tree: Path) -> None:
     _run("uv", "pip", "install", "--quiet", "--target", str(target), *wheels, *options, "-r", str(listed))
     for path in [*target.glob("bin/*"), *target.glob("*.dist-info/REQUESTED"), target / ".lock"]:
         path.unlink(missing_ok=True)
-    (target / "bin").rmdir() if (target / "bin").exists() else None
+    if (target / "bin").exists():
+        (target / "bin").rmdir()
     # of programs it has the hash, in which the path of this machine's Python is
     for record in target.glob("*.dist-info/RECORD"):
         lines = record.read_text().splitlines(keepends=True)

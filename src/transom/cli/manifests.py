@@ -3,7 +3,7 @@
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -13,15 +13,6 @@ from transom.manifests.parts import Part
 
 if TYPE_CHECKING:
     from transom.manifests.values import Image, Payload, Values
-
-_REFERENCE: Final = re.compile(
-    r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"
-    r"(@sha256:[0-9a-f]{64})?"
-)
-"""An image as the distribution project writes it (github.com/distribution/reference, reference.go), not so strict.
-
-The first part of a name is a registry where it has a dot or a colon, or is `localhost` (normalize.go, splitDockerDomain).
-"""
 
 
 def manifests(
@@ -225,8 +216,14 @@ def _chosen(
 
 
 def _examine(flag: str, reference: str, *, any_registry: bool) -> None:
-    """See that it is an image that nodes can find. Raises Exit."""
-    if not _REFERENCE.fullmatch(reference):
+    """See that it is an image that nodes can find. Raises Exit.
+
+    The first part of a name is a registry where it has a dot or a colon, or is `localhost` (github.com/distribution/reference,
+    normalize.go, splitDockerDomain).
+    """
+    from transom.manifests.values import REFERENCE
+
+    if not re.fullmatch(REFERENCE, reference):
         fail(f"{flag}: {reference!r} is no image: for example registry.example/transom:0.1.0, or with @sha256:…")
     registry, slash, _ = reference.partition("/")
     if not any_registry and not (slash and (set(registry) & {".", ":"} or registry == "localhost")):
@@ -255,7 +252,7 @@ def _payload(image: str | None, claim: str | None, kubeadm: str | None, cni: str
 
 
 def _image(reference: str) -> "Image":
-    """The parts of a reference that `_REFERENCE` knows."""
+    """The parts of a reference that fits `REFERENCE`."""
     from transom.manifests.values import Image
 
     named, _, digest = reference.partition("@")

@@ -12,6 +12,7 @@ from transom.cli.output import ExitCode, Format, fail, print_data, print_documen
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from transom.hosts.steps.payload_directory import PayloadDirectory
     from transom.sources.payload import PayloadError
     from transom.windows.payload.payload import Payload
 
@@ -195,10 +196,11 @@ def copy(
 
     What an init container does (`transom manifests --payload-copied`): every hash is checked, before and after.
     """
+    from transom.hosts.steps.payload_directory import PayloadDirectory
     from transom.sources.payload import PayloadError
 
     try:
-        _copy_parts(directory, target)
+        _copy_parts(PayloadDirectory.open(directory), target)
         _check(target, output)
     except PayloadError as error:
         _show(error)
@@ -207,10 +209,8 @@ def copy(
         fail(f"{error.filename}: {error.strerror}", ExitCode.NOT_DONE)
 
 
-def _copy_parts(directory: Path, target: Path) -> None:
-    from transom.hosts.steps.payload_directory import PayloadDirectory
-
-    for name, file in PayloadDirectory.open(directory).parts.items():
+def _copy_parts(opened: "PayloadDirectory", target: Path) -> None:
+    for name, file in opened.parts.items():
         place = target / name
         if place.exists() and _same(place, file):
             continue
@@ -238,6 +238,7 @@ def _write_image(directory: Path, target: Path, base: Path | None, architecture:
     from transom.hosts.steps.payload_directory import PayloadDirectory
     from transom.image_layout import Image, Layout, read
 
+    opened = PayloadDirectory.open(directory)
     below = read(base, architecture) if base is not None else Image((), architecture, {})
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or (directory / "payload.yaml").stat().st_mtime)
     made = Layout(target, epoch)
@@ -245,9 +246,9 @@ def _write_image(directory: Path, target: Path, base: Path | None, architecture:
         for layer in below.layers:
             made.take(layer, base)
     with tempfile.TemporaryDirectory(dir=target) as tree:
-        _copy_parts(directory, Path(tree))
+        _copy_parts(opened, Path(tree))
         layer = made.layer(Path(tree))
-    version = PayloadDirectory.open(directory).payload.version
+    version = opened.payload.version
     annotations = {"org.opencontainers.image.title": "transom-payload", "org.opencontainers.image.version": version}
     digest = made.write([Image((*below.layers, layer), architecture, below.config)], version, annotations)
     tell(f"transom: wrote the image to {target}: skopeo copy oci:{target}:{version} docker://REGISTRY/NAME:{version}")

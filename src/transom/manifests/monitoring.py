@@ -4,7 +4,7 @@ from typing import Any
 
 from transom.manifests import admission
 from transom.manifests.grants import NAME
-from transom.manifests.templates import OWN, Both, Given, Test, Value, When
+from transom.manifests.templates import OWN, Both, Given, Value, When
 from transom.manifests.workloads import BEHIND_PROXY, COMPONENT
 
 _TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105  # Prometheus's own
@@ -20,15 +20,12 @@ def monitors() -> list[Any]:
 
 
 def _monitor(name: str, component: dict[str, str]) -> dict[str, Any]:
-    def secure(value: Any, test: Test = BEHIND_PROXY) -> When:
-        return When(test, value)
-
     endpoint = {
         "port": "metrics",
         "path": "/metrics",
-        "scheme": secure("https"),
-        "bearerTokenFile": secure(_TOKEN),
-        "tlsConfig": secure({"insecureSkipVerify": True}),
+        "scheme": When(BEHIND_PROXY, "https"),
+        "bearerTokenFile": When(BEHIND_PROXY, _TOKEN),
+        "tlsConfig": When(BEHIND_PROXY, {"insecureSkipVerify": True}),
     }
     return {
         "apiVersion": "monitoring.coreos.com/v1",

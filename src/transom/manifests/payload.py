@@ -2,13 +2,12 @@
 
 from typing import Any, Final
 
-from transom.manifests.templates import Both, Given, Joined, Merged, No, Value, When
+from transom.manifests.templates import Both, Either, Given, Joined, Merged, No, Value, When
 
 MOUNT: Final = "/payload"
 """Where `transom run` looks for a payload where nobody says another place."""
-_VOLUME: Final = {"name": "payload", "mountPath": MOUNT, "readOnly": True}
 _IMAGE: Final = Value("payload.image")
-_OTHER: Final = Value("payload.volume")
+_VOLUME: Final = Value("payload.volume")
 _SHIPPED: Final = Value("payload.kubeadm")
 _COPIED: Final = Given(Value("payload.copied"))
 """An init container copies it, which every version can; the image is then made upon Transom's own, whose program does it."""
@@ -27,12 +26,15 @@ def mount(spec: dict[str, Any]) -> None:
         When(Given(_SHIPPED), Joined(("--payload-kubeadm=", _SHIPPED))),
         When(Given(_SHIPPED), Joined(("--payload-cni=", Value("payload.cni")))),
     ]
-    container["volumeMounts"] += [When(Given(of), dict(_VOLUME)) for of in (_IMAGE, _OTHER)]
-    mounted = {"name": "payload", "image": {"reference": _IMAGE, "pullPolicy": "IfNotPresent"}}
+    mounted = {"name": "payload", "mountPath": MOUNT, "readOnly": True}
+    container["volumeMounts"].append(When(Either((Given(_IMAGE), Given(_VOLUME))), mounted))
     spec["volumes"] += [
-        When(Both((Given(_IMAGE), No(_COPIED))), mounted),
+        When(
+            Both((Given(_IMAGE), No(_COPIED))),
+            {"name": "payload", "image": {"reference": _IMAGE, "pullPolicy": "IfNotPresent"}},
+        ),
         When(_COPIED, {"name": "payload", "emptyDir": {"sizeLimit": "4Gi"}}),
-        When(Given(_OTHER), Merged({"name": "payload"}, _OTHER)),
+        When(Given(_VOLUME), Merged({"name": "payload"}, _VOLUME)),
     ]
     copying = {
         "name": "payload",

@@ -11,12 +11,13 @@ from msgspec import Meta
 from transom.manifests.roles import CONTROLLERS, GRANTS
 from transom.manifests.roles import controllers as controllers_named
 
-_PART = r"^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$"
-_REGISTRY = r"^([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$"
-_TAG = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
-_DIGEST = r"^sha256:[0-9a-f]{64}$"
-_REFERENCE = r"^([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$"  # noqa: E501
-"""Parts of an image's name (github.com/distribution/reference, reference.go), not so strict."""
+_NAME = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
+_PLACE = rf"([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?(/{_NAME})*"
+_VERSION = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
+_HASH = r"sha256:[0-9a-f]{64}"
+_PART, _REGISTRY, _TAG, _DIGEST = rf"^{_NAME}(/{_NAME})*$", f"^{_PLACE}$", f"^{_VERSION}$", f"^{_HASH}$"
+REFERENCE = f"^{_PLACE}(:{_VERSION})?(@{_HASH})?$"
+"""An image as the distribution project writes it (github.com/distribution/reference, reference.go), not so strict."""
 
 
 def _or_empty(pattern: str) -> str:
@@ -73,7 +74,7 @@ class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
 
     image: Annotated[
         str,
-        Meta(description="An image that has it, mounted as a volume: Kubernetes 1.35.", pattern=_or_empty(_REFERENCE)),
+        Meta(description="An image that has it, mounted as a volume: Kubernetes 1.35.", pattern=_or_empty(REFERENCE)),
     ] = ""
     copied: Annotated[
         bool,
@@ -110,7 +111,7 @@ class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     """Who reads the metrics, and how."""
 
     proxy: Annotated[
-        str, Meta(description="An image of kube-rbac-proxy, put before them: TLS and who may.", pattern=_or_empty(_REFERENCE))
+        str, Meta(description="An image of kube-rbac-proxy, put before them: TLS and who may.", pattern=_or_empty(REFERENCE))
     ] = ""
     service_monitor: Annotated[
         bool, Meta(description="ServiceMonitors for the Prometheus operator, which has to be there.")
