@@ -46,6 +46,26 @@ MUTANTS: Final = (
     Mutant("failures are lost with their leader", "controllers/rollout/rollouts.py", "failed=tuple(failed),", "failed=(),"),
     Mutant("the begun are lost with their leader", "controllers/rollout/host_turns.py", "if rollout.early:", "if False:"),
     Mutant(
+        "the begun of the process before are forgotten",
+        "controllers/rollout/begun_hosts.py",
+        "{**self._known(), **listed}",
+        "listed",
+        TESTS[1],
+    ),
+    Mutant(
+        "who was begun is forgotten before it is written what came of it",
+        "controllers/rollout/rollouts.py",
+        "for host in self._unwritten if",
+        "for host in self.rollout.working if",
+        TESTS[1],
+    ),
+    Mutant(
+        "who leads again remembers its own time",
+        "controllers/rollout/begun_hosts.py",
+        "            beginner.forget()\n",
+        "            pass\n",
+    ),
+    Mutant(
         "an older result counts",
         "controllers/rollout/rollouts.py",
         "return self._stale(text)",

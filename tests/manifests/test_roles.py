@@ -7,10 +7,10 @@ from typing import Any
 import asyncssh
 import pytest
 from tests.support.operator.bundles import ROOT_1
-from tests.support.operator.clusters import PROXY, Cluster
+from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.operator.programs import Program
 from tests.support.operator.rights import Use, asked, granted
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, until
 
 from lab import cluster_api, openshift
 from transom.hosts.ssh.private_key import public_hash
@@ -48,13 +48,14 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> N
     kubeconfig = control_plane.user_kubeconfig(f"{namespace}-limited", token)
     user = f"system:serviceaccount:{namespace}:transom"
 
-    host = await cluster.simulator.add_host()
+    host, other = await cluster.simulator.add_host(), await cluster.simulator.add_host()
     await cluster.bundle(ROOT_1)
     await cluster.put(CONFIG_MAPS, "asks", metadata={"name": "asks", "namespace": namespace, "labels": {LABEL: "bundle-only"}})
     valid = {"httpProxy": PROXY, "httpsProxy": PROXY, "trustedCA": {"name": "corp-ca"}}
     invalid = valid | {"noProxy": "*.example.com"}
     await cluster.proxy(**valid)
     await cluster.instance("win-1", host)
+    await cluster.instance("win-2", other)
 
     async def is_valid(wanted: str) -> None:
         async with asyncio.timeout(PATIENCE):
@@ -91,6 +92,9 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> N
             await is_valid("False")
             await cluster.proxy(**valid)
             await is_valid("True")
+        # which hosts are begun is written for the first change, and written anew for the next one
+        await cluster.proxy(**valid, noProxy="one.example.com")
+        await until(lambda: all("one.example.com" in str(environment(one, "containerd")) for one in (host, other)))
         for port in (1, host.port, 1):
             await cluster.instance("win-1", host, port=port)
             await cluster.until("win-1", Reachable="True" if port == host.port else "False")

@@ -22,7 +22,7 @@ from transom.controllers.rollout.heartbeats import Heartbeats
 from transom.controllers.rollout.host_turns import HostTurns
 from transom.controllers.rollout.interruptions import Interruptions
 from transom.controllers.rollout.marks import CHANGES, read
-from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutMember, Rollouts, RolloutSubject
+from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutMember, Rollouts, RolloutSubject, change_word
 from transom.controllers.rollout.slots import Slots
 from transom.controllers.runtime.cached import CachedInstance, HostNode
 from transom.controllers.runtime.condition_aggregator import ConditionAggregator
@@ -105,6 +105,7 @@ class ChangesWorld(HostsWorld):
         self.instances: Store[CachedInstance] = Store(INSTANCE_INDEXES)
         self.queue: KeyQueue[ObjectKey] = KeyQueue()
         self.heartbeats = Heartbeats(self.nodes)
+        begun = self.begun_hosts()
         self.turns = HostTurns(
             self.heartbeats,
             self.queue,
@@ -112,9 +113,10 @@ class ChangesWorld(HostsWorld):
             lambda case: self._node(case.cached.metadata.name),
             lambda case: self._case(case.cached.metadata.name),
             self._write,
+            begun,
         )
         for change in self.changes:
-            change.rollouts = Rollouts(self._subject(change), self._members, self.reports, lambda: self.resumed)
+            change.rollouts = Rollouts(self._subject(change), self._members, self.reports, begun, lambda: self.resumed)
             self.turns.rollouts.append(change.rollouts)
         pace = Pace()
         self.hold = pace.drain + pace.ready
@@ -125,8 +127,11 @@ class ChangesWorld(HostsWorld):
         )
         self.leadership = cast(Leadership, _Leadership(self))
         self.passes: dict[str, Pass] = {}
-        marks = (mark for text in self.marks.values() for mark in read(text) if mark.state in ("begun", "passed"))
-        self.begun_before = Counter((mark.kind, mark.change) for mark in marks)
+        told = ((name, mark) for name, text in self.marks.items() for mark in read(text))
+        before = {(change_word(mark.kind, mark.change), name) for name, mark in told if mark.state in ("begun", "passed")}
+        for listed in self.kept.config_maps.snapshot():
+            before |= {(change, name) for change in listed.value["data"] for name in begun.of(change)}
+        self.begun_before = Counter(change for change, _ in before)
         """How many hosts had begun with each change when this process began, as far as was written by then."""
         for name in self.names:
             self.instances.put(self._cached(name))
@@ -220,7 +225,7 @@ class ChangesWorld(HostsWorld):
             if (known := rollouts.known(one.target)) is not None and known.owes(name):
                 known.come_out(name, "right")
             return
-        turn = self.turns.of(self._case(name), one.target, self.leadership)
+        turn = self.turns.of(self._case(name), self.leadership)
         rollout = await rollouts.meet(one.target, turn.digest)
         one.owed = name in rollout.changed
         if rollout.admit(name, turn.ask):
@@ -250,7 +255,7 @@ class ChangesWorld(HostsWorld):
             put_back = self.interruptions.put_back(case.cached)
             if put_back is not None or (purpose is None and self.interruptions.awaited(key)):
                 await self.interruptions.give_back(case.cached, node, self.leadership)
-                self._leave(name, one)
+                await self._leave(name, one)
                 return
         elif purpose is None:
             self.interruptions.forget(key)
@@ -258,7 +263,7 @@ class ChangesWorld(HostsWorld):
         if purpose is None:
             one.alone = node.cordoned_for is not None
             return
-        turn = self.turns.of(case, one.target, self.leadership)
+        turn = self.turns.of(case, self.leadership)
         pending = await self.interruptions.prepare(
             case.cached, one.target, node, "upgrade", "another version is to be", self.leadership, turn
         )
@@ -269,7 +274,7 @@ class ChangesWorld(HostsWorld):
             if pending.condition.reason == "Draining":
                 # it comes again in a few seconds
                 self.queue.add(key)
-            self._leave(name, one)
+            await self._leave(name, one)
         else:
             one.alone = self._node(name).cordoned_for is not None
 
@@ -286,7 +291,7 @@ class ChangesWorld(HostsWorld):
         elif not one.alone and not rollout.may_read(name, lambda: self.queue.add(key), differs=self._differs(name, one)):
             if self.settings.rollouts.known(one.target) is None:
                 self.queue.add(key)
-            self._leave(name, one)
+            await self._leave(name, one)
             return
         one.stage = "look"
 
@@ -372,10 +377,11 @@ class ChangesWorld(HostsWorld):
             await self.interruptions.give_back(case.cached, node, self.leadership)
         if one.given and self._node(name).cordoned_for is None:
             self.queue.add(key)
-        self._leave(name, one)
+        await self._leave(name, one)
 
-    def _leave(self, name: str, one: Pass) -> None:
+    async def _leave(self, name: str, one: Pass) -> None:
         self.marks[name] = self.turns.marks(self._case(name), one.target)
+        await self.turns.end(ObjectKey(NAMESPACE, name), self.leadership)
         del self.passes[name]
         for change in self.changes:
             change.rollouts.done(ObjectKey(NAMESPACE, name))
@@ -442,6 +448,7 @@ class _Leadership:
 
     def __init__(self, world: ChangesWorld) -> None:
         self.client = self.recorder = self
+        self.create, self.replace = world.kept.create, world.kept.replace
         self._world = world
 
     def permit(self) -> None:

@@ -4,14 +4,21 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, cast
+
+import msgspec
 
 from transom.controllers.instance.view import InstanceView
+from transom.controllers.rollout.begun_hosts import BegunHosts
 from transom.controllers.rollout.host_turns import HostTurns
 from transom.controllers.rollout.marks import CHANGES
 from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.controllers.runtime.informers import Informers
+from transom.kube.errors import Conflict, NotFound
+from transom.kube.objects import Whole
 from transom.kube.queue import KeyQueue
-from transom.kube.store import ObjectKey
+from transom.kube.resources import CONFIG_MAPS
+from transom.kube.store import ObjectKey, Store
 
 NAMESPACE = "transom"
 Trouble = Literal["", "unreachable", "restarts", "dead"]
@@ -21,6 +28,49 @@ BAD = "bad"
 BREAKS = "breaks"
 """Part of settings with which services do not start."""
 START = datetime(2026, 11, 22, 10, tzinfo=UTC)
+
+
+class ConfigMaps:
+    """The ConfigMaps of an API server, as far as rollouts ask for them; what is written is seen at once."""
+
+    def __init__(self) -> None:
+        self.config_maps: Store[Whole] = Store()
+        self.namespace = NAMESPACE
+        self.writes = 0
+
+    async def create(self, resource: object, value: dict[str, Any], _: str) -> Whole:
+        """As the API server does it."""
+        assert resource is CONFIG_MAPS
+        if self.config_maps.snapshot().named(value["metadata"]["name"], NAMESPACE) is not None:
+            raise Conflict(409, "AlreadyExists", "the object exists")
+        return self._put(value)
+
+    async def replace(self, resource: object, value: dict[str, Any], name: str, _: str) -> Whole:
+        """The same: an older version is not replaced."""
+        assert resource is CONFIG_MAPS
+        before = self.config_maps.snapshot().named(name, NAMESPACE)
+        if before is None or before.metadata.resource_version != value["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict", "the object has been modified")
+        return self._put(value)
+
+    def _put(self, value: dict[str, Any]) -> Whole:
+        self.writes += 1
+        metadata = value["metadata"] | {"resourceVersion": str(self.writes)}
+        made = Whole.from_json(msgspec.json.encode(value | {"metadata": metadata}))
+        self.config_maps.put(made)
+        return made
+
+    async def get(self, resource: object, name: str, _: str) -> Whole:
+        """The same."""
+        assert resource is CONFIG_MAPS
+        found = self.config_maps.snapshot().named(name, NAMESPACE)
+        if found is None:
+            raise NotFound(404, "NotFound", f"there is no ConfigMap {name}")
+        return found
+
+    async def delete(self, _: object, name: str, __: str) -> None:
+        """The same."""
+        self.config_maps.remove(ObjectKey(NAMESPACE, name))
 
 
 class HostsWorld(ABC):
@@ -44,8 +94,14 @@ class HostsWorld(ABC):
         self.flawed: set[str] = set()
         """Hosts that were ever in trouble."""
         self.resumed = ""
+        self.kept = ConfigMaps()
+        """What outlives a process beside the statuses."""
         self.running: dict[str, Any] = {}
         """Passes of processes that ended while the script ran: it refuses one pass that comes meanwhile, and ends."""
+
+    def begun_hosts(self) -> BegunHosts:
+        """Those of a process that begins now."""
+        return BegunHosts(cast(Informers, self.kept))
 
     @abstractmethod
     def show(self, name: str) -> None:

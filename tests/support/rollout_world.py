@@ -5,7 +5,7 @@ or fail, kubelets with clocks of their own, the statuses that outlive a process,
 """
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 from tests.support.hosts_world import BAD, BREAKS, NAMESPACE, HostsWorld
@@ -34,6 +34,9 @@ from transom.windows.nodes.fetch import Fetched
 from transom.windows.nodes.instance import WindowsInstance
 from transom.windows.planning.plan import Plan
 
+_PROCESS = ("reports", "nodes", "queue", "rollouts", "heartbeats", "turns", "leadership", "begun")
+"""What a process has for itself."""
+
 
 class Pass(msgspec.Struct):
     """A pass on its way: it knows what the host is to have; it may connect, by a rollout; it changes the host."""
@@ -48,6 +51,7 @@ class _Leadership:
 
     def __init__(self, world: "World") -> None:
         self.client = self
+        self.create, self.replace = world.kept.create, world.kept.replace
         self._world = world
 
     def permit(self) -> None:
@@ -77,6 +81,8 @@ class World(HostsWorld):
         """Hosts that were begun with what was not asked for any more, though it was known by then."""
         self.down: set[str] = set()
         """Nodes that say that they are not Ready."""
+        self.former: dict[str, Any] = {}
+        """The process that led before this one, and waits for the lease."""
         self.start()
 
     # --- processes
@@ -98,7 +104,9 @@ class World(HostsWorld):
             prepared=self.kind == "upgrade",
         )
         self.queue: KeyQueue[ObjectKey] = KeyQueue()
-        self.rollouts = Rollouts(subject, self._members, self.reports, lambda: self.resumed)
+        begun = self.begun_hosts()
+        self.begun = begun
+        self.rollouts = Rollouts(subject, self._members, self.reports, begun, lambda: self.resumed)
         self.heartbeats = Heartbeats(self.nodes)
         self.turns = HostTurns(
             self.heartbeats,
@@ -107,6 +115,7 @@ class World(HostsWorld):
             lambda case: self.nodes.snapshot().named(case.cached.metadata.name),
             lambda case: self._case(case.cached.metadata.name),
             self._write,
+            begun,
         )
         self.turns.rollouts.append(self.rollouts)
         self.leadership = cast(Leadership, _Leadership(self))
@@ -116,12 +125,31 @@ class World(HostsWorld):
 
     def crash(self, *, after_the_change: bool, runs_on: bool = False) -> None:
         """The process ends: hosts that were being changed have, or have not, become others, or are at it yet."""
+        self._end_passes(after_the_change=after_the_change, runs_on=runs_on)
+        self.start()
+
+    def lose_lease(self, *, after_the_change: bool, runs_on: bool = False) -> None:
+        """Another process works, the same two by turns; what each remembers is of its last turn."""
+        self._end_passes(after_the_change=after_the_change, runs_on=runs_on)
+        process = {name: getattr(self, name) for name in _PROCESS}
+        if self.former:
+            vars(self).update(self.former)
+            self.begun.forget()
+            for name in self.beats:
+                self.show(name)
+            self.ask_all()
+        else:
+            self.start()
+        self.former = process
+
+    def _end_passes(self, *, after_the_change: bool, runs_on: bool) -> None:
         for name, one in self.passes.items():
             if one.changing and runs_on:
                 self.running.setdefault(name, one)
             elif one.changing and after_the_change:
                 self._change(name, one)
-        self.start()
+            self.queue.done(ObjectKey(NAMESPACE, name))
+        self.passes = {}
 
     # --- people
 
@@ -163,24 +191,24 @@ class World(HostsWorld):
             await self._connect(name, one)
             return
         if one.changing and name in self.running:
-            self._end(name, PassResult(plan=Plan(forget=True), begun=True, error=Held("the process before", None)))
+            await self._end(name, PassResult(plan=Plan(forget=True), begun=True, error=Held("the process before", None)))
             self._change(name, self.running.pop(name))
             self.queue.add(ObjectKey(NAMESPACE, name))
             return
         if one.changing:
             self._change(name, one)
-            self._end(name, self._found(name, target, begun=True))
+            await self._end(name, self._found(name, target, begun=True))
             return
         if self.trouble[name] == "unreachable":
-            self._end(name, PassResult(error=Unreachable("no answer")))
+            await self._end(name, PassResult(error=Unreachable("no answer")))
             return
         broken = self.trouble[name] == "restarts" or BREAKS in self.has[name]
         if self.has[name] == _proxy(target) and not (broken and _is_begun(rollout, name)):
-            self._end(name, self._found(name, target, begun=False))
+            await self._end(name, self._found(name, target, begun=False))
             return
         noted, owed = self.turns.begin(case), name in rollout.changed
         if not await self.turns.admit(rollout, case, target, self.leadership):
-            self._end(name, PassResult(plan=Plan(forget=True), waiting=True))
+            await self._end(name, PassResult(plan=Plan(forget=True), waiting=True))
             return
         if rollout.text != self.known and not owed:
             self.outdated.append(name)
@@ -207,11 +235,12 @@ class World(HostsWorld):
     def _fails(self, name: str, target: Target) -> bool:
         return self.trouble[name] == "restarts" or BREAKS in _proxy(target)
 
-    def _end(self, name: str, found: PassResult) -> None:
+    async def _end(self, name: str, found: PassResult) -> None:
         one = self.passes[name]
         assert one.rollout is not None
         self.turns.judge(one.rollout, self._case(name), one.target, found, self.leadership)
         self.marks[name] = self.turns.marks(self._case(name), one.target)
+        await self.turns.end(ObjectKey(NAMESPACE, name), self.leadership)
         del self.passes[name]
         self._done(name)
         for rollout in self.rollouts.halted.values():

@@ -1,12 +1,17 @@
 """Rollouts without hosts and without a server: statuses in a dict, and what a pass on a host would ask and tell."""
 
 from collections.abc import Callable, Iterator
+from typing import cast
+
+from tests.support.hosts_world import ConfigMaps
 
 from transom.apply.roll_out import decision_text, result_of
 from transom.apply.target import Target
+from transom.controllers.rollout.begun_hosts import BegunHosts
 from transom.controllers.rollout.marks import read, written
 from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutMember, Rollouts, RolloutSubject
 from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.controllers.runtime.informers import Informers
 from transom.hosts.passes.passes import PassResult
 from transom.kube.store import ObjectKey
 from transom.proxy.finding import Place
@@ -28,6 +33,7 @@ class Statuses:
     def __init__(self, hosts: int, kind: str = "settings") -> None:
         self.kind = kind
         self.marks = {f"win-{number}": "" for number in range(hosts)}
+        self.kept = ConfigMaps()
         self.newest: Egress | None = None
         self.resumed = ""
 
@@ -43,7 +49,13 @@ class Statuses:
             refutable=self.kind == "settings",
             prepared=self.kind == "upgrade",
         )
-        return Rollouts(subject, self._members, reports or ConditionAggregator(), lambda: self.resumed)
+        return Rollouts(
+            subject,
+            self._members,
+            reports or ConditionAggregator(),
+            BegunHosts(cast(Informers, self.kept)),
+            lambda: self.resumed,
+        )
 
     def _members(self, _: Group, __: str) -> Iterator[RolloutMember]:
         for name, text in self.marks.items():

@@ -29,6 +29,7 @@ from transom.controllers.machines.controller import MachinesController
 from transom.controllers.nodes.controller import NodesController
 from transom.controllers.pods.controller import PodsController
 from transom.controllers.propagation.controller import PropagationController
+from transom.controllers.rollout.begun_hosts import BegunHosts
 from transom.controllers.rollout.rollouts import Rollouts
 from transom.controllers.rollout.subjects import Resumption, settings_of
 from transom.controllers.runtime.condition_aggregator import ConditionAggregator
@@ -85,14 +86,19 @@ class Dependencies:
         return Resumption(self.informers)
 
     @cached_property
+    def begun(self) -> BegunHosts:
+        """Which hosts were begun, of whatever is on its way to many."""
+        return BegunHosts(self.informers)
+
+    @cached_property
     def rollouts(self) -> Rollouts:
         """Whose turn it is to get other settings, of all Windows hosts."""
-        return settings_of(self.informers, self.settings, self.reports, self.resumption)
+        return settings_of(self.informers, self.settings, self.reports, self.resumption, self.begun)
 
     @cached_property
     def keys(self) -> KeyRotation:
         """Which SSH keys open which Windows host."""
-        return KeyRotation(self.informers, self.reports, self.resumption)
+        return KeyRotation(self.informers, self.reports, self.resumption, self.begun)
 
 
 ControllerFactory = Callable[[Dependencies], Controller]
@@ -162,6 +168,7 @@ class Operator:
         """Those that were asked for."""
         self.election = LeaseElection(client, options.namespace, self.identity, terms=options.terms, now=now)
         self._owner = Owner("transom-operator", self._host_name)
+        self._begun_hosts = made.begun
         self._teller: EventRecorder | None = None
         self.informers.on_malformed = self._tell_malformed
         self.dropped_events = 0
@@ -227,6 +234,7 @@ class Operator:
 
     async def _work(self, leadership: Leadership) -> None:
         """Workers for each controller until their queues are closed. Raises LeaseLost."""
+        self._begun_hosts.forget()
         telling = asyncio.ensure_future(leadership.recorder.run())
         self._teller = leadership.recorder
         for kind, malformed in self.informers.malformed():

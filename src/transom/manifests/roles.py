@@ -7,6 +7,7 @@ from transom.manifests.grants import LABELS, NAME, RBAC, Grants, Rule, granted, 
 from transom.manifests.templates import OWN, AnyOf, Both, Given, Test, Value, When, resolved
 from transom.pods.environment import CONFIG_MAP, LEDGER, SECRET
 from transom.pods.registration import NAME as REGISTRATION
+from transom.windows.nodes.rollout import ROLLOUTS
 from transom.windows.nodes.signers import BOOTSTRAPPERS, CLIENT, SERVING
 
 EGRESS_PROXIES: Final = "egressproxies.transom.dev"
@@ -29,6 +30,10 @@ _FINALIZER: Final = rule(
     "transom.dev", "windowsinstances", "patch", "the finalizer: a host is given back before its object goes"
 )
 _STATUS: Final = rule("transom.dev", "windowsinstances/status", "patch", "conditions of a host")
+_BEGUN: Final = (
+    rule("", "configmaps", "create", "which hosts a rollout has begun, for the next leader"),
+    rule("", "configmaps", "update", "the same", ROLLOUTS),
+)
 _LEASE: Final = (
     rule("coordination.k8s.io", "leases", "create", "who works: one replica at a time"),
     rule("coordination.k8s.io", "leases", "get update", "who works: one replica at a time", "transom"),
@@ -97,6 +102,7 @@ GRANTS: Final[Mapping[str, Grants]] = {
             _STATUS,
             _FINALIZER,
             rule("", "secrets", "create patch", "the key of the hashes in a status; keys that were seen to open hosts"),
+            *_BEGUN,
             TELL,
         ),
     ),
@@ -207,6 +213,7 @@ GRANTS: Final[Mapping[str, Grants]] = {
             rule(
                 "", "secrets", "create patch delete", "what a bootstrap token was made for; keys that were seen to open hosts"
             ),
+            *_BEGUN,
             TELL,
         ),
         system=(rule("", "secrets", "create", "bootstrap tokens; the admission policy refuses others"),),

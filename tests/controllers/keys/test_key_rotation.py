@@ -14,6 +14,7 @@ from transom.apply.target import Target
 from transom.controllers.keys.controller import KeysController
 from transom.controllers.keys.key_rotation import KEY_HASH, KeyRotation, Opened
 from transom.controllers.rollout import rollouts
+from transom.controllers.rollout.begun_hosts import BegunHosts
 from transom.controllers.rollout.marks import CHANGES, written
 from transom.controllers.rollout.rollouts import Turn
 from transom.controllers.rollout.subjects import Resumption
@@ -72,7 +73,7 @@ class Hosts:
     def restart(self) -> None:
         """Another process leads."""
         self.reports = ConditionAggregator()
-        self.keys = KeyRotation(self.informers, self.reports, Resumption(self.informers))
+        self.keys = KeyRotation(self.informers, self.reports, Resumption(self.informers), BegunHosts(self.informers))
 
     def tell(self, number: int, status: dict[str, Any]) -> None:
         name = f"win-{number}"

@@ -8,13 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.support.operator import openshift
-from tests.support.operator.clusters import PROXY, Cluster
+from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.operator.foreign import definition
 from tests.support.operator.kubelets import Kubelets
 from tests.support.operator.limited import limited
 from tests.support.operator.nodes import SUBNET, bare, published
 from tests.support.operator.rights import Use, asked, granted
 from tests.support.operator.upgrades import NETWORKS, QUICK
+from tests.support.waiting import until
 from tests.support.workers.payloads import TEXT, write
 
 from transom.controllers.join.cluster_registries import MIRROR_SETS
@@ -62,6 +63,7 @@ async def test_a_nodes_life_uses_each_verb(cluster: Cluster, tmp_path: Path, mon
     payload = write(tmp_path / "payload", TEXT.replace("files:\n", f"files:\n{providers}\n"))
     host = await bare(cluster, "win")
     await cluster.instance("win-1", host, lifecycle="Node")
+    await cluster.instance("win-2", other := await bare(cluster, "other"), lifecycle="Node")
     kubelets, pace = Kubelets(cluster), msgspec.structs.replace(QUICK, drain=0.2)
     objects = list(roles(namespace, ("nodes",), openshift=True))
     wanted = {(role["kind"], role["metadata"].get("namespace")): set[Use]() for role in objects if "rules" in role}
@@ -84,6 +86,10 @@ async def test_a_nodes_life_uses_each_verb(cluster: Cluster, tmp_path: Path, mon
         await cluster.until("win-1", NodeReady="False/Registering")
         node = await kubelets.join(host, **SUBNET)
         await cluster.until("win-1", NodeReady="True", Configured="True/UpToDate")
+        # which hosts are begun is written for the first change, and written anew for the next one
+        for name in ("one.example.com", "two.example.com"):
+            await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, networks=NETWORKS, noProxy=name)
+            await until(lambda name=name: all(name in str(environment(one, "containerd")) for one in (host, other)))
         await kubelets.pod("web", node, app="web")
         await kubelets.budget(0)
         await cluster.delete(WINDOWS_INSTANCES, "win-1")

@@ -92,7 +92,7 @@ class Changes(DrawnWorld):
             rollout = known.rollout
             begun = (rollout.working | rollout.passed) - set(rollout.failed)
             # of who was begun by the process before it may not have been written what came of it
-            before = self.world.begun_before[change.kind, known.name]
+            before = self.world.begun_before[known.change]
             if len(rollout.passed) < rollout.tenth:
                 assert len(begun) <= max(rollout.tenth, before), change.kind
             assert rollout.passed or len(begun) <= max(1, before), change.kind

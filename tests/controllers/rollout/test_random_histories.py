@@ -47,14 +47,27 @@ class Histories(DrawnWorld):
 
     @rule(after_the_change=st.booleans(), runs_on=st.booleans())
     def crash(self, after_the_change: bool, runs_on: bool = False) -> None:
-        self.runner.run(self._crash(after_the_change, runs_on))
+        self.runner.run(self._stop())
+        self.world.crash(after_the_change=after_the_change, runs_on=runs_on)
 
-    async def _crash(self, after_the_change: bool, runs_on: bool) -> None:
+    @rule(after_the_change=st.booleans(), runs_on=st.booleans())
+    def lose_lease(self, after_the_change: bool, runs_on: bool) -> None:
+        self.runner.run(self._stop())
+        self.world.lose_lease(after_the_change=after_the_change, runs_on=runs_on)
+
+    @rule(what=st.sampled_from(["good", BREAKS]), before=st.integers(1, 20), meanwhile=st.integers(10, 60))
+    def lose_lease_for_a_while(self, what: str, before: int, meanwhile: int) -> None:
+        self.edit(what)
+        self.runner.run(self._work(before, before))
+        self.lose_lease(True, False)
+        self.runner.run(self._work(meanwhile, meanwhile))
+        self.lose_lease(True, False)
+
+    async def _stop(self) -> None:
         listening = self.world.turns.listening
         for task in listening:
             task.cancel()
         await asyncio.gather(*listening, return_exceptions=True)
-        self.world.crash(after_the_change=after_the_change, runs_on=runs_on)
 
     @rule(number=st.integers(0, 100), steps=st.integers(1, 12))
     def work(self, number: int, steps: int) -> None:

@@ -25,6 +25,7 @@ from transom.controllers.instance.node_identities import NodeIdentities, without
 from transom.controllers.instance.view import InstanceView, refusal, regarding_of
 from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.keys.key_rotation import KEY_HASH, KeyRotation, tried
+from transom.controllers.rollout.begun_hosts import BegunHosts
 from transom.controllers.rollout.heartbeats import Heartbeats
 from transom.controllers.rollout.host_turns import HostTurns
 from transom.controllers.rollout.marks import CHANGES
@@ -97,11 +98,12 @@ class HostsController:
         self._hash_key = HashKey(informers)
         self._resumption = Resumption(informers)
         reports = ConditionAggregator()
-        self._keys = keys or KeyRotation(informers, reports, self._resumption)
+        begun = rollouts.begun_hosts if rollouts is not None else BegunHosts(informers)
+        self._keys = keys or KeyRotation(informers, reports, self._resumption, begun)
         self._identities = identities or NodeIdentities(informers, settings, None)
         self._cases = cases = InstanceReader(informers, settings, self._keys, self._identities)
         self.queue: KeyQueue[ObjectKey] = KeyQueue()
-        self._rollouts = rollouts or settings_of(informers, settings, reports, self._resumption)
+        self._rollouts = rollouts or settings_of(informers, settings, reports, self._resumption, begun)
         self._heartbeats = Heartbeats(informers.nodes)
         self._turns = HostTurns(
             self._heartbeats,
@@ -110,6 +112,7 @@ class HostsController:
             lambda case: self._identities.node(case.identity),
             cases.current,
             self._write,
+            self._rollouts.begun_hosts,
         )
         self._turns.rollouts += (self._rollouts, self._keys.rollouts)
         self._passed = PassedSettings(informers)
@@ -201,7 +204,7 @@ class HostsController:
         if cached is not None and cached.fields.get("lifecycle", "Egress") != self.lifecycle:
             return Result()
         try:
-            return await self._reconcile(key, leadership)
+            result = await self._reconcile(key, leadership)
         except (LeaseLost, ApiError):
             raise
         except Exception as error:
@@ -211,6 +214,9 @@ class HostsController:
                 except ApiError as unwritten:
                     _log.warning("status not written", error=str(unwritten))
             raise
+        else:
+            await self._turns.end(key, leadership)
+            return result
         finally:
             for rollouts in self._turns.rollouts:
                 rollouts.done(key)
@@ -276,7 +282,7 @@ class HostsController:
             target,
             on.host_keys,
             on.settings,
-            self._turns.of(case, target, leadership),
+            self._turns.of(case, leadership),
             record,
             leadership,
         )
@@ -340,7 +346,7 @@ class HostsController:
         """The work on the host itself; its troubles are in the result."""
         case, target, leadership = on.case, on.target, on.leadership
         key, name = case.cached.key, target.instance.name
-        turn = self._turns.of(case, target, leadership)
+        turn = self._turns.of(case, leadership)
         rollout = await self._rollouts.meet(target, turn.digest)
         if (earlier := self._earlier(case, target, rollout)) is not None:
             self._given[key] = earlier

@@ -7,6 +7,7 @@ import msgspec
 
 from transom.apply.target import Target
 from transom.controllers.keys.stored_keys import KeptKeys
+from transom.controllers.rollout.begun_hosts import BegunHosts
 from transom.controllers.rollout.rollouts import OpenRollout, Turn
 from transom.controllers.rollout.subjects import Resumption, keys_of
 from transom.controllers.runtime.cached import CachedInstance
@@ -57,9 +58,9 @@ class Opened(msgspec.Struct, frozen=True):
 class KeyRotation:
     """Which keys open which host; every controller that connects to hosts asks the same one."""
 
-    def __init__(self, informers: Informers, reports: ConditionAggregator, resumed: Resumption) -> None:
+    def __init__(self, informers: Informers, reports: ConditionAggregator, resumed: Resumption, begun: BegunHosts) -> None:
         self._informers = informers
-        self.rollouts = keys_of(informers, reports, resumed, _digest, self._newest, _is_opened)
+        self.rollouts = keys_of(informers, reports, resumed, begun, _digest, self._newest, _is_opened)
         self.kept = KeptKeys(informers)
 
     def earlier(self, cached: CachedInstance, key_secret: str, key: Secret, objects: SettingsObjects) -> tuple[Secret, ...]:

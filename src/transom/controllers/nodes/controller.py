@@ -124,7 +124,9 @@ class NodesController(HostsController):
         """How the services of each host were configured when this process last looked."""
         self._light_checks = LightChecks(EARLIEST * pace.check_interval)
         self._slots = Slots(informers, options.max_unavailable, hold, now, self.queue.add)
-        self._upgrades = upgrades_of(informers, reports, self._resumption, lambda: self._identity, self._named)
+        self._upgrades = upgrades_of(
+            informers, reports, self._resumption, rollouts.begun_hosts, lambda: self._identity, self._named
+        )
         self._turns.rollouts.append(self._upgrades)
         self._interruptions = Interruptions(self._slots, self._rollouts, self._upgrades, pace, hold, now)
 
@@ -226,7 +228,7 @@ class NodesController(HostsController):
                 return waits
         elif purpose is None:
             self._interruptions.forget(key)
-        turn = self._turns.of(case, target, leadership)
+        turn = self._turns.of(case, leadership)
         if purpose is None or not _is_ready(node):
             if purpose == "upgrade" and not _has_nothing_to_lose(node):
                 away = await self._interruptions.admit_away(case.cached, target, why, turn)

@@ -10,6 +10,7 @@ import structlog
 from transom.apply.roll_out import result_of
 from transom.apply.target import Target
 from transom.controllers.instance.view import InstanceView
+from transom.controllers.rollout.begun_hosts import BegunHosts
 from transom.controllers.rollout.heartbeats import Heartbeats
 from transom.controllers.rollout.marks import CHANGES, written
 from transom.controllers.rollout.rollouts import Digest, OpenRollout, Rollouts, Turn
@@ -46,8 +47,9 @@ class HostTurns:
         node: Callable[[InstanceView], HostNode | None],
         current: Callable[[InstanceView], InstanceView],
         write: Write,
+        begun: BegunHosts,
     ) -> None:
-        self._heartbeats, self._queue, self._hash_key = heartbeats, queue, hash_key
+        self._heartbeats, self._queue, self._hash_key, self._begun = heartbeats, queue, hash_key, begun
         self._node, self._current, self._write = node, current, write
         self.rollouts: list[Rollouts] = []
         """All that a host has a part in."""
@@ -64,10 +66,10 @@ class HostTurns:
         """Those that wait for a kubelet to be heard of."""
         return list(self._listening.values())
 
-    def of(self, case: InstanceView, target: Target, leadership: Leadership) -> Turn:
+    def of(self, case: InstanceView, leadership: Leadership) -> Turn:
         """What rollouts ask of a host."""
         key = case.cached.key
-        return Turn(lambda: self._queue.add(key), self.digest(leadership), lambda: self._note(case, target, leadership))
+        return Turn(lambda: self._queue.add(key), self.digest(leadership), lambda: self._begun.note(leadership))
 
     def digest(self, leadership: Leadership) -> Digest:
         """Keyed hashes, the same in each process."""
@@ -85,7 +87,7 @@ class HostTurns:
 
     async def admit(self, rollout: OpenRollout, case: InstanceView, target: Target, leadership: Leadership) -> bool:
         """Whether it is the host's turn to be changed; the next leader knows that it was begun. Raises ApiError."""
-        name, turn = target.instance.name, self.of(case, target, leadership)
+        name, turn = target.instance.name, self.of(case, leadership)
         owed = name in rollout.changed
         if not rollout.admit(name, turn.ask):
             return False
@@ -179,6 +181,11 @@ class HostTurns:
             await asyncio.wait(listening, timeout=_MOMENT)
         finally:
             self._concluding.discard(key)
+
+    async def end(self, key: ObjectKey, leadership: Leadership) -> None:
+        """The status of a host was written: if it was left as it was, no other process takes it for begun. Raises ApiError."""
+        if True in [rollouts.end(key.name) for rollouts in self.rollouts]:
+            await self._begun.note(leadership)
 
     def _untouched(self, rollout: OpenRollout, key: ObjectKey) -> None:
         """Nothing was changed on a host that was admitted: what had to be heard of its kubelet before still has to be."""

@@ -5,14 +5,16 @@ known after this process stands in the status of the hosts (`marks`).
 """
 
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
 
 from transom.apply.target import Target
 from transom.apply.turns import Ask, Turns, stopped
+from transom.controllers.rollout.begun_hosts import Begun, BegunHosts
 from transom.controllers.rollout.marks import Mark
 from transom.controllers.runtime.condition_aggregator import ConditionAggregator
 from transom.controllers.runtime.conditions import Condition
@@ -58,7 +60,7 @@ class RolloutMember(msgspec.Struct, frozen=True):
 class Turn(NamedTuple):
     """What a rollout asks of whoever works on a host.
 
-    `ask` has the host come again, `digest` gives keyed hashes, `note` writes into its status how far its changes have come.
+    `ask` has the host come again, `digest` gives keyed hashes, `note` writes down which hosts were begun, this one among them.
     The last two raise ApiError.
     """
 
@@ -85,6 +87,8 @@ class OpenRollout(Turns):
         """Hosts on which the change was begun, and that have not passed: what they are now says how the change is."""
         self.beats: dict[str, datetime] = {}
         """The heartbeats of hosts from before their kubelets were restarted, until a later one is heard."""
+        self._unwritten: set[str] = set()
+        """Hosts that were begun, and whose status does not say yet what came of it."""
         self._held: dict[str, float] = {}
         """Since when hosts that were begun are held by somebody else (time.monotonic)."""
         self._told = told
@@ -102,6 +106,28 @@ class OpenRollout(Turns):
             self.beats.pop(host, None)
         self._held.pop(host, None)
         self._told()
+
+    @property
+    def change(self) -> str:
+        """The word for it among those of which hosts were begun; empty where no other process knows it."""
+        return change_word(self.subject.kind, self.name)
+
+    def begun(self, told: Begun) -> Begun:
+        """Of which hosts the next leader has to know: all while each counts, and those that it was `told` of."""
+        self._unwritten |= self.rollout.working
+        return {host: self.beats.get(host) for host in self._unwritten if self.early or host in told}
+
+    def end(self, host: str, told: Begun) -> bool:
+        """The status of a host was written. Gives whether it says nothing of this rollout, though the next leader was told."""
+        if host in self.rollout.working or host not in self._unwritten:
+            return False
+        self._unwritten.discard(host)
+        return host in told and self.mark(host) is None
+
+    @property
+    def unwritten(self) -> bool:
+        """Whether hosts were begun of which only this process knows what became."""
+        return bool(self._unwritten or self.rollout.working)
 
     def waits_for(self, host: str) -> bool:
         """Whether a host that was begun, and is held by somebody else now, keeps its turn: no longer than a pass can last."""
@@ -139,12 +165,16 @@ class Rollouts:
         subject: RolloutSubject,
         members: Members,
         reports: ConditionAggregator,
+        begun: BegunHosts,
         resumed: Callable[[], str] = lambda: "",
     ) -> None:
         """`resumed` is the word by which a person last said that halted rollouts are to go on."""
-        self.subject = subject
+        self.subject, self.begun_hosts = subject, begun
         self._members, self._reports, self._resumed = members, reports, resumed
         self._open: dict[Group, OpenRollout] = {}
+        self._superseded: list[OpenRollout] = []
+        """Those that have begun hosts of which nobody knows yet what became."""
+        begun.follow(self)
 
     async def meet(self, target: Target, digest: Digest) -> OpenRollout:
         """The rollout of the change that a host is about to see, with what earlier processes learned of it. Raises ApiError.
@@ -196,6 +226,22 @@ class Rollouts:
         for cached in self._open.values():
             cached.done(key.name)
 
+    def begun(self) -> Iterator[tuple[str, Begun]]:
+        """The hosts of each change, those of superseded ones among them, of which the next leader has to know."""
+        for one in (*self._superseded, *self._open.values()):
+            yield one.change, one.begun(self.begun_hosts.of(one.change))
+
+    def forget(self) -> None:
+        """Another process may have led meanwhile: what it learned stands in the objects."""
+        opened, self._open, self._superseded = self._open, {}, []
+        for one in opened.values():
+            one.supersede()
+
+    def end(self, host: str) -> bool:
+        """The status of a host was written. Gives whether it stands among those that were begun, and was left as it was."""
+        listed = (*self._superseded, *self._open.values())
+        return True in [one.end(host, self.begun_hosts.of(one.change)) for one in listed]
+
     @property
     def halted(self) -> Mapping[Group, OpenRollout]:
         """The rollouts that are stopped."""
@@ -213,12 +259,19 @@ class Rollouts:
     def _begin(self, group: Group, text: str, name: str | None) -> OpenRollout:
         before = self._open.get(group)
         members = tuple(self._members(group, text))
-        rollout, beats = recalled(self.subject.kind, name, members)
+        kind = self.subject.kind
+        rollout, beats = recalled(kind, name, members, self.begun_hosts.of(change_word(kind, name)))
         made = OpenRollout(self.subject, text, name, rollout, self._report)
         made.beats.update(beats)
         self._open[group] = made
+        self._superseded = [one for one in self._superseded if one.unwritten or self.begun_hosts.of(one.change)]
         if before is not None:
             before.supersede()
+            self._superseded.append(before)
+        open_here = {one.change for one in (*self._superseded, *self._open.values())}
+        self.begun_hosts.drop(
+            lambda change: change.startswith(f"{kind}.") and change not in open_here, {one.name for one in members}
+        )
         self._report()
         return made
 
@@ -247,10 +300,15 @@ RESUME: Final = "transom.dev/resume"
 """The annotation by which a person has halted rollouts go on: each new value does so once."""
 
 
-def recalled(kind: str, name: str | None, members: Iterable[RolloutMember]) -> tuple[Rollout, dict[str, datetime]]:
-    """A rollout as the statuses of its hosts tell of it, and the heartbeats that are to be heard."""
+def recalled(
+    kind: str, name: str | None, members: Iterable[RolloutMember], begun: Begun = MappingProxyType({})
+) -> tuple[Rollout, dict[str, datetime]]:
+    """A rollout as the statuses of its hosts tell of it, and those of `begun`; and the heartbeats that are to be heard."""
     listed = tuple(members)
     marks = {one.name: mark for one in listed for mark in one.marks if (mark.kind, mark.change) == (kind, name)}
+    for host, beat in begun.items():
+        known = marks.get(host, Mark(kind, name or "", "begun"))
+        marks[host] = msgspec.structs.replace(known, beat=beat or known.beat) if known.state != "over" else known
     failed = sorted(host for host, mark in marks.items() if mark.state in ("failed", "refuted"))
     passed = frozenset(host for host, mark in marks.items() if mark.state in ("passed", "over"))
     hosts = frozenset(one.name for one in listed)
@@ -265,6 +323,11 @@ def recalled(kind: str, name: str | None, members: Iterable[RolloutMember]) -> t
         over=any(mark.state == "over" for mark in marks.values()),
     )
     return rollout.among(hosts), {host: mark.beat for host, mark in marks.items() if mark.beat is not None}
+
+
+def change_word(kind: str, name: str | None) -> str:
+    """By which a change is known among those that are under way; empty for one without a name."""
+    return f"{kind}.{name}" if name is not None else ""
 
 
 def _of(group: Group) -> str:

@@ -7,6 +7,7 @@ import msgspec
 
 from transom.apply.roll_out import decision_text
 from transom.apply.target import Target
+from transom.controllers.rollout.begun_hosts import BegunHosts
 from transom.controllers.rollout.marks import CHANGES, read
 from transom.controllers.rollout.rollouts import RESUME, Group, RolloutMember, Rollouts, RolloutSubject
 from transom.controllers.runtime.cached import CachedInstance
@@ -55,7 +56,13 @@ def _annotation(meta: ObjectMeta) -> str:
     return (meta.annotations or {}).get(RESUME, "")
 
 
-def settings_of(informers: Informers, settings: CurrentSettings, reports: ConditionAggregator, resumed: Resumption) -> Rollouts:
+def settings_of(
+    informers: Informers,
+    settings: CurrentSettings,
+    reports: ConditionAggregator,
+    resumed: Resumption,
+    begun: BegunHosts,
+) -> Rollouts:
     """The rollouts of settings, to all Windows hosts of a cluster."""
 
     texts: dict[int, tuple[Egress, str]] = {}
@@ -83,13 +90,14 @@ def settings_of(informers: Informers, settings: CurrentSettings, reports: Condit
         "edit the settings or their readinessEndpoints to go on",
         refutable=True,
     )
-    return _of_clusters(informers, subject, reports, resumed, ("Egress", "Node"))
+    return _of_clusters(informers, subject, reports, resumed, begun, ("Egress", "Node"))
 
 
 def upgrades_of(
     informers: Informers,
     reports: ConditionAggregator,
     resumed: Resumption,
+    begun: BegunHosts,
     identity: Callable[[], str],
     named: Callable[[], str],
 ) -> Rollouts:
@@ -103,13 +111,14 @@ def upgrades_of(
         "use another payload",
         prepared=True,
     )
-    return _of_clusters(informers, subject, reports, resumed, ("Node",))
+    return _of_clusters(informers, subject, reports, resumed, begun, ("Node",))
 
 
 def keys_of(
     informers: Informers,
     reports: ConditionAggregator,
     resumed: Resumption,
+    begun: BegunHosts,
     digest: Callable[[Target], str],
     newest: Callable[[Target], str | None],
     opened: Callable[[CachedInstance, str], bool],
@@ -130,7 +139,7 @@ def keys_of(
         lambda: "the new key",
         "change the Secret to go on",
     )
-    rollouts = Rollouts(subject, members, reports, resumed)
+    rollouts = Rollouts(subject, members, reports, begun, resumed)
     _follow(informers, rollouts, lambda cached: next(iter(INSTANCE_INDEXES["secret"](cached))))
     return rollouts
 
@@ -140,6 +149,7 @@ def _of_clusters(
     subject: RolloutSubject,
     reports: ConditionAggregator,
     resumed: Resumption,
+    begun: BegunHosts,
     lifecycles: tuple[str, ...],
 ) -> Rollouts:
     def takes_part(cached: CachedInstance) -> bool:
@@ -159,7 +169,7 @@ def _of_clusters(
             return None
         return str(reference.get("namespace") or cached.metadata.namespace), str(reference.get("name"))
 
-    rollouts = Rollouts(subject, members, reports, resumed)
+    rollouts = Rollouts(subject, members, reports, begun, resumed)
     _follow(informers, rollouts, where)
     return rollouts
 

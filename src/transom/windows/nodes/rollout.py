@@ -7,12 +7,14 @@ passed, that stops the rollout. Once every host has passed, or was right, the ro
 """
 
 import math
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 FAILURES = 2
 """So many stop a rollout."""
+ROLLOUTS: Final = "transom-rollouts"
+"""The operator's ConfigMap of the hosts that were begun."""
 SHARE = 0.1
 """Of the hosts, until all may follow."""
 
