@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.support.bundles import certificate, private_key
-from tests.support.pages import PAGES, Block, blocks, shell, tables
+from tests.support.pages import PAGES, Block, blocks, run_by, shell, tables
 from tests.support.repository import ROOT
 from tests.support.workers.shipped import shipped
 
@@ -17,8 +17,8 @@ BLOCKS = tuple(block for page in PAGES for block in blocks(page))
 RUN = tuple(block for block in BLOCKS if block.mark is None)
 NOT_RUN = {
     "README.md": ["it fetches packages from PyPI"] * 2,
+    "credentials.md": ["it needs sops, and a key of one's own"],
     "image.md": ["it fetches Debian's packages and PyPI's", "it fetches the programs of their publishers, too"],
-    "questions.md": ["it needs sops, and a key of one's own"],
     "workload-clusters.md": ["it makes a cluster of this host"],
 }
 
@@ -87,6 +87,8 @@ def failures(home: Path, *lines: str) -> list[tuple[str, int, str]]:
 def test_the_first_ten_minutes_and_the_daily_tasks(home: Path) -> None:
     first, *others = (block for block in RUN if block.page == "README.md" and block.lines[0].startswith("transom"))
     *story, stop = first.lines
+    (printed,) = run_by("tests/stories/test_pages.py::test_the_first_ten_minutes_and_the_daily_tasks")
+    assert printed.lines == first.lines, "docs/start.md tells another story than README"
     try:
         assert failures(home, *story) == []
         assert "nothing is wrong" in shell(home, "transom validate -f lab")[1]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lab.control_plane import ControlPlane
 from tests.support.repository import DOCS, ROOT
 
-PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
 _COMMAND = re.compile(r"\s*(source|transom|kubectl|uv|uvx|helm|scripts/\w+|sops)\s")
 _MARK = re.compile(r"\s*<!-- (not run|run by): (.+?) -->")
 

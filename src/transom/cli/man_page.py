@@ -42,7 +42,7 @@ def man_page(version: str) -> str:
         ".B kubectl transom",
         "is the same program.",
         ".SH COMMANDS",
-        *(line for name, command in _commands(root) for line in _command(name, command)),
+        *(line for name, command in leaves(root) for line in _command(name, command)),
         ".SH EXIT STATUS",
         *(line for code, meaning in _EXITS for line in (".TP", f".B {code}", _text(meaning))),
         ".SH FILES",
@@ -54,12 +54,13 @@ def man_page(version: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _commands(group: Any, before: str = "transom") -> Iterator[tuple[str, Any]]:
+def leaves(group: Any, before: str = "transom") -> Iterator[tuple[str, Any]]:
+    """Every command that is no group, with all of its words; `group` is a command of typer's."""
     for name, command in group.commands.items():
         if command.hidden:
             continue
         if hasattr(command, "commands"):
-            yield from _commands(command, f"{before} {name}")
+            yield from leaves(command, f"{before} {name}")
         else:
             yield f"{before} {name}", command
 

@@ -52,4 +52,4 @@ def test_programs_that_are_too_old_are_named(given: dict[str, str], says: str) -
 
 
 def test_the_page_has_the_table() -> None:
-    assert table() in (DOCS / "windows-nodes.md").read_text("utf-8")
+    assert table() in (DOCS / "support.md").read_text("utf-8")

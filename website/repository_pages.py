@@ -1,0 +1,54 @@
+"""A hook of mkdocs.yml: pages of the repository that lie outside `docs`, as pages of the site."""
+
+import posixpath
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+PAGES = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "report-a-vulnerability.md", "CHANGELOG.md": "changelog.md"}
+"""Their paths in the repository, and on the site."""
+RANKS = {
+    "operator.md": 2,
+    "troubleshooting.md": 2,
+    "questions.md": 1.5,
+    "changelog.md": 0.1,
+    "peer-defects.md": 0.3,
+    "verified.md": 0.3,
+    "licences.md": 0.3,
+    "contributing.md": 0.5,
+    "architecture.md": 0.5,
+    "how-no-proxy-is-read.md": 0.5,
+    "cli.md": 0.5,
+}
+"""What the score of a page in a search is multiplied with: less than 1 where it has every word, and is seldom the answer."""
+_LINK = re.compile(r"\[([^]\n]+)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages."""
+    root = Path(config.config_file_path).parent
+    for there, here in PAGES.items():
+        files.append(File.generated(config, here, content=(root / there).read_text("utf-8")))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Say how a page ranks, and lead links to where pages are on the site; to what it has not they become words."""
+    if rank := RANKS.get(page.file.src_uri):
+        page.meta["search"] = {"boost": rank}
+    root = Path(config.config_file_path).parent
+    outside = {here: there for there, here in PAGES.items()}.get(page.file.src_uri)
+    base = posixpath.dirname(outside if outside else f"docs/{page.file.src_uri}")
+
+    def on_site(link: re.Match[str]) -> str:
+        text, path, anchor = link.groups()
+        there = posixpath.normpath(posixpath.join(base, path))
+        target = there.removeprefix("docs/") if there.startswith("docs/") else PAGES.get(there)
+        if target is None:
+            return text if (root / there).exists() else link[0]
+        return f"[{text}]({posixpath.relpath(target, posixpath.dirname(page.file.src_uri) or '.')}{anchor or ''})"
+
+    return _LINK.sub(on_site, markdown)
