@@ -24,6 +24,7 @@ RANKS = {
     "cli.md": 0.5,
 }
 """What the score of a page in a search is multiplied with: less than 1 where it has every word, and is seldom the answer."""
+_CODE = re.compile(r"`[^`\n]+`")
 _LINK = re.compile(r"\[([^]\n]+)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
 
@@ -36,7 +37,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Say how a page ranks, and lead links to where pages are on the site; to what it has not they become words."""
+    """Say how a page ranks; lead links to where pages are on the site, and make words of those to what it has not.
+
+    A bar in the code of a table needs a backslash on GitHub, which the site's Markdown would show.
+    """
     if rank := RANKS.get(page.file.src_uri):
         page.meta["search"] = {"boost": rank}
     root = Path(config.config_file_path).parent
@@ -51,4 +55,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return text if (root / there).exists() else link[0]
         return f"[{text}]({posixpath.relpath(target, posixpath.dirname(page.file.src_uri) or '.')}{anchor or ''})"
 
-    return _LINK.sub(on_site, markdown)
+    lines = _LINK.sub(on_site, markdown).split("\n")
+    return "\n".join(_CODE.sub(_bars, line) if line.startswith("|") else line for line in lines)
+
+
+def _bars(code: re.Match[str]) -> str:
+    return code[0].replace("\\|", "|")
