@@ -21,7 +21,7 @@ from tests.support.bundles import certificate, config_map, private_key, secret
 from tests.support.command import run
 from tests.support.pages import PAGES
 from tests.support.repository import DOCS, ROOT
-from website import options_page, pictures
+from website import options_page, pictures, values_page
 from website.repository_pages import PAGES as OUTSIDE
 
 from transom.cli.app import app
@@ -168,6 +168,7 @@ def test_the_settings_that_pages_show_are_valid(tmp_path: Path) -> None:
 def test_what_is_made_from_code_is_on_the_pages() -> None:
     """`scripts/reference` writes it."""
     assert (DOCS / "cli.md").read_text("utf-8") == options_page.page()
+    assert (DOCS / "values.md").read_text("utf-8") == values_page.page()
     for name, drawing in pictures.drawn():
         assert (DOCS / "assets" / name).read_text("utf-8") == drawing, name
 
