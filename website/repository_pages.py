@@ -14,6 +14,7 @@ RANKS = {
     "operator.md": 2,
     "troubleshooting.md": 2,
     "questions.md": 1.5,
+    "security.md": 2,
     "changelog.md": 0.1,
     "peer-defects.md": 0.3,
     "verified.md": 0.3,
@@ -22,6 +23,8 @@ RANKS = {
     "architecture.md": 0.5,
     "how-no-proxy-is-read.md": 0.5,
     "cli.md": 0.5,
+    "reasons.md": 0.5,
+    "values.md": 0.5,
 }
 """What the score of a page in a search is multiplied with: less than 1 where it has every word, and is seldom the answer."""
 _CODE = re.compile(r"`[^`\n]+`")
