@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -14,29 +15,46 @@ from rich.text import Text
 
 from website.pictures import ASSETS
 
-_WIDTH: Final = 104
+_WIDTHS: Final = {"demo": 124, "diff": 96}
+"""Columns of the terminal: as many as the longest line of a command has."""
 _FORMAT: Final = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
     "Fira Code", "ui-monospace"
 )
 """rich's own fetches its font from another server."""
 
 
-def picture(title: str, said: str) -> str:
+def picture(title: str, said: str, width: int) -> str:
     """What a command said, in the colours that it had, as SVG."""
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        console = Console(record=True, width=_WIDTH, file=nowhere, force_terminal=True, color_system="truecolor")
+        console = Console(record=True, width=width, file=nowhere, force_terminal=True, color_system="truecolor")
         console.print(Text.from_ansi(said.rstrip()), soft_wrap=False)
         return console.export_svg(title=title, code_format=_FORMAT, unique_id=re.sub(r"\W+", "-", title)) + "\n"
 
 
 def ran(command: str, directory: str, *, code: int = 0) -> str:
-    """What a command prints for a terminal; another exit code than `code` raises RuntimeError."""
-    environment = dict(os.environ, FORCE_COLOR="1", COLUMNS=str(_WIDTH), HOME=directory)
+    """What a command prints on a terminal; another exit code than `code` raises RuntimeError."""
     words = [str(Path(sys.executable).parent / "transom"), *command.split()[1:]]
-    done = subprocess.run(words, cwd=directory, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != code:
-        raise RuntimeError(f"{command}: {done.returncode}: {done.stderr}")
-    return done.stdout
+    columns = str(_WIDTHS.get(words[1], 80))
+    environment = dict(os.environ, TERM="xterm-256color", COLUMNS=columns, HOME=directory)
+    leader, follower = os.openpty()
+    process = subprocess.Popen(words, cwd=directory, env=environment, stdout=follower, stderr=subprocess.DEVNULL)
+    os.close(follower)
+    said = b"".join(_all_of(leader))
+    if process.wait() != code:
+        raise RuntimeError(f"{command}: {process.returncode}: {said.decode()}")
+    return said.decode().replace("\r\n", "\n")
+
+
+def _all_of(terminal: int) -> Iterator[bytes]:
+    while True:
+        try:
+            read = os.read(terminal, 65_536)
+        except OSError:  # Linux' word for: nobody has the other side any more
+            read = b""
+        if not read:
+            os.close(terminal)
+            return
+        yield read
 
 
 def main() -> None:
@@ -57,8 +75,8 @@ def main() -> None:
             diff = ran("transom diff -f lab", directory, code=1)
         finally:
             ran("transom simulate lab --stop", directory)
-    (ASSETS / "demo.svg").write_text(picture("transom demo", demo), "utf-8")
-    (ASSETS / "diff.svg").write_text(picture("transom diff -f lab", diff), "utf-8")
+    (ASSETS / "demo.svg").write_text(picture("transom demo", demo, _WIDTHS["demo"]), "utf-8")
+    (ASSETS / "diff.svg").write_text(picture("transom diff -f lab", diff, _WIDTHS["diff"]), "utf-8")
 
 
 if __name__ == "__main__":
