@@ -45,9 +45,16 @@ ANSWERS = {
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, as `scripts/site` builds it: a page without a place, a link or an anchor that leads nowhere fails."""
     directory = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", directory]
+    built = ["--quiet", "--strict", "--config-file", ROOT / "mkdocs.yml", "--site-dir", directory]
     environment = dict(os.environ, NO_MKDOCS_2_WARNING="1")
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", *built],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr.strip()) == (0, "")
     return directory
 
