@@ -1,0 +1,112 @@
+"""The table of reasons has what the source says, and nothing else."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import pytest
+from tests.reasons.said import ANY_ERROR, Said, Source, Unresolved, texts
+from tests.support.repository import DOCS, ROOT
+
+import transom
+from transom.hosts.errors import HostError
+from transom.reasons.errors import ERRORS
+from transom.reasons.hosts import HOSTS
+from transom.reasons.page import page
+from transom.reasons.settings import SETTINGS
+from transom.reasons.table import REASONS
+
+HANDED_ON = {
+    ("transom.controllers.egress.controller", "condition.reason"): ("OpenShiftProxy",),
+    ("transom.controllers.egress.status", "condition.reason"): (),
+    ("transom.controllers.hosts.controller", "configured.reason"): (),
+    ("transom.controllers.instance.status", "condition.reason"): (),
+    ("transom.controllers.instance.status", "conditions['Configured'].reason"): (),
+    ("transom.controllers.instance.status", "said.reason"): (),
+    ("transom.controllers.instance.status", "said[type_]['reason']"): (),
+    ("transom.controllers.nodes.controller", "incomplete.reason"): (),
+    # a kubelet's own word, checked for its form
+    ("transom.controllers.instance.status", "ready.reason"): (),
+    # the names of errors, but for one
+    ("transom.controllers.instance.status", "identity.refusal"): ("OtherCluster",),
+}
+"""What hands on the reason of another Condition, with what comes by no other way."""
+
+
+def errors(kind: type[HostError] = HostError) -> Iterator[str]:
+    for one in kind.__subclasses__():
+        if one.__module__.startswith("transom."):
+            yield one.__name__
+        yield from errors(one)
+
+
+@pytest.fixture(scope="module")
+def said() -> set[Said]:
+    source = Source(texts(ROOT / "src/transom", "transom"), HANDED_ON)
+    found = source.said()
+    assert source.used == set(HANDED_ON), "no longer in the source"
+    return found
+
+
+@pytest.fixture(scope="module")
+def kinds() -> set[str]:
+    for module in pkgutil.walk_packages(transom.__path__, "transom."):
+        if "errors" in module.name or module.name.startswith(("transom.controllers", "transom.apply", "transom.hosts")):
+            importlib.import_module(module.name)
+    return set(errors())
+
+
+def test_what_the_source_says_is_in_the_table_and_nothing_else(said: set[Said], kinds: set[str]) -> None:
+    found = {(one.reason, one.where) for one in said if one.reason not in {*kinds, ANY_ERROR}}
+    told = {(one.id, where) for one in REASONS.values() for where in one.where if where != "error"}
+    missing = {one for one in said if (one.reason, one.where) in found - told}
+    assert (missing, told - found) == (set(), set())
+
+
+def test_each_kind_of_error_is_in_the_table_and_nothing_else(kinds: set[str]) -> None:
+    assert {one.id for one in REASONS.values() if "error" in one.where} == kinds
+
+
+def test_each_row_once_and_with_a_remedy_where_one_is_waited_for() -> None:
+    rows = (*SETTINGS, *HOSTS, *ERRORS)
+    assert len(rows) == len(REASONS)
+    assert [one.id for one in rows if one.heals == "after" and not one.remedy] == []
+    assert [one.id for one in rows if not one.meaning.endswith(".") or "|" in one.meaning + one.remedy] == []
+
+
+def test_the_page() -> None:
+    assert (DOCS / "reasons.md").read_text("utf-8") == page(), "run scripts/reference"
+
+
+FORMS = {
+    "literal": ('Condition("False", "A", m)', {"A"}),
+    "by name": ('Condition(status="False", reason="A", message=m)', {"A"}),
+    "choice": ('r = "A" if x else "B"\n    Condition("False", r, m)', {"A", "B"}),
+    "later": ('r = "A"\n    if x:\n        r = "B"\n    Condition("False", r, m)', {"A", "B"}),
+    "unpacked": ('r, why = "A", m\n    Condition("False", r, why)', {"A"}),
+    "of a class": ('Condition("False", Fault.__name__, m)', {"Fault"}),
+    "of an error": ('Condition("False", type(error).__name__, m)', {ANY_ERROR}),
+    "of a table": ('Condition("False", TABLE[x], m)', {"A", "B"}),
+    "of a table's tuple": ('r, why = PAIRS.get(x, ("C", m))\n    Condition("False", r, why)', {"A", "B", "C"}),
+    "of another module": ('Condition("False", FAR, m)', {"Z"}),
+    "of a caller": ('inner("A")\ndef inner(r):\n    return Condition("False", r, m)', {"A"}),
+    "of a function": ('Condition("False", chosen(), m)\ndef chosen():\n    return "A" if x else "B"', {"A", "B"}),
+    "event": ('self.recorder.normal(regarding, "A", m)', {"A"}),
+    "event by another name": ('tell = on.recorder.normal if x else on.recorder.warning\n    tell(regarding, "A", m)', {"A"}),
+    "starred": ('p = None\n    if x:\n        p = "A", m\n    self.recorder.warning(regarding, *p)', {"A"}),
+    "as data": ('{"type": "T", "status": "True", "reason": "A"}', {"A"}),
+}
+
+
+@pytest.mark.parametrize(("text", "reasons"), FORMS.values(), ids=FORMS)
+def test_each_form_is_followed(text: str, reasons: set[str]) -> None:
+    head = 'from far import FAR\nTABLE = {1: "A", 2: "B"}\nPAIRS = {1: ("A", "a"), 2: ("B", "b")}\n'
+    source = Source({"near": f"{head}def f(self, x):\n    {text}\n", "far": 'FAR = "Z"\n'}, {})
+    assert {one.reason for one in source.said()} == reasons
+
+
+@pytest.mark.parametrize("expression", ["other.reason", "x", "read()", "x + 'A'", "f'{x}'"])
+def test_what_cannot_be_followed_is_told(expression: str) -> None:
+    source = Source({"near": f'def f(self):\n    Condition("False", {expression}, m)\n'}, {})
+    with pytest.raises(Unresolved):
+        source.said()
