@@ -13,7 +13,19 @@ from collections.abc import Callable
 from image.debian import DebianError
 from image.python import PythonError
 
-from lab import build, cluster_api, flux, golang, infrastructure, kubernetes, openshift, operator_image, payload, template
+from lab import (
+    build,
+    cluster_api,
+    flux,
+    golang,
+    infrastructure,
+    kubernetes,
+    openshift,
+    operator_image,
+    payload,
+    prometheus,
+    template,
+)
 from lab.kubernetes import ControlPlaneError
 from lab.progress import position
 
@@ -41,6 +53,7 @@ PARTS: tuple[Callable[[], object], ...] = (
     cluster_api.bootstrap_provider,
     cluster_api.definitions,
     flux.definitions,
+    prometheus.programs,
     infrastructure.definitions,
     openshift.definitions,
 )

@@ -55,7 +55,7 @@ VALUE_SETS: dict[str, dict[str, Any]] = {
     "kubeadm": {"payload": {"kubeadm": "v1.36.3", "cni": "flannel"}, "controllers": ["windows"]},
     "windows": {"controllers": ["egress", "windows"], "definitions": False, "podSecurity": "", "networkPolicy": False},
     "asked-for": {"controllers": ["hosts"], "webhook": {"always": True}, "admissionPolicies": False},
-    "metrics": {"metrics": {"proxy": IMAGE, "serviceMonitor": True}, "podSecurity": "baseline"},
+    "metrics": {"metrics": {"proxy": IMAGE, "serviceMonitor": True, "alerts": True}, "podSecurity": "baseline"},
     "everything": {
         "controllers": ["egress", "windows", "fleet", "pods"],
         "openshift": True,

@@ -1,24 +1,26 @@
-"""The metrics: each of them is on the page, and counts what it says."""
+"""The metrics: each of them is in the table, and counts what it says."""
 
-import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.support.bundles import write
-from tests.support.repository import DOCS
 
 from transom.controllers.operator import Operator, Options
+from transom.controllers.runtime.cached import CachedInstance
 from transom.hosts.errors import HostError
 from transom.hosts.passes.passes import PassResult
 from transom.kube.client import Client
 from transom.kube.connection import connect
+from transom.kube.objects import ObjectMeta
+from transom.kube.store import ObjectKey
+from transom.monitoring.metric import METRICS
 from transom.operations import server
 from transom.operations.metrics import OperatorMetrics
 from transom.webhook.metrics import WebhookMetrics
 
-PAGE = DOCS / "operator.md"
 KUBECONFIG = {
     "apiVersion": "v1",
     "kind": "Config",
@@ -39,15 +41,15 @@ async def metrics(tmp_path: Path) -> OperatorMetrics:
     return made
 
 
-def names(text: bytes) -> set[str]:
-    """As they are scraped, without what the library adds about counters and histograms."""
-    families = text_string_to_metric_families(text.decode())
-    return {f"{one.name}_total" if one.type == "counter" else one.name for one in families if not one.name.endswith("_created")}
-
-
-async def test_every_metric_is_on_the_page_and_no_other(metrics: OperatorMetrics) -> None:
-    told = set(re.findall(r"`(transom_[a-z0-9_]+)", PAGE.read_text()))
-    assert told == names(metrics.text()) | names(WebhookMetrics().text())
+async def test_what_is_scraped_is_what_the_table_has(metrics: OperatorMetrics) -> None:
+    for process, text in (("transom run", metrics.text()), ("transom webhook", WebhookMetrics().text())):
+        families = {one.name: one for one in text_string_to_metric_families(text.decode())}
+        table = {one.name: one for one in METRICS if one.process == process}
+        assert families.keys() == table.keys()
+        for name, one in table.items():
+            assert (families[name].type, families[name].documentation) == (one.kind, one.help)
+            labels = {label for sample in families[name].samples for label in sample.labels} - {"le"}
+            assert labels <= set(one.labels), name
 
 
 async def test_passes_are_counted(metrics: OperatorMetrics) -> None:
@@ -67,9 +69,44 @@ async def test_passes_are_counted(metrics: OperatorMetrics) -> None:
         'transom_queue_depth{controller="hosts"} 0.0',
         "transom_leader 0.0",
         "transom_settings_valid 0.0",
+        "transom_check_interval_seconds 1800.0",
+        'transom_api_requests_total{code="none"} 0.0',
+        'transom_egress_proxies{condition="RolloutHalted",status="True"} 0.0',
     ):
         assert f"{line}\n" in text
     assert "transom_last_host_pass_timestamp_seconds 1." in text
+
+
+def instance(settings: str, ready: str, since: str = "2026-11-23T09:00:00Z") -> CachedInstance:
+    conditions = [{"type": "Ready", "status": ready, "reason": "R", "lastTransitionTime": since}]
+    return CachedInstance(ObjectMeta(name="win-1"), {}, {"settings": settings, "conditions": conditions})
+
+
+async def test_how_long_a_host_waits_for_other_settings() -> None:
+    """It is told once it has them and is Ready, of the leader alone, and not where it was only away for a while."""
+    metrics = OperatorMetrics(lambda: datetime(2026, 11, 23, 9, 0, 20, tzinfo=UTC))
+    key = ObjectKey("transom-system", "win-1")
+
+    def count() -> tuple[float | None, float | None]:
+        name = "transom_host_settings_delay_seconds"
+        return metrics.registry.get_sample_value(f"{name}_count"), metrics.registry.get_sample_value(f"{name}_sum")
+
+    def changed(before: CachedInstance | None, after: CachedInstance | None, *, told: bool = True) -> None:
+        metrics._host_changed(key, before, after, told=told)
+
+    changed(None, instance("a", "True"))
+    changed(instance("a", "True"), instance("a", "False"))
+    changed(instance("a", "False"), instance("a", "True"))
+    assert count() == (0, 0)
+    changed(instance("a", "True"), instance("b", "False"))
+    changed(instance("b", "False"), instance("b", "True"))
+    assert count() == (1, 20)
+    changed(instance("b", "False"), instance("c", "True"), told=False)
+    assert count() == (1, 20)
+    changed(instance("c", "True"), None)
+    changed(None, instance("d", "False"))
+    changed(instance("d", "False"), instance("d", "True"))
+    assert count() == (1, 20), "a new host has waited for nothing"
 
 
 @pytest.mark.parametrize(

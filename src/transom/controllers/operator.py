@@ -180,6 +180,16 @@ class Operator:
         """Whether everything has been read that decisions are made from. A standby is ready, too."""
         return self.settings.begun.is_set()
 
+    @property
+    def check_interval(self) -> float:
+        """Seconds between two checks of one host."""
+        return self._options.pace.check_interval
+
+    @property
+    def answers(self) -> Mapping[str, int]:
+        """How often the API server answered how: by HTTP status, `none` for no answer."""
+        return self._client.connection.answers
+
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; then what was begun is ended in order, and the lease is given back."""
         following = asyncio.ensure_future(self._follow())

@@ -16,7 +16,7 @@ import httpx2
 import msgspec
 import structlog
 
-from transom.kube.connection import Connection
+from transom.kube.connection import NO_ANSWER, Connection
 from transom.kube.errors import AnswerTooLarge, ApiError, ConfigurationError, ConnectionFailed, Unreadable, status_error
 from transom.kube.exchange import Answer, Request
 from transom.kube.groups import Groups
@@ -281,7 +281,7 @@ class Client:
                     if attempt and self._permit is not None and method != "GET":
                         self._permit()
                     began = time.monotonic()
-                    answer = await self._exchange(Request(method, path, query, content, content_type, most))
+                    answer = await self._counted(Request(method, path, query, content, content_type, most))
                     taken = round(time.monotonic() - began, 3)
                     _log.debug("request", method=method, path=path, query=query, status=answer.status, seconds=taken)
                     if 200 <= answer.status < 300:
@@ -292,6 +292,15 @@ class Client:
                         raise error
                     await asyncio.sleep(wait)
         raise AssertionError("unreachable")  # pragma: no cover
+
+    async def _counted(self, asked: Request) -> Answer:
+        said = NO_ANSWER
+        try:
+            answer = await self._exchange(asked)
+            said = str(answer.status)
+        finally:
+            self.connection.answers[said] += 1
+        return answer
 
     async def _exchange(self, asked: Request) -> Answer:
         if self.connection.exchange is not None:

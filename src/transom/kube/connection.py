@@ -6,8 +6,9 @@ the variables it manages. A proxy is used where the kubeconfig's cluster has a `
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ from transom.kube.rotation import RotatedFiles
 
 _log: Final = structlog.get_logger("transom.kube.connection")
 USER_AGENT: Final = "transom"
+NO_ANSWER: Final = "none"
+"""Stands for the status of a request that was not answered, or not in time."""
 _MAX_CONNECTIONS: Final = 128
 _TIMEOUT: Final = httpx2.Timeout(30, connect=10)
 """Of one step, in seconds; a request as a whole has a deadline of its own (`transom.kube.client`)."""
@@ -52,6 +55,8 @@ class Connection:
     renewal: "Renewal | None" = None
     server_name: str | None = None
     context: str = ""
+    answers: "Counter[str]" = field(default_factory=lambda: Counter({NO_ANSWER: 0}))
+    """How often a request was answered how: by HTTP status."""
 
     def renew(self) -> None:
         """Go on over new connections where the files that these were made from have been rotated.

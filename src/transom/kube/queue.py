@@ -67,6 +67,11 @@ class KeyQueue(Generic[K]):
         """How many keys are being worked on."""
         return self._working
 
+    @property
+    def failing(self) -> int:
+        """How many keys failed the last time."""
+        return sum(1 for state in self._states.values() if state.failures)
+
     def failures(self, key: K) -> int:
         """How often in a row a key has failed."""
         state = self._states.get(key)

@@ -30,7 +30,9 @@ def pieces() -> Iterator[Piece]:
     yield Piece((Part.OPERATOR,), tuple(workloads.operator()))
     yield Piece((Part.WEBHOOK,), _where(admission.SERVES, admission.admission()))
     yield Piece((Part.POLICIES,), tuple(policies.policies()))
-    yield Piece((Part.MONITORING,), (*monitoring.monitors(), *_where(openshift.NODES, openshift.monitoring())))
+    yield Piece(
+        (Part.MONITORING,), (*monitoring.monitors(), *monitoring.alerts(), *_where(openshift.NODES, openshift.monitoring()))
+    )
 
 
 def objects(values: Mapping[str, Any], namespace: str, parts: Collection[Part] = ()) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What the Prometheus operator reads: a ServiceMonitor for each Deployment (prometheus-operator, Documentation/api.md)."""
+"""What the Prometheus operator reads: a ServiceMonitor for each Deployment, and the alerts (its Documentation/api.md)."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ from transom.manifests import admission
 from transom.manifests.grants import NAME
 from transom.manifests.templates import OWN, Both, Given, Value, When
 from transom.manifests.workloads import BEHIND_PROXY, COMPONENT
+from transom.monitoring.alert import rules
 
 _TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105  # Prometheus's own
 
@@ -17,6 +18,17 @@ def monitors() -> list[Any]:
         When(asked, _monitor(NAME, COMPONENT)),
         When(Both((asked, admission.SERVES)), _monitor(admission.NAME, admission.COMPONENT)),
     ]
+
+
+def alerts() -> list[Any]:
+    """Template of the PrometheusRule."""
+    rule = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": NAME, "namespace": OWN, "labels": COMPONENT},
+        "spec": rules(),
+    }
+    return [When(Given(Value("metrics.alerts")), rule)]
 
 
 def _monitor(name: str, component: dict[str, str]) -> dict[str, Any]:

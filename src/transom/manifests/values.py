@@ -116,6 +116,7 @@ class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     service_monitor: Annotated[
         bool, Meta(description="ServiceMonitors for the Prometheus operator, which has to be there.")
     ] = False
+    alerts: Annotated[bool, Meta(description="A PrometheusRule with the alerts of docs/metrics.md for it.")] = False
 
 
 class Values(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

@@ -1,34 +1,76 @@
-"""Prometheus metrics, named by its convention: base units, `_total` for counters."""
+"""The metrics of an operator, as `transom.monitoring.metric` names them."""
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from transom.controllers.operator import Operator
+from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.conditions import moment
 from transom.hosts.passes.passes import PassResult
+from transom.kube.store import ObjectKey
+from transom.monitoring import metric
+from transom.monitoring.metric import Metric
+from transom.reasons.table import REASONS
 
-_SECONDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
-_CONDITIONS: Final = ("Reachable", "Configured", "ProxyApplied", "TrustApplied", "NodeReady", "RebootRequired")
+_CONDITIONS: Final = (
+    "Ready",
+    "Reachable",
+    "Configured",
+    "ProxyApplied",
+    "TrustApplied",
+    "EgressWorks",
+    "NodeReady",
+    "RebootRequired",
+)
+_CONDITIONS_OF_SETTINGS: Final = (
+    "Ready",
+    "Valid",
+    "TrustBundleValid",
+    "EndpointsAnswer",
+    "Superseded",
+    "PodsInjected",
+    "ClustersApplied",
+    "CredentialsWithheld",
+    "Conflict",
+    "MachinesOutdated",
+    "MachineNetworkMissing",
+    "RolloutHalted",
+    "Propagated",
+)
+_STATUSES: Final = ("True", "False", "Unknown")
+_OTHER: Final = "Other"
+"""Stands for a reason that is not Transom's: somebody else wrote the status."""
 
 
 class OperatorMetrics:
     """The metrics of one operator: what passes say of themselves, and what is read when somebody asks."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        # when a series was made is a second one for each, which nobody asks for
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
+        self._now = now
         self._passes = Histogram(
-            "transom_host_pass_duration_seconds",
-            "Passes on hosts, by result.",
-            ["result"],
-            buckets=_SECONDS,
+            metric.PASSES.name,
+            metric.PASSES.help,
+            metric.PASSES.labels,
+            buckets=metric.PASSES.buckets,
             registry=self.registry,
         )
-        self._channels = Counter("transom_host_channels", "SSH channels opened on hosts.", registry=self.registry)
-        self._last = Gauge("transom_last_host_pass_timestamp_seconds", "End of the newest pass.", registry=self.registry)
+        for result in ("unchanged", "changed", "failed"):
+            self._passes.labels(result)
+        self._channels = Counter(metric.CHANNELS.name, metric.CHANNELS.help, registry=self.registry)
+        self._last = Gauge(metric.LAST_PASS.name, metric.LAST_PASS.help, registry=self.registry)
+        self._delay = Histogram(metric.DELAY.name, metric.DELAY.help, buckets=metric.DELAY.buckets, registry=self.registry)
+        self._had: dict[ObjectKey, str] = {}
+        """The settings that a host had when it was last Ready."""
 
     def observe(self, found: PassResult) -> None:
         """Count a pass."""
@@ -37,12 +79,33 @@ class OperatorMetrics:
         self._last.set_to_current_time()
 
     def follow(self, operator: Operator) -> None:
-        """Read this operator's queues, settings and hosts at each scrape."""
+        """Read this operator's queues, settings and hosts at each scrape, and hear how long hosts wait for their settings."""
         self.registry.register(_State(operator))
+        operator.informers.windows_instances.subscribe(
+            lambda key, before, after: self._host_changed(key, before, after, told=operator.working)
+        )
 
     def text(self) -> bytes:
         """All of them in the exposition format 0.0.4."""
         return generate_latest(self.registry)
+
+    def _host_changed(self, key: ObjectKey, before: CachedInstance | None, after: CachedInstance | None, *, told: bool) -> None:
+        """A host that has come to other settings was not Ready from when they held: the status says since when."""
+        settings = after.live.get("settings") if after is not None else None
+        if after is None or not isinstance(settings, str):
+            self._had.pop(key, None)
+            return
+        if _ready(after).get("status") != "True":
+            return
+        waited = _ready(before) if before is not None else {}
+        since = moment(waited.get("lastTransitionTime")) if waited.get("status") == "False" else None
+        if told and since is not None and self._had.get(key, settings) != settings:
+            self._delay.observe(max(0.0, (self._now() - since).total_seconds()))
+        self._had[key] = settings
+
+
+def _ready(cached: CachedInstance) -> Mapping[str, Any]:
+    return next((one for one in cached.live.get("conditions") or () if one.get("type") == "Ready"), {})
 
 
 class _State(Collector):
@@ -51,89 +114,77 @@ class _State(Collector):
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
 
-    def describe(self) -> Iterator[Metric]:
+    def describe(self) -> Iterator[Family]:
         """Nothing: names are known without a first collection."""
         return iter(())
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[Family]:
         """All of it."""
         operator = self._operator
-        waiting = GaugeMetricFamily("transom_queue_depth", "Keys that wait for a worker.", labels=["controller"])
-        worked_on = GaugeMetricFamily("transom_queue_working", "Keys that are being worked on.", labels=["controller"])
-        for name, controller in operator.controllers.items():
-            waiting.add_metric([name], len(controller.queue))
-            worked_on.add_metric([name], controller.queue.working)
-        yield waiting
-        yield worked_on
-        yield _gauge("transom_leader", "Whether this process holds the lease.", operator.working)
-        yield _gauge("transom_settings_valid", "Whether the newest settings are valid.", operator.settings.valid)
+        queues = {name: controller.queue for name, controller in operator.controllers.items()}
+        yield _family(metric.QUEUE_DEPTH, {(name,): len(queue) for name, queue in queues.items()})
+        yield _family(metric.QUEUE_WORKING, {(name,): queue.working for name, queue in queues.items()})
+        yield _family(metric.QUEUE_FAILING, {(name,): queue.failing for name, queue in queues.items()})
+        yield _family(metric.LEADER, {(): operator.working})
+        yield _family(metric.CHECK_INTERVAL, {(): operator.check_interval})
+        yield _family(metric.SETTINGS_VALID, {(): operator.settings.valid})
         yield _hosts(operator)
         yield _unconfigured(operator)
-        yield from _certificates(operator)
+        yield _egress_proxies(operator)
+        own = operator.settings.own
+        yield _family(metric.TRUST_EXPIRY, {(one.sha256,): one.not_after.timestamp() for one in (own.trust if own else ())})
         yield _malformed(operator)
-        yield CounterMetricFamily("transom_events_dropped", "Events that could not be told.", value=operator.dropped_events)
-        lists = CounterMetricFamily("transom_api_lists", "Lists begun, by kind.", labels=["kind"])
-        watches = CounterMetricFamily("transom_api_watches", "Watches begun, by kind.", labels=["kind"])
-        counts: dict[str, tuple[int, int]] = {}
+        yield _family(metric.EVENTS_DROPPED, {(): operator.dropped_events})
+        yield _family(metric.API_REQUESTS, {(code,): count for code, count in operator.answers.items()})
+        lists, watches = dict.fromkeys(operator.informers.kinds, 0), dict.fromkeys(operator.informers.kinds, 0)
         for kind, reflector in zip(operator.informers.kinds, operator.informers.reflectors, strict=True):
-            listed, informers = counts.get(kind, (0, 0))
-            counts[kind] = listed + reflector.lists, informers + reflector.watches
-        for kind, (listed, informers) in counts.items():
-            lists.add_metric([kind], listed)
-            watches.add_metric([kind], informers)
-        yield lists
-        yield watches
+            lists[kind] += reflector.lists
+            watches[kind] += reflector.watches
+        yield _family(metric.API_LISTS, {(kind,): count for kind, count in lists.items()})
+        yield _family(metric.API_WATCHES, {(kind,): count for kind, count in watches.items()})
 
 
-def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, text, value=float(value))
+def _family(one: Metric, values: Mapping[Any, float]) -> Family:
+    """`values` by the values of the labels, in the order of `one.labels`."""
+    kind = CounterMetricFamily if one.kind == "counter" else GaugeMetricFamily
+    family = kind(one.name, one.help, labels=one.labels)
+    for labels, value in values.items():
+        family.add_metric(labels, float(value))
+    return family
 
 
-def _malformed(operator: Operator) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(
-        "transom_objects_malformed", "Objects of which not everything could be read, by kind.", labels=["kind"]
-    )
+def _malformed(operator: Operator) -> Family:
     counts = dict.fromkeys(operator.informers.kinds, 0)
     for kind, _ in operator.informers.malformed():
         counts[kind] += 1
-    for kind, count in counts.items():
-        family.add_metric([kind], count)
-    return family
+    return _family(metric.MALFORMED, {(kind,): count for kind, count in counts.items()})
 
 
-def _hosts(operator: Operator) -> GaugeMetricFamily:
-    family = GaugeMetricFamily("transom_hosts", "WindowsInstances by condition and its status.", labels=["condition", "status"])
-    counts = dict.fromkeys(((type_, status) for type_ in _CONDITIONS for status in ("True", "False", "Unknown")), 0)
+def _hosts(operator: Operator) -> Family:
+    counts = {(type_, status): 0 for type_ in _CONDITIONS for status in _STATUSES}
     for cached in operator.informers.windows_instances.snapshot():
-        conditions = {one["type"]: one["status"] for one in cached.live.get("conditions") or ()}
+        conditions = {one.get("type"): one.get("status") for one in cached.live.get("conditions") or ()}
         for type_ in _CONDITIONS:
-            counts[type_, conditions.get(type_, "Unknown")] += 1
-    for labels, count in counts.items():
-        family.add_metric(list(labels), count)
-    return family
+            status = conditions.get(type_)
+            counts[type_, status if status in _STATUSES else "Unknown"] += 1
+    return _family(metric.HOSTS, counts)
 
 
-def _unconfigured(operator: Operator) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(
-        "transom_hosts_unconfigured", "WindowsInstances that are not configured, by reason.", labels=["reason"]
-    )
-    counts = dict.fromkeys(("KeyMissing", "KeyInvalid", "Unreachable"), 0)
+def _unconfigured(operator: Operator) -> Family:
+    counts = dict.fromkeys((("KeyMissing",), ("KeyInvalid",), ("Unreachable",)), 0)
     for cached in operator.informers.windows_instances.snapshot():
         for one in cached.live.get("conditions") or ():
-            if one["type"] == "Configured" and one["status"] == "False":
-                counts[one["reason"]] = counts.get(one["reason"], 0) + 1
-    for reason, count in counts.items():
-        family.add_metric([reason], count)
-    return family
+            if one.get("type") == "Configured" and one.get("status") == "False":
+                reason = one.get("reason") if one.get("reason") in REASONS else _OTHER
+                counts[(str(reason),)] = counts.get((str(reason),), 0) + 1
+    return _family(metric.UNCONFIGURED, counts)
 
 
-def _certificates(operator: Operator) -> Iterator[Metric]:
-    egress = operator.settings.own
-    family = GaugeMetricFamily(
-        "transom_trust_certificate_expiry_timestamp_seconds",
-        "When a certificate of the trust bundle expires.",
-        labels=["sha256"],
-    )
-    for certificate in egress.trust if egress else ():
-        family.add_metric([certificate.sha256], certificate.not_after.timestamp())
-    yield family
+def _egress_proxies(operator: Operator) -> Family:
+    counts = {(type_, status): 0 for type_ in _CONDITIONS_OF_SETTINGS for status in _STATUSES}
+    for cached in operator.informers.egress_proxies.snapshot():
+        for one in (cached.value.get("status") or {}).get("conditions") or ():
+            where = one.get("type"), one.get("status")
+            if where in counts:
+                counts[where] += 1
+    return _family(metric.EGRESS_PROXIES, counts)

@@ -16,7 +16,7 @@ NODE_USE_ENV_PROXY: Final = "transom.dev/inject-node-use-env-proxy"
 """Annotation of a pod: `true` adds NODE_USE_ENV_PROXY=1, by which Node.js 22.21 and 24 read the variables themselves."""
 EXCLUDE_CONTAINERS: Final = "transom.dev/exclude-containers"
 """Annotation of a pod: the names of containers, with commas, that get nothing."""
-_WITHHELD: Final = (
+WITHHELD: Final = (
     "the proxy has credentials and spec.pods.namespaceSelector of EgressProxy/cluster is not set: "
     "set it to the namespaces that may have them"
 )
@@ -86,7 +86,7 @@ def _no_proxy(pod: Pod, egress: PodEgress) -> str | None:
     if pod.metadata.annotation(KYVERNO) == "exclude":
         return f'annotation {KYVERNO} is "exclude"'
     if egress.withheld:
-        return _WITHHELD
+        return WITHHELD
     if not egress.pairs:
         return "the settings have no proxy"
     return None
@@ -105,4 +105,4 @@ def _no_ca(pod: Pod, labels: Mapping[str, str], egress: PodEgress) -> str | None
 
 def withheld(decision: PodDecision) -> bool:
     """Whether the pod would get the variables, had somebody said which namespaces may have the credentials."""
-    return decision.proxy is _WITHHELD
+    return decision.proxy is WITHHELD

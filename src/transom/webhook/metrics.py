@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.exposition import generate_latest
 
+from transom.monitoring.metric import LATENCY, PODS, REVIEWS, SERVING_EXPIRY, SETTINGS_KNOWN
+from transom.pods.decision import WITHHELD
 from transom.pods.patch import Patch
 
 
@@ -13,29 +15,34 @@ class WebhookMetrics:
     """What requests became."""
 
     def __init__(self) -> None:
+        # when a series was made is a second one for each, which nobody asks for
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
-        requests = Counter("transom_webhook_requests", "Requests by HTTP status.", ["code"], registry=self.registry)
-        pods = Counter("transom_webhook_pods", "Pods by what was done.", ["result"], registry=self.registry)
-        self._requests = requests
-        self._ok = requests.labels("200")
-        self._patched, self._untouched = pods.labels("patched"), pods.labels("untouched")
-        self._expiry = Gauge(
-            "transom_webhook_certificate_expiry_timestamp_seconds",
-            "When the serving certificate expires.",
-            registry=self.registry,
-        )
-        self._known = Gauge("transom_webhook_settings_known", "Whether the settings are known.", registry=self.registry)
+        self._requests = Counter(REVIEWS.name, REVIEWS.help, REVIEWS.labels, registry=self.registry)
+        self._ok = self._requests.labels("200")
+        self._latency = Histogram(LATENCY.name, LATENCY.help, buckets=LATENCY.buckets, registry=self.registry)
+        pods = Counter(PODS.name, PODS.help, PODS.labels, registry=self.registry)
+        results = ("patched", "untouched", "withheld", "unknown")
+        self._patched, self._untouched, self._withheld, self._unknown = map(pods.labels, results)
+        self._expiry = Gauge(SERVING_EXPIRY.name, SERVING_EXPIRY.help, registry=self.registry)
+        self._known = Gauge(SETTINGS_KNOWN.name, SETTINGS_KNOWN.help, registry=self.registry)
 
-    def count_request(self, code: int) -> None:
-        """Count an answer."""
+    def count_request(self, code: int, seconds: float) -> None:
+        """Count an answer, and how long it took."""
+        self._latency.observe(seconds)
         if code == 200:
             self._ok.inc()
         else:
             self._requests.labels(str(code)).inc()
 
-    def count_pod(self, made: Patch) -> None:
-        """Count a pod."""
-        (self._patched if made.operations else self._untouched).inc()
+    def count_pod(self, made: Patch | None) -> None:
+        """Count a pod; None: the settings are not known."""
+        if made is None:
+            self._unknown.inc()
+        elif made.operations:
+            self._patched.inc()
+        else:
+            (self._withheld if made.proxy == WITHHELD else self._untouched).inc()
 
     def expires(self, when: datetime) -> None:
         """Note the end of the certificate that is shown."""

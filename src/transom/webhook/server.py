@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import time
 from asyncio import sslproto
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
@@ -88,7 +89,7 @@ class _Server(web.Server):
 class AdmissionServer:
     """Answers reviews while it is `serving`."""
 
-    def __init__(self, review: Review, observe: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(self, review: Review, observe: Callable[[int, float], None] = lambda _, __: None) -> None:
         self._review = review
         self._observe = observe
         self.draining = False
@@ -122,12 +123,12 @@ class AdmissionServer:
             await server.shutdown(BODY_SECONDS)
 
     async def _handle(self, request: web.BaseRequest) -> web.Response:
-        protocol = request.protocol
+        protocol, began = request.protocol, time.perf_counter()
         with protocol.answering() if isinstance(protocol, _Connection) else nullcontext():
             response = await self._respond(request)
         if self.draining or response.status != 200:
             response.force_close()
-        self._observe(response.status)
+        self._observe(response.status, time.perf_counter() - began)
         return response
 
     async def _respond(self, request: web.BaseRequest) -> web.Response:

@@ -183,6 +183,8 @@ class Webhook:
         egress = self._egress
         if egress is None:
             # a pod is never kept from starting by what this server does not know
+            if request.concerns_pods:
+                self.metrics.count_pod(None)
             return review.answer(request, None)
         namespace = request.namespace or ""
         made = review.decide(request, self._labels(namespace, path), egress)
