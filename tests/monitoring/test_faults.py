@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import datetime
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 from lab.ports import reserve
 from lab.prometheus import Prometheus
+from tests.monitoring.dashboard import RANGE, RATE, queries
 from tests.support.operator.bundles import ROOT_1
 from tests.support.operator.clusters import PROXY, QUICK, Cluster, at_work
 from tests.support.operator.gate import Gate, gate_to
@@ -198,7 +200,7 @@ async def test_each_alert_by_one_fault(world: World, monkeypatch: pytest.MonkeyP
             await cluster.proxy(**SPEC, **FETCHING, noProxy="b.example")
             await world.ends("TransomRolloutHalted")
             await world.settled()
-            await objectives(world)
+            await shown(world)
 
             # one host holds the worker, and the other one waits for it
             await hanging(world, 3600.0)
@@ -222,14 +224,19 @@ async def hanging(world: World, seconds: float) -> None:
     await world.cluster.proxy(**SPEC, noProxy=f"hanging-{seconds:.0f}.example")
 
 
-async def objectives(world: World) -> None:
-    """Each indicator is a share, of what this Prometheus has seen."""
+async def shown(world: World) -> None:
+    """Each indicator is a share, and each query of the dashboard has data, of what this Prometheus has seen."""
+    wanted = {one.over("10m"): (0.0, 1.0) for one in OBJECTIVES}
+    wanted |= dict.fromkeys((one.replace(RATE, "10m").replace(RANGE, "10m") for one in queries()), (-math.inf, math.inf))
+    assert len(wanted) > 30
+    for expression, (least, most) in wanted.items():
 
-    async def shares() -> bool:
-        for one in OBJECTIVES:
-            found = await asyncio.to_thread(world.prometheus.values, one.over("10m"))
-            if len(found) != 1 or not 0 <= found[0] <= 1:
-                return False
-        return True
+        async def there(expression: str = expression, least: float = least, most: float = most) -> bool:
+            found = await asyncio.to_thread(world.prometheus.values, expression)
+            # NaN is neither
+            return bool(found) and all(least <= value <= most for value in found)
 
-    await until(shares)
+        try:
+            await until(there)
+        except AssertionError:
+            raise AssertionError(f"{expression}: {world.prometheus.values(expression)}") from None

@@ -14,7 +14,7 @@ _HEAD = """\
 How they are scraped: [health and metrics](operator.md#health-and-metrics). Of the
 [values](operator.md#by-helm-with-kustomize-or-from-a-file-of-values), `metrics.serviceMonitor` makes ServiceMonitors and
 `metrics.alerts` a PrometheusRule, for the Prometheus operator. The number of series grows with the CAs of the bundle and the
-kinds that are watched, not with hosts, pods or clusters.
+kinds that are watched, not with hosts, pods or clusters. For Grafana, 10.1 or newer: [a dashboard](dashboards/transom.json).
 """
 
 

@@ -1,0 +1,23 @@
+"""The dashboard is what its script prints, and asks for metrics that there are."""
+
+import re
+import subprocess
+import sys
+
+from tests.monitoring.dashboard import FILE, queries
+from tests.support.repository import ROOT
+
+from transom.monitoring.metric import METRICS
+
+
+def test_it_is_what_its_script_prints() -> None:
+    done = subprocess.run([sys.executable, ROOT / "scripts" / "dashboard"], capture_output=True, text=True, check=True)
+    assert done.stdout == FILE.read_text("utf-8"), "run scripts/reference"
+
+
+def test_it_shows_every_metric_and_no_other() -> None:
+    asked = {name for one in queries() for name in re.findall(r"transom_[a-z_]+", one)}
+    suffixes = {"histogram": ("_bucket", "_count"), "counter": ("",), "gauge": ("",)}
+    there = {f"{one.exposed}{suffix}" for one in METRICS for suffix in suffixes[one.kind]}
+    assert asked - there == set()
+    assert {one.name for one in METRICS if not any(one.name in each for each in asked)} == set()
