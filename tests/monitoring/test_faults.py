@@ -102,7 +102,7 @@ class World:
         plane, metrics = self.cluster.control_plane, OperatorMetrics()
         async with gate_to(plane.url, plane.directory) as gate:
             connection = connect(str(plane.user_kubeconfig("gated", plane.admin_token, server=gate.url)))
-            pace = HostPace(check_interval=4.0, timeouts=Timeouts(progress=15.0))
+            pace = HostPace(check_interval=4.0, timeouts=Timeouts(progress=30.0))
             controllers = ("egress", "hosts", "pods")
             options = Options(self.cluster.namespace, 1, controllers=controllers, pace=pace, reflector=PATIENT)
             operator = Operator(Client(connection), options, metrics.observe)

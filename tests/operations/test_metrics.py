@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import aiohttp
 import pytest
@@ -18,7 +20,9 @@ from transom.kube.objects import ObjectMeta
 from transom.kube.store import ObjectKey
 from transom.monitoring.metric import METRICS
 from transom.operations import server
-from transom.operations.metrics import OperatorMetrics
+from transom.operations.metrics import OperatorMetrics, _unconfigured
+from transom.pods.decision import WITHHELD
+from transom.pods.patch import Operation, Patch
 from transom.webhook.metrics import WebhookMetrics
 
 KUBECONFIG = {
@@ -107,6 +111,22 @@ async def test_how_long_a_host_waits_for_other_settings() -> None:
     changed(None, instance("d", "False"))
     changed(instance("d", "False"), instance("d", "True"))
     assert count() == (1, 20), "a new host has waited for nothing"
+
+
+def test_a_reason_of_somebody_else_is_no_series_of_its_own() -> None:
+    conditions = [{"type": "Configured", "status": "False", "reason": reason} for reason in ("Unreachable", "x1", "x2", ["y"])]
+    hosts = [CachedInstance(ObjectMeta(name="win"), {}, {"conditions": [one]}) for one in conditions]
+    operator: Any = SimpleNamespace(informers=SimpleNamespace(windows_instances=SimpleNamespace(snapshot=lambda: hosts)))
+    found = {sample.labels["reason"]: sample.value for sample in _unconfigured(operator).samples}
+    assert found == {"KeyMissing": 0, "KeyInvalid": 0, "Unreachable": 1, "Other": 3}
+
+
+def test_pods_by_what_was_done() -> None:
+    metrics = WebhookMetrics()
+    for made in (None, Patch(), Patch(proxy=WITHHELD), Patch((Operation("add", "/x"),), proxy=WITHHELD)):
+        metrics.count_pod(made)
+    for result in ("unknown", "untouched", "withheld", "patched"):
+        assert metrics.registry.get_sample_value("transom_webhook_pods_total", {"result": result}) == 1
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,10 @@ MALFORMED: Final = _run(
 )
 EVENTS_DROPPED: Final = _run("counter", "events_dropped", "Events that could not be told.")
 API_REQUESTS: Final = _run(
-    "counter", "api_requests", "Requests to the API server by HTTP status; none: no answer, or none in time.", "code"
+    "counter",
+    "api_requests",
+    "Requests to the API server by HTTP status, but for watches; none: no answer, or none in time.",
+    "code",
 )
 API_LISTS: Final = _run("counter", "api_lists", "Lists begun, by kind.", "kind")
 API_WATCHES: Final = _run("counter", "api_watches", "Watches begun, by kind.", "kind")

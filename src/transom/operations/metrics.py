@@ -175,8 +175,9 @@ def _unconfigured(operator: Operator) -> Family:
     for cached in operator.informers.windows_instances.snapshot():
         for one in cached.live.get("conditions") or ():
             if one.get("type") == "Configured" and one.get("status") == "False":
-                reason = one.get("reason") if one.get("reason") in REASONS else _OTHER
-                counts[(str(reason),)] = counts.get((str(reason),), 0) + 1
+                said = str(one.get("reason"))
+                reason = said if said in REASONS else _OTHER
+                counts[(reason,)] = counts.get((reason,), 0) + 1
     return _family(metric.UNCONFIGURED, counts)
 
 
