@@ -44,7 +44,7 @@ class _Module:
 class Source:
     """Modules by their dotted names.
 
-    `forwarded` are expressions that hand on what another place says, by module and text, each with the reasons that come
+    `forwarded` are expressions that hand on what another place says, by package and text, each with the reasons that come
     this way and from nowhere else.
     """
 
@@ -66,11 +66,12 @@ class Source:
 
     def _follow(self, module: _Module, node: ast.expr, index: int | None = None) -> set[str]:
         """The constants of an expression; with `index`, of that part of the tuple that it is."""
-        here = module.name, ast.unparse(node)
+        text = ast.unparse(node)
+        packages = [one for one, forwarded in self._forwarded if forwarded == text and f"{module.name}.".startswith(f"{one}.")]
+        if packages:
+            self.used.add((packages[0], text))
+            return set(self._forwarded[packages[0], text])
         match node:
-            case _ if here in self._forwarded:
-                self.used.add(here)
-                return set(self._forwarded[here])
             case ast.Constant(value=None):
                 return set()
             case ast.Constant(value=str(text)) if index is None:

@@ -17,18 +17,17 @@ from transom.reasons.settings import SETTINGS
 from transom.reasons.table import REASONS
 
 HANDED_ON = {
-    ("transom.controllers.egress.controller", "condition.reason"): ("OpenShiftProxy",),
-    ("transom.controllers.egress.status", "condition.reason"): (),
-    ("transom.controllers.hosts.controller", "configured.reason"): (),
-    ("transom.controllers.instance.status", "condition.reason"): (),
-    ("transom.controllers.instance.status", "conditions['Configured'].reason"): (),
-    ("transom.controllers.instance.status", "said.reason"): (),
-    ("transom.controllers.instance.status", "said[type_]['reason']"): (),
-    ("transom.controllers.nodes.controller", "incomplete.reason"): (),
+    ("transom.controllers.egress", "condition.reason"): ("OpenShiftProxy",),
+    ("transom.controllers.hosts", "configured.reason"): (),
+    ("transom.controllers.instance", "condition.reason"): (),
+    ("transom.controllers.instance", "conditions['Configured'].reason"): (),
+    ("transom.controllers.instance", "said.reason"): (),
+    ("transom.controllers.instance", "said[type_]['reason']"): (),
+    ("transom.controllers.nodes", "incomplete.reason"): (),
     # a kubelet's own word, checked for its form
-    ("transom.controllers.instance.status", "ready.reason"): (),
+    ("transom.controllers.instance", "ready.reason"): (),
     # the names of errors, but for one
-    ("transom.controllers.instance.status", "identity.refusal"): ("OtherCluster",),
+    ("transom.controllers.instance", "identity.refusal"): ("OtherCluster",),
 }
 """What hands on the reason of another Condition, with what comes by no other way."""
 
