@@ -1,5 +1,6 @@
 """`transom run`: the operator."""
 
+import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,9 @@ from transom.cli.timeouts import CHANNEL, CHANNEL_HELP, CONNECT, CONNECT_HELP, W
 
 if TYPE_CHECKING:
     from transom.controllers.runtime.options import Options
+    from transom.hosts.passes.passes import PassResult
     from transom.kube.connection import Connection
+    from transom.operations.traces import Traces
 
 _PAYLOAD = "/payload"
 
@@ -165,14 +168,35 @@ async def _run(connection: "Connection", options: "Options", address: tuple[str,
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    metrics = OperatorMetrics()
-    operator = Operator(Client(connection), options, metrics.observe)
+    metrics, traces = OperatorMetrics(), _traces()
+    if traces is None:
+        operator = Operator(Client(connection), options, metrics.observe)
+    else:
+
+        def observe(found: "PassResult") -> None:
+            metrics.observe(found)
+            traces.observe(found)
+
+        operator = Operator(Client(connection), options, observe, trace=traces.work)
     metrics.follow(operator)
     try:
         async with serving(address, lambda: operator.ready, metrics, local_metrics=local_metrics):
             await operator.run(stop)
     finally:
         await connection.close()
+        if traces is not None:
+            await asyncio.to_thread(traces.close)
+
+
+def _traces() -> "Traces | None":
+    """Where the environment says where traces go, as OpenTelemetry's exporters read it."""
+    if not {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} & os.environ.keys():
+        return None
+    try:
+        from transom.operations.traces import Traces
+    except ModuleNotFoundError as error:
+        fail(f"OTEL_EXPORTER_OTLP_ENDPOINT asks for traces, and {error.name} is missing: install transom[traces]")
+    return Traces()
 
 
 def _shipped(kubernetes: str | None, cni: str, payload: str | None, cache: Path | None) -> Path | None:

@@ -7,9 +7,10 @@ import re
 import secrets
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import msgspec
@@ -50,6 +51,7 @@ from transom.kube.events import EventRecorder, Regarding
 from transom.kube.lease import Holding, LeaseElection
 from transom.kube.reading import Malformed
 from transom.kube.resources import LEASES, NAMESPACES
+from transom.kube.store import ObjectKey
 from transom.manifests.workloads import GRACE
 
 _log: Final = structlog.get_logger("transom.operator")
@@ -154,7 +156,10 @@ class Operator:
         options: Options,
         observe: Callable[[PassResult], None] = lambda _: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        trace: Callable[[str, ObjectKey], AbstractContextManager[object]] = lambda _, __: nullcontext(),
     ) -> None:
+        """`observe` is told of each pass on a host; `trace` lasts as long as that controller works on that key."""
+        self._trace = trace
         self._client = client
         self._options = options
         self._host_name = _OTHER.sub("-", socket.gethostname()) or "transom"
@@ -250,8 +255,8 @@ class Operator:
         for kind, malformed in self.informers.malformed():
             self._tell_malformed(kind, malformed)
         workers = [
-            asyncio.ensure_future(work(controller, leadership))
-            for controller in self.controllers.values()
+            asyncio.ensure_future(work(controller, leadership, partial(self._trace, name)))
+            for name, controller in self.controllers.items()
             for _ in range(self._options.workers)
         ]
         all_workers = asyncio.gather(*workers)

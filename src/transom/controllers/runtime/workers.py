@@ -1,6 +1,8 @@
 """The workers of a term: each takes a key, has it reconciled, and says how it went."""
 
 import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import structlog
@@ -17,7 +19,11 @@ from transom.kube.store import ObjectKey
 _log: Final = structlog.get_logger("transom.workers")
 
 
-async def work(controller: Controller, leadership: Leadership) -> None:
+Trace = Callable[[ObjectKey], AbstractContextManager[object]]
+"""What lasts as long as a key is worked on."""
+
+
+async def work(controller: Controller, leadership: Leadership, trace: Trace = nullcontext) -> None:
     """One worker: until the queue is closed. Raises LeaseLost; a key that was not finished is in the queue again then."""
     queue = controller.queue
     while True:
@@ -26,13 +32,14 @@ async def work(controller: Controller, leadership: Leadership) -> None:
         except QueueClosed:
             return
         with bound_contextvars(key="/".join(part for part in key if part)):
-            await _one(controller, key, leadership)
+            await _one(controller, key, leadership, trace)
 
 
-async def _one(controller: Controller, key: ObjectKey, leadership: Leadership) -> None:
+async def _one(controller: Controller, key: ObjectKey, leadership: Leadership, trace: Trace) -> None:
     queue = controller.queue
     try:
-        outcome = await controller.reconcile(key, leadership)
+        with trace(key):
+            outcome = await controller.reconcile(key, leadership)
     except (LeaseLost, asyncio.CancelledError):
         queue.add(key)
         queue.done(key)
