@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import datetime
 import math
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tests.support.operator.bundles import ROOT_1
 from tests.support.operator.clusters import PROXY, QUICK, Cluster, at_work
 from tests.support.operator.gate import Gate, gate_to
 from tests.support.operator.rollouts import breaks_tls
+from tests.support.pages import on_cluster
 from tests.support.waiting import until
 from tests.webhook.clusters import TERMS
 
@@ -34,7 +36,7 @@ from transom.kube.connection import connect
 from transom.kube.reflector import ReflectorPace
 from transom.kube.resources import EGRESS_PROXIES, SECRETS
 from transom.manifests.admission import admission_roles
-from transom.monitoring.alert import BY_NAME, Pace, rules
+from transom.monitoring.alert import ALERTS, BY_NAME, Pace, rules
 from transom.monitoring.objective import OBJECTIVES
 from transom.operations.metrics import OperatorMetrics
 from transom.operations.server import serving
@@ -57,7 +59,7 @@ class World:
 
     def __init__(self, cluster: Cluster, prometheus: Prometheus, directory: Path) -> None:
         self.cluster, self.prometheus = cluster, prometheus
-        self._directory = directory
+        self.directory = directory
         self.operator_port, self.webhook_port, self.reviews_port = reserve(), reserve(), reserve()
         self.hosts: list[Host] = []
         self.seen: set[str] = set()
@@ -201,6 +203,7 @@ async def test_each_alert_by_one_fault(world: World, monkeypatch: pytest.MonkeyP
             await world.ends("TransomRolloutHalted")
             await world.settled()
             await shown(world)
+            await looked(world)
 
             # one host holds the worker, and the other one waits for it
             await hanging(world, 3600.0)
@@ -240,3 +243,14 @@ async def shown(world: World) -> None:
             await until(there)
         except AssertionError:
             raise AssertionError(f"{expression}: {world.prometheus.values(expression)}") from None
+
+
+async def looked(world: World) -> None:
+    """What the runbooks have a person look at runs, but for logs, cert-manager's kind and a server of metrics."""
+    lines = dict.fromkeys(line for alert in ALERTS for line in alert.look)
+    asked = [line for line in lines if not re.search(r"^kubectl (logs|top|get certificate) ", line)]
+    assert len(asked) > 8
+    namespace = world.cluster.namespace
+    text = "\n".join(asked).replace("transom-system", namespace)
+    said = await on_cluster(world.directory, world.cluster.control_plane, text, TRANSOM_NAMESPACE=namespace)
+    assert "Corp Root 1" in said
