@@ -13,6 +13,7 @@ from pathlib import Path
 from lab.progress import step
 
 from image import build, debian, python
+from transom import __version__
 
 
 def main() -> None:
@@ -61,7 +62,7 @@ def image(output: Path, architectures: list[str], *, root: bool) -> None:
             build.merge(bases[0], here / "root", output, epoch())
             return
         digest = build.write(bases, here / "layout", output, epoch())
-    print(f"{output}:{build.version()}@{digest}")
+    print(f"{output}:{__version__}@{digest}")
 
 
 def epoch() -> int:

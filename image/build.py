@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 from image import bill, debian, python, root
+from transom import __version__
 from transom.image_layout import Image, Layer, Layout
 
 Step = Callable[[str], Any]
@@ -63,8 +63,8 @@ def write(bases: Sequence[Base], directory: Path, output: Path, epoch: int) -> s
     target = Layout(output, epoch)
     wheel = python.build(directory / "wheel", epoch)
     images = [_image(one, wheel, target, directory / one.architecture, epoch) for one in bases]
-    annotations = {"org.opencontainers.image.version": version(), "org.opencontainers.image.licenses": "Apache-2.0"}
-    return target.write(images, version(), annotations)
+    annotations = {"org.opencontainers.image.version": __version__, "org.opencontainers.image.licenses": "Apache-2.0"}
+    return target.write(images, __version__, annotations)
 
 
 def merge(found: Base, directory: Path, output: Path, epoch: int) -> None:
@@ -75,17 +75,11 @@ def merge(found: Base, directory: Path, output: Path, epoch: int) -> None:
         shutil.copytree(one, output, symlinks=True, dirs_exist_ok=True)
 
 
-def version() -> str:
-    """Transom's."""
-    project = tomllib.loads((python.PROJECT / "pyproject.toml").read_text())["project"]
-    return str(project["version"])
-
-
 def _image(found: Base, wheel: Path, target: Layout, tree: Path, epoch: int) -> Image:
     _tree(found, wheel, tree, epoch)
     for layer in found.layers:
         target.take(layer, found.directory / "layout")
-    labels = {"org.opencontainers.image.title": "transom", "org.opencontainers.image.version": version()}
+    labels = {"org.opencontainers.image.title": "transom", "org.opencontainers.image.version": __version__}
     return Image((*found.layers, target.layer(tree)), found.architecture, {**root.CONFIG, "Labels": labels})
 
 
@@ -94,4 +88,4 @@ def _tree(found: Base, wheel: Path, tree: Path, epoch: int) -> None:
     python.unpack(wheel, tree)
     root.launch(tree)
     python.compile_all(found.runs, tree, python.PACKAGES)
-    bill.write(tree, (*found.roots, tree), found.architecture, version(), epoch)
+    bill.write(tree, (*found.roots, tree), found.architecture, __version__, epoch)

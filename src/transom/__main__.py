@@ -3,13 +3,13 @@
 import gc
 import sys
 
+from transom import __version__
+
 
 def main() -> None:
     """Run the command line; exit codes are 0 (done), 1 (not all done) and 2 (bad input)."""
     if sys.argv[1:] == ["--version"]:
-        from importlib.metadata import version
-
-        sys.stdout.write(f"transom {version('transom')}\n")
+        sys.stdout.write(f"transom {__version__}\n")
         return
     # what imports make stays: looking through it again and again is a tenth of a short command's time
     gc.set_threshold(50_000, 20, 100)

@@ -1,11 +1,12 @@
 """A cluster that is not the one that was meant: each command says which it asked, what is wrong, and what to do."""
 
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from tests.cli.servers import answering, kubeconfig, saying
 from tests.support.command import run
+
+from transom import __version__
 
 pytestmark = pytest.mark.server
 ASKING = (
@@ -120,11 +121,11 @@ def test_what_is_asked_is_told_on_request(tmp_path: Path) -> None:
 def test_the_version_of_this_program_and_of_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    own = f"transom {version('transom')}\n"
+    own = f"transom {__version__}\n"
     alone = run("version")
     assert (alone.code, alone.out) == (0, own)
     assert "no cluster was asked: ~/.kube/config: there is no such file" in alone.err
-    assert run("version", "--client", "-o", "json").json["client"] == version("transom")
+    assert run("version", "--client", "-o", "json").json["client"] == __version__
     with saying(401, "Unauthorized", "Unauthorized") as server:
         refused = run("version", "--kubeconfig", kubeconfig(tmp_path / "config", server))
     assert (refused.code, refused.out) == (1, own)

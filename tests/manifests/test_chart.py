@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from tests.support.forked import run
 from tests.support.repository import DOCS, ROOT
 
 from lab import build
+from transom import __version__
 from transom.manifests.chart import chart
 from transom.manifests.values import Values, plain, schema
 
@@ -55,12 +55,12 @@ def manifests(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_files_are_those_of_the_templates() -> None:
     """`scripts/reference` writes them."""
     kept = {str(path.relative_to(CHART)): path.read_text("utf-8") for path in CHART.rglob("*") if path.is_file()}
-    assert kept == chart(version("transom"))
+    assert kept == chart(__version__)
     assert json.loads((DOCS / "schemas" / "values.json").read_text("utf-8")) == schema()
 
 
 def test_the_kustomize_base_is_what_the_defaults_make(tmp_path: Path) -> None:
-    image = f"registry.invalid/transom:{version('transom')}"
+    image = f"registry.invalid/transom:{__version__}"
     assert manifests("--image", image, "--output-dir", str(tmp_path)).returncode == 0
     made = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
     assert {path.name: path.read_text("utf-8") for path in BASE.iterdir()} == made

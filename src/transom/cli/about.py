@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transom import __version__
 from transom.cli.cluster import ClusterOptions, ask, place
 from transom.cli.options import Output, grouped
 from transom.cli.output import Format, fail, print_data, print_lines, tell
@@ -31,12 +32,10 @@ def version(
 
     Of the cluster: Kubernetes, and the images of Transom's Deployments. Without a kubeconfig this program alone is told.
     """
-    from importlib.metadata import version
-
     from transom.kube.errors import ConfigurationError
     from transom.kube.kubeconfig import choose
 
-    found: dict[str, Any] = {"client": version("transom"), "server": None, "kubernetes": None, "images": {}}
+    found: dict[str, Any] = {"client": __version__, "server": None, "kubernetes": None, "images": {}}
     if output is Format.TEXT:
         print_lines(f"transom {found['client']}")
     if not client:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from transom import __version__
 from transom.cli.about import completion, help_of, version
 from transom.cli.adopt import adopt
 from transom.cli.apply import apply, diff
@@ -43,9 +44,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        print_lines(f"transom {version('transom')}")
+        print_lines(f"transom {__version__}")
         raise typer.Exit
 
 

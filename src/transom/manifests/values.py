@@ -1,13 +1,13 @@
 """What people choose when they install Transom: one object, for `transom manifests --values`, the chart and its schema."""
 
 from collections.abc import Mapping
-from importlib.metadata import version
 from itertools import combinations
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+from transom import __version__
 from transom.manifests.roles import CONTROLLERS, GRANTS
 from transom.manifests.roles import controllers as controllers_named
 
@@ -36,7 +36,7 @@ class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     ] = ""
     name: Annotated[str, Meta(description="The repository in it.", pattern=_PART)] = "transom"
     tag: Annotated[str, Meta(description="The version.", pattern=_or_empty(_TAG))] = msgspec.field(
-        default_factory=lambda: version("transom")
+        default_factory=lambda: __version__
     )
     digest: Annotated[str, Meta(description="sha256:…; it decides where it is given.", pattern=_or_empty(_DIGEST))] = ""
     pull_policy: Annotated[

@@ -53,7 +53,7 @@ def _runbook(alert: Alert) -> Iterator[str]:
     yield f"{alert.impact}\n"
     yield f"It is told ({alert.severity}) once this was true for {alert.minutes} minutes:\n"
     yield f"```promql\n{alert.rule()['expr']}\n```\n"
-    yield "## Look\n\n<!-- not run: what is shown depends on what is wrong -->\n```"
+    yield "## Look\n\n<!-- run by: tests/monitoring/test_faults.py::looked -->\n```"
     yield from alert.look
     yield "```\n\n## Mend\n"
     yield from (f"- {one}" for one in alert.mend)
