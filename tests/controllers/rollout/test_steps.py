@@ -169,3 +169,23 @@ async def test_a_process_that_ends_before_it_wrote_what_came_of_two_hosts() -> N
     await settled(world)
     assert len(reached(world, "keys", BREAKS)) == FAILURES
     assert "keys" in world.halted
+
+
+async def test_who_was_left_as_it_was_is_not_begun_for_the_next_process() -> None:
+    """Found by a random history: the key reached a third host, whose turn another one had got meanwhile."""
+    world = ChangesWorld(12, workers=4, most=3)
+    await world.quiet()
+    await world.edit("keys", f"{BREAKS}-1")
+    begun = []
+    for trouble in ("unreachable", ""):
+        await world.begin()
+        begun.append(name := list(world.passes)[-1])
+        while world.passes[name].stage != "moving":
+            await world.step(name)
+        if trouble:
+            world.trouble[name] = trouble
+            await world.step(name)
+            assert world.passes[name].stage == "prepare"
+    await world.crash(after_the_change=True)
+    next_one = await world.keys.rollouts.meet(world.target("win-0"), world.digest)
+    assert next_one.rollout.working == set(begun[1:])

@@ -115,7 +115,9 @@ class OpenRollout(Turns):
     def begun(self, told: Begun) -> Begun:
         """Of which hosts the next leader has to know: all while each counts, and those that it was `told` of."""
         self._unwritten |= self.rollout.working
-        return {host: self.beats.get(host) for host in self._unwritten if self.early or host in told}
+        # who was left as it was has nothing of the change
+        begun = (host for host in self._unwritten if host in self.rollout.working or self.mark(host) is not None)
+        return {host: self.beats.get(host) for host in begun if self.early or host in told}
 
     def end(self, host: str, told: Begun) -> bool:
         """The status of a host was written. Gives whether it says nothing of this rollout, though the next leader was told."""
