@@ -19,7 +19,9 @@ import structlog
 from transom.controllers.certificates import CertificatesController
 from transom.controllers.clusters.controller import ClustersController
 from transom.controllers.egress.controller import EgressController
-from transom.controllers.hosts.controller import HostsController
+from transom.controllers.hosts.controller import HostReconciler
+from transom.controllers.hosts.proxy_only import EgressHosts
+from transom.controllers.hosts.services import HostServices
 from transom.controllers.instance.node_identities import NodeIdentities
 from transom.controllers.instances.controller import InstancesController
 from transom.controllers.instances.strays import StraysController
@@ -27,7 +29,8 @@ from transom.controllers.join.members import Members
 from transom.controllers.keys.controller import KeysController
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.machines.controller import MachinesController
-from transom.controllers.nodes.controller import NodesController
+from transom.controllers.nodes.lifecycle import NodeHosts
+from transom.controllers.nodes.services import NodeServices
 from transom.controllers.pods.controller import PodsController
 from transom.controllers.propagation.controller import PropagationController
 from transom.controllers.rollout.begun_hosts import BegunHosts
@@ -102,23 +105,35 @@ class Dependencies:
         """Which SSH keys open which Windows host."""
         return KeyRotation(self.informers, self.reports, self.resumption, self.begun)
 
+    def host_services(self, check_interval: float) -> HostServices:
+        """What one controller of hosts works with."""
+        return HostServices(
+            self.informers,
+            self.settings,
+            options=self.options,
+            observe=self.observe,
+            rollouts=self.rollouts,
+            resumption=self.resumption,
+            keys=self.keys,
+            identities=self.identities,
+            now=self.now,
+            check_interval=check_interval,
+        )
+
+    def node_services(self) -> NodeServices:
+        """What the controller of nodes works with: what has a payload is looked at more often."""
+        pace = self.options.pace
+        interval = pace.check_interval if self.options.payload is None else min(pace.check_interval, pace.node_check)
+        services = self.host_services(interval)
+        return NodeServices(services, options=self.options, reports=self.reports, members=self.members)
+
 
 ControllerFactory = Callable[[Dependencies], Controller]
 CONTROLLERS: Final[Mapping[str, ControllerFactory]] = {
     "egress": lambda on: EgressController(
         on.informers, on.settings, system_ca_file=on.options.system_ca_file, reports=on.reports, now=on.now
     ),
-    "hosts": lambda on: HostsController(
-        on.informers,
-        on.settings,
-        pace=on.options.pace,
-        observe=on.observe,
-        rollouts=on.rollouts,
-        keys=on.keys,
-        require_host_keys=on.options.require_host_keys,
-        identities=on.identities,
-        now=on.now,
-    ),
+    "hosts": lambda on: HostReconciler(on.host_services(on.options.pace.check_interval), EgressHosts()),
     "clusters": lambda on: ClustersController(on.informers, on.settings, on.reports),
     "machines": lambda on: MachinesController(on.informers, on.settings, on.reports, now=on.now),
     "propagation": lambda on: PropagationController(on.informers, on.settings, on.reports),
@@ -126,18 +141,7 @@ CONTROLLERS: Final[Mapping[str, ControllerFactory]] = {
     "strays": lambda on: StraysController(on.informers, now=on.now),
     "userdata": lambda on: UserDataController(on.informers, on.settings, openssh_msi=on.options.openssh_msi),
     "certificates": lambda on: CertificatesController(on.informers, on.settings, on.members),
-    "nodes": lambda on: NodesController(
-        on.informers,
-        on.settings,
-        options=on.options,
-        observe=on.observe,
-        reports=on.reports,
-        rollouts=on.rollouts,
-        keys=on.keys,
-        members=on.members,
-        identities=on.identities,
-        now=on.now,
-    ),
+    "nodes": lambda on: HostReconciler((nodes := on.node_services()).on, NodeHosts(nodes)),
     "keys": lambda on: KeysController(on.informers, on.keys, pace=on.options.pace, now=on.now),
     "pods": lambda on: PodsController(on.informers, on.settings, on.reports, system_ca_file=on.options.system_ca_file),
 }

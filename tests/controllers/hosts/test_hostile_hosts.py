@@ -10,7 +10,7 @@ from tests.support.operator.clusters import PASSWORD, PROXY, Cluster, admin, env
 from tests.support.operator.replicas import generation, leads, replica
 from tests.support.waiting import PATIENCE, until
 
-from transom.controllers.hosts import controller
+from transom.controllers.hosts import proxy_only
 from transom.controllers.instance import status
 from transom.hosts.passes.passes import PassResult
 from transom.kube.resources import WINDOWS_INSTANCES
@@ -72,7 +72,7 @@ async def test_a_fault_of_transom_does_not_leave_the_last_good_word(
         for name in ("win-1", "win-2"):
             await cluster.until(name, ProxyApplied="True/Applied", Configured="True/UpToDate")
 
-        after_pass, one_pass = status.after_pass, controller.one_pass
+        after_pass, one_pass = status.after_pass, proxy_only.one_pass
 
         def fails(egress: Any, found: PassResult) -> Any:
             if found.before is not None and found.before.computer_name == hosts[0].name:
@@ -87,7 +87,7 @@ async def test_a_fault_of_transom_does_not_leave_the_last_good_word(
             return await one_pass(target, *more, **{**options, "check": check})
 
         monkeypatch.setattr(status, "after_pass", fails)
-        monkeypatch.setattr(controller, "one_pass", fails_within)
+        monkeypatch.setattr(proxy_only, "one_pass", fails_within)
         await cluster.proxy(httpProxy=OTHER, httpsProxy=OTHER)
         for name in ("win-1", "win-2"):
             found = await cluster.until(name, Configured="Unknown/Fault", ProxyApplied="Unknown/Fault")

@@ -12,8 +12,8 @@ import asyncssh
 from lab.control_plane import ControlPlane
 from tests.support.waiting import PATIENCE, until
 
-from transom.controllers.hosts.controller import Pace
 from transom.controllers.operator import Operator, Options
+from transom.controllers.runtime.options import Pace
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect

@@ -21,7 +21,7 @@ from tests.support.operator.upgrades import MARKS, NETWORKS, PROGRAM
 from tests.support.waiting import until
 from tests.support.workers.payloads import TEXT, write
 
-from transom.controllers.hosts.controller import Pace
+from transom.controllers.runtime.options import Pace
 from transom.hosts.scripts.script import Patience
 from transom.hosts.ssh.connection import Timeouts
 from transom.hosts.ssh.private_key import public_hash, public_line

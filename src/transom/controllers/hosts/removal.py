@@ -4,17 +4,15 @@ Nothing is remembered between two steps but what is in the cluster and on the ho
 is followed by one that goes on.
 """
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, Final, Literal
 
 import structlog
 
 from transom.apply.target import Target
-from transom.controllers.hosts.session import Contact, visit
+from transom.controllers.hosts.services import HostServices
 from transom.controllers.instance import first_configuration, status
-from transom.controllers.instance.finalizers import Finalizers, has_finalizer
+from transom.controllers.instance.finalizers import has_finalizer
 from transom.controllers.instance.node_marks import unmark
 from transom.controllers.instance.uids import Uids
 from transom.controllers.instance.view import InstanceView, managed_message, regarding_of
@@ -22,16 +20,14 @@ from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.rollout.drain import Drain
 from transom.controllers.runtime.base_removal import LEAVE_HOST
 from transom.controllers.runtime.cached import CachedInstance, HostNode
-from transom.controllers.runtime.conditions import Condition, Conditions, moment
+from transom.controllers.runtime.conditions import Condition, moment
 from transom.controllers.runtime.controller import Result
-from transom.controllers.runtime.informers import Informers, place_of
+from transom.controllers.runtime.informers import place_of
 from transom.controllers.runtime.labels import ORIGIN, ORIGIN_UID, SOURCE
 from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.machine_api import CLUSTER_MACHINES, MACHINES
-from transom.controllers.runtime.options import Pace
 from transom.hosts.errors import ManagedByOther
 from transom.hosts.passes import removal as hosts
-from transom.hosts.passes.passes import PassResult
 from transom.hosts.passes.removal import Removed
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.resources import NODES, Resource
@@ -40,36 +36,15 @@ from transom.proxy.settings import Egress
 from transom.windows.nodes import instance as instances
 from transom.windows.nodes.inventory import ignored
 
-"""The annotation of an instance whose host is to stay as it is when the instance is deleted."""
 _log: Final = structlog.get_logger("transom.hosts")
-Write = Callable[[InstanceView, Conditions, dict[str, str | None], Leadership], Awaitable[None]]
-"""Puts conditions and fields into the status of an instance."""
-
-
-@dataclass(frozen=True)
-class Surrounds:
-    """What a removal needs of the controller whose instance it is."""
-
-    informers: Informers
-    finalizers: Finalizers
-    pace: Pace
-    now: Callable[[], datetime]
-    write: Write
-    current: Callable[[InstanceView], InstanceView]
-    """The case with what was written meanwhile."""
-    managed: Callable[[CachedInstance, str, str], HostNode | None]
-    """A Node of another operator's that the host of an instance may be."""
-    observe: Callable[[PassResult], None]
-    contact: Contact
-    tokens: BootstrapTokens | None = None
-    """Where hosts are joined, their nodes are drained and go as well."""
 
 
 class Removal:
     """The way out of the instances of one lifecycle."""
 
-    def __init__(self, on: Surrounds) -> None:
-        self._on = on
+    def __init__(self, on: HostServices, tokens: BootstrapTokens | None) -> None:
+        """`tokens`: where hosts are joined, their nodes are drained and go as well."""
+        self._on, self._tokens = on, tokens
         self._begun = Uids(on.informers.windows_instances)
         """Instances whose removal this process has begun."""
 
@@ -88,10 +63,10 @@ class Removal:
             return await self._forget(case, "its host goes with its Machine", leadership, machine=False)
         if case.cached.fields.get("paused"):
             message = f"spec.paused is set: the host is given back once it is not, or left with annotation {LEAVE_HOST}"
-            await self._on.write(case, {"Configured": Condition("Unknown", "Paused", message)}, {}, leadership)
+            await self._on.status.write(case, {"Configured": Condition("Unknown", "Paused", message)}, {}, leadership)
             return Result()
         self._tell(case.cached, leadership)
-        if self._on.tokens is not None and (waiting := await self._drain(case, leadership)) is not None:
+        if self._tokens is not None and (waiting := await self._drain(case, leadership)) is not None:
             return waiting
         return await self._give_back(case, leadership, machine=machine == "there")
 
@@ -157,7 +132,7 @@ class Removal:
             return None
         message = f"Node {node.metadata.name} is drained: {progress}"
         reason = "DrainBlocked" if progress.overdue else "Draining"
-        await self._on.write(case, {"Configured": Condition("False", reason, message)}, {}, leadership)
+        await self._on.status.write(case, {"Configured": Condition("False", reason, message)}, {}, leadership)
         return Result(again=pace.unready if progress.overdue else pace.drain_step)
 
     def _drain_of(self, case: InstanceView, node: HostNode, leadership: Leadership) -> Drain:
@@ -174,7 +149,7 @@ class Removal:
     async def _give_back(self, case: InstanceView, leadership: Leadership, *, machine: bool) -> Result:
         found = await self._on_host(case, leadership)
         if isinstance(found, str):
-            await self._on.write(case, {"Configured": Condition("False", "Removing", found)}, {}, leadership)
+            await self._on.status.write(case, {"Configured": Condition("False", "Removing", found)}, {}, leadership)
             if self._lasted(case.cached.metadata.deletion_timestamp) < self._on.pace.gone:
                 return Result(again=self._on.pace.unready)
             return await self._give_up(case, found, leadership, machine=machine)
@@ -189,7 +164,7 @@ class Removal:
             return await self._forget(case, f"its host was given back: {what}", leadership, machine=machine)
         conditions = status.after_pass(Egress(), found)
         said = {"Reachable": conditions["Reachable"], "Configured": conditions["Configured"]}
-        await self._on.write(case, said, {}, leadership)
+        await self._on.status.write(case, said, {}, leadership)
         _log.warning("host not given back", instance=case.cached.metadata.name, error=str(found.error))
         leadership.recorder.warning(regarding_of(case.cached), status.reason_of(found.error), str(found.error))
         if conditions["Reachable"].status == "True":
@@ -207,12 +182,9 @@ class Removal:
             return case.missing_key
         target = case.target or self._target(case.instance)
         message = f"{target.instance.spec.address}: what Transom made goes, and what it replaced comes back"
-        await self._on.write(case, {"Configured": Condition("False", "Removing", message)}, {}, leadership)
-        managed = self._on.managed
-        on = visit(
-            case, target, leadership, self._on.pace, lambda said, reached: managed(case.cached, said, reached), self._on.contact
-        )
-        payload = self._on.tokens is not None
+        await self._on.status.write(case, {"Configured": Condition("False", "Removing", message)}, {}, leadership)
+        on = self._on.session(case, target, leadership)
+        payload = self._tokens is not None
         found = await hosts.remove(target.access, on.host_keys, on.settings, check=on.check, payload=payload)
         leadership.permit()
         return found
@@ -224,14 +196,14 @@ class Removal:
 
     async def _give_up(self, case: InstanceView, why: str, leadership: Leadership, *, machine: bool) -> Result:
         """The host does not come back: the cluster forgets it, and people are told what is still there."""
-        spared = "proxy, trust, services and files" if self._on.tokens is not None else "proxy and trust"
+        spared = "proxy, trust, services and files" if self._tokens is not None else "proxy and trust"
         left = f"{case.cached.fields.get('address')} was not given back ({why}); Transom's {spared} are still on it"
         await self._warn(case, left, leadership)
         return await self._forget(case, "the cluster's side is done", leadership, machine=machine)
 
     async def _warn(self, case: InstanceView, message: str, leadership: Leadership) -> None:
         """Say what stays on a host: for as long as others keep the instance, its condition says so, too."""
-        await self._on.write(case, {"Configured": Condition("False", "RemovalIncomplete", message)}, {}, leadership)
+        await self._on.status.write(case, {"Configured": Condition("False", "RemovalIncomplete", message)}, {}, leadership)
         _log.warning("removal incomplete", instance=case.cached.metadata.name, message=message)
         leadership.recorder.warning(regarding_of(case.cached), "RemovalIncomplete", message)
 
@@ -241,24 +213,24 @@ class Removal:
         if not self._on.finalizers.namespace_goes:
             leadership.recorder.normal(regarding_of(case.cached), "HostLeft", f"the host is left as it is: {why}")
         await self._uncordon(case, leadership)
-        if self._on.tokens is not None and case.node is not None and not case.node.managed_by_other:
+        if self._tokens is not None and case.node is not None and not case.node.managed_by_other:
             await unmark(case.cached, case.node, leadership)
-        await self._on.finalizers.take(self._on.current(case).cached, leadership)
+        await self._on.finalizers.take(self._on.cases.current(case).cached, leadership)
         return Result()
 
     async def _uncordon(self, case: InstanceView, leadership: Leadership) -> None:
         """A Node that stays takes pods again, where it was cordoned here, be it a moment ago."""
-        if self._on.tokens is not None and case.node is not None:
+        if self._tokens is not None and case.node is not None:
             await self._drain_of(case, case.node, leadership).uncordon()
             await first_configuration.let_in(case.node, leadership)
 
     async def _forget(self, case: InstanceView, why: str, leadership: Leadership, *, machine: bool) -> Result:
         """The cluster's side, and the end."""
-        if self._on.tokens is not None:
+        if self._tokens is not None:
             if machine or not await self._remove_node(case, leadership):
                 await self._uncordon(case, leadership)
-            await self._on.tokens.forget(case.cached, leadership)
-        await self._on.finalizers.take(self._on.current(case).cached, leadership)
+            await self._tokens.forget(case.cached, leadership)
+        await self._on.finalizers.take(self._on.cases.current(case).cached, leadership)
         _log.info("instance removed", instance=case.cached.metadata.name, reason=why)
         leadership.recorder.normal(regarding_of(case.cached), "Removed", why)
         return Result()

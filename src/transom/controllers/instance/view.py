@@ -42,12 +42,6 @@ class InstanceView:
     """A Node of another operator's that the host may be."""
     withheld: Withheld | None = None
     """Credentials that are not sent to the host's cluster."""
-    later: Condition | None = None
-    """What else is to be done to the host, and not yet."""
-    drained: bool = False
-    """Whether its Node was emptied for what is to be done."""
-    earlier: frozenset[str] | None = None
-    """The UIDs of the Nodes that were there when the pass began, where none of them was known to be its."""
 
     @property
     def rests(self) -> bool:

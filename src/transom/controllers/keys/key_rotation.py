@@ -1,6 +1,6 @@
 """Hosts moved from one SSH key to the next: one first, then a tenth of them, then all; two that refuse it stop that."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -15,9 +15,9 @@ from transom.controllers.runtime.condition_aggregator import ConditionAggregator
 from transom.controllers.runtime.conditions import Condition
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.leadership import Leadership
-from transom.hosts.errors import AuthenticationRefused, Held, HostError, KeyUnusable
+from transom.hosts.errors import Held, HostError, KeyUnusable
 from transom.hosts.passes import key_move
-from transom.hosts.passes.passes import PassResult, PassSettings
+from transom.hosts.passes.passes import PassSettings
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.private_key import public_hash
 from transom.kube.errors import ApiError
@@ -166,15 +166,10 @@ class KeyRotation:
             return None
 
 
-async def tried(opened: Opened, work: Callable[[Target], Awaitable[PassResult]]) -> tuple[Opened, PassResult]:
-    """A pass; where nothing is recorded of the host, and it refuses the key, with each earlier one until one opens it."""
-    found = PassResult(error=opened.error) if opened.error is not None else await work(opened.target)
+def by_former_keys(opened: Opened) -> Iterator[Opened]:
+    """How a pass goes on with each earlier key, where nothing is recorded of the host, and it refuses the one of its Secret."""
     for former in opened.former:
-        if not isinstance(found.error, AuthenticationRefused):
-            break
-        opened = Opened(msgspec.structs.replace(opened.target, key=former), public_hash(former), by_earlier=True)
-        found = await work(opened.target)
-    return opened, found
+        yield Opened(msgspec.structs.replace(opened.target, key=former), public_hash(former), by_earlier=True)
 
 
 def _digest(target: Target) -> str:

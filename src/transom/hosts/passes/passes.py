@@ -111,22 +111,19 @@ class Pass(ABC, Generic[_R]):
         error: HostError | None = None
         try:
             async with opened(access, host_keys, self._settings, only_reads=only_reads) as directory:
+                at_first = self.result
                 try:
-                    await self._steps_once_more_if_overtaken(directory)
+                    try:
+                        await self._steps(directory)
+                    except Overtaken:
+                        self.result = at_first
+                        await self._steps(directory)
                 finally:
                     self._note(channels=directory.transport.channels)
         except HostError as raised:
             error = raised
         error = error or self.result.error or _left(self.result)
         return msgspec.structs.replace(self.result, seconds=time.monotonic() - begun, error=error)
-
-    async def _steps_once_more_if_overtaken(self, directory: Directory) -> None:
-        at_first = self.result
-        try:
-            await self._steps(directory)
-        except Overtaken:
-            self.result = at_first
-            await self._steps(directory)
 
     @abstractmethod
     async def _steps(self, directory: Directory) -> None:
