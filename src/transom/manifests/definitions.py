@@ -4,8 +4,8 @@ from typing import Any, Final
 
 from transom.manifests.egress_proxy import EGRESS_PROXY
 from transom.manifests.grants import LABELS
-from transom.manifests.kind import OBSERVED_GENERATION, Kind, text
-from transom.manifests.schema import condition_schema, object_schema
+from transom.manifests.kind import Kind, text
+from transom.manifests.schema import Rules, object_schema
 from transom.manifests.windows_instance import WINDOWS_INSTANCE
 
 GROUP: Final = "transom.dev"
@@ -20,9 +20,22 @@ def definitions() -> list[dict[str, Any]]:
     return [_definition(kind) for kind in KINDS]
 
 
+_STATUS: Final = {
+    "status": Rules("What Transom says of it."),
+    "status.observedGeneration": Rules(
+        "The generation of the object that the status speaks of.", {"format": "int64", "minimum": 0}
+    ),
+    "status.conditions": Rules("What is known about the object."),
+}
+"""What is said of the fields that every status has."""
+
+
 def _status(kind: Kind) -> dict[str, Any]:
-    """What every status has, around what this one has."""
-    return {"observedGeneration": OBSERVED_GENERATION, **kind.status, "conditions": condition_schema()}
+    schema = object_schema(kind.status, kind.rules | _STATUS, "status")
+    fields = schema["properties"]
+    # people read them last
+    fields["conditions"] = fields.pop("conditions")
+    return schema
 
 
 def _definition(kind: Kind) -> dict[str, Any]:
@@ -34,7 +47,7 @@ def _definition(kind: Kind) -> dict[str, Any]:
             "kind": text(f"{kind.kind}."),
             "metadata": {"type": "object"},
             "spec": object_schema(kind.spec, kind.rules, "spec"),
-            "status": {"description": "What Transom says of it.", "type": "object", "properties": _status(kind)},
+            "status": _status(kind),
         },
     }
     if kind.spec_required:

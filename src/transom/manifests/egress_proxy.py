@@ -4,14 +4,16 @@ The rules on a proxy's URL stand on the object around it: the API server prints 
 answer and into its audit log, and this value may hold a password.
 """
 
-from typing import Any, Final
+from typing import Final
 
-from transom.manifests.kind import AGE, NAME, Kind, column, condition_column, text
+from transom.manifests.kind import AGE, NAME, Kind, column, condition_column
 from transom.manifests.schema import Rules
 from transom.proxy.objects import EgressProxySpec
+from transom.proxy.status import EgressProxyStatus
 
 _URL: Final = {"maxLength": 4096}
 _CIDRS: Final = {"maxItems": 64}
+_COUNT: Final = {"minimum": 0}
 _CIDR: Final = {"minLength": 1, "maxLength": 64}
 _RULES: Final = {
     "spec": Rules(
@@ -117,6 +119,22 @@ _RULES: Final = {
     "spec.apps[].kind": Rules("Its kind: App or HelmRelease.", {"minLength": 1, "maxLength": 63}),
     "spec.apps[].namespace": Rules("Its namespace.", {"minLength": 1, "maxLength": 63}),
     "spec.apps[].name": Rules("Its name.", NAME),
+    "status.httpProxy": Rules("The proxy for http URLs that holds; userinfo is shown as `***@`."),
+    "status.httpsProxy": Rules("The proxy for https URLs that holds; userinfo is shown as `***@`."),
+    "status.noProxy": Rules("The merged NO_PROXY of the cluster."),
+    "status.trustBundle": Rules("The certificates that consumers trust in addition."),
+    "status.trustBundle.sha256": Rules("Of the bundle as it is handed on, in lower-case hex."),
+    "status.trustBundle.certificates": Rules("How many there are.", _COUNT, default=False),
+    "status.trustBundle.earliestExpiry": Rules("When the first of them expires.", {"format": "date-time"}),
+    "status.settings": Rules(
+        "What the hosts of this cluster are to have, and the endpoints, as a keyed hash: another after each change, also of a "
+        "Secret or a ConfigMap. Of EgressProxy/cluster alone."
+    ),
+    "status.hosts": Rules("The hosts of this cluster that are not paused, by how far they are. Of EgressProxy/cluster alone."),
+    "status.hosts.total": Rules("All of them.", _COUNT, default=False),
+    "status.hosts.updated": Rules("Those that have the settings that hold.", _COUNT, default=False),
+    "status.hosts.waiting": Rules("Those whose turn has not come, or that wait for a boot.", _COUNT, default=False),
+    "status.hosts.failed": Rules("Those with which something is wrong.", _COUNT, default=False),
 }
 
 
@@ -186,38 +204,6 @@ _CHECKS: Final = (
     *(_base_alone(field) for field in ("values", "windows", "linux", "pods", "readinessEndpoints", "readinessPolicy")),
 )
 
-_STATUS: Final[dict[str, Any]] = {
-    "httpProxy": text("The proxy for http URLs that holds; userinfo is shown as `***@`."),
-    "httpsProxy": text("The proxy for https URLs that holds; userinfo is shown as `***@`."),
-    "noProxy": text("The merged NO_PROXY of the cluster."),
-    "trustBundle": {
-        "description": "The certificates that consumers trust in addition.",
-        "type": "object",
-        "properties": {
-            "sha256": text("Of the bundle as it is handed on, in lower-case hex."),
-            "certificates": {"description": "How many there are.", "type": "integer", "format": "int32", "minimum": 0},
-            "earliestExpiry": text("When the first of them expires.", format="date-time"),
-        },
-    },
-    "settings": text(
-        "What the hosts of this cluster are to have, and the endpoints, as a keyed hash: another after each change, also of a "
-        "Secret or a ConfigMap. Of EgressProxy/cluster alone."
-    ),
-    "hosts": {
-        "description": "The hosts of this cluster that are not paused, by how far they are. Of EgressProxy/cluster alone.",
-        "type": "object",
-        "properties": {
-            name: {"description": description, "type": "integer", "format": "int32", "minimum": 0}
-            for name, description in (
-                ("total", "All of them."),
-                ("updated", "Those that have the settings that hold."),
-                ("waiting", "Those whose turn has not come, or that wait for a boot."),
-                ("failed", "Those with which something is wrong."),
-            )
-        },
-    },
-}
-
 EGRESS_PROXY: Final = Kind(
     kind="EgressProxy",
     plural="egressproxies",
@@ -228,7 +214,7 @@ EGRESS_PROXY: Final = Kind(
     spec=EgressProxySpec,
     rules=_RULES,
     checks=_CHECKS,
-    status=_STATUS,
+    status=EgressProxyStatus,
     columns=(
         column("HTTPS Proxy", ".status.httpsProxy"),
         condition_column("Ready", "Ready"),

@@ -5,13 +5,14 @@ from typing import Any, Final
 import msgspec
 
 from transom.manifests.schema import Rules
+from transom.proxy.status import Status
 
 NAME: Final = {"minLength": 1, "maxLength": 253}
 """Limits of an object's name."""
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """One custom resource: its names, the struct of its spec with rules by path, checks of the whole, and its own status."""
+    """One custom resource: its names, the structs of its spec and status with rules by path, and checks of the whole."""
 
     kind: str
     plural: str
@@ -22,7 +23,7 @@ class Kind(msgspec.Struct, frozen=True):
     spec: type[msgspec.Struct]
     rules: dict[str, Rules]
     checks: tuple[dict[str, str], ...]
-    status: dict[str, Any]
+    status: type[Status]
     columns: tuple[dict[str, Any], ...]
     spec_required: bool
 
@@ -43,10 +44,3 @@ def condition_column(name: str, condition: str, priority: int = 0) -> dict[str, 
 
 
 AGE: Final = column("Age", ".metadata.creationTimestamp", "date")
-
-OBSERVED_GENERATION: Final = {
-    "description": "The generation of the object that the status speaks of.",
-    "type": "integer",
-    "format": "int64",
-    "minimum": 0,
-}

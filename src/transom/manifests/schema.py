@@ -11,6 +11,7 @@ import msgspec
 
 from transom.proxy.objects import LabelSelector
 from transom.proxy.secret import Secret
+from transom.proxy.status import StatusCondition
 
 _INT32: Final = {"type": "integer", "format": "int32"}
 
@@ -71,6 +72,8 @@ def _type_schema(type_: Any, rules: Mapping[str, Rules], path: str) -> dict[str,
     origin, arguments = get_origin(type_), get_args(type_)
     if origin in (tuple, list):
         item = arguments[0]
+        if item is StatusCondition:
+            return described | _CONDITIONS
         if isinstance(item, type) and issubclass(item, msgspec.Struct):
             items = object_schema(item, rules, f"{path}[]")
         else:
@@ -154,8 +157,8 @@ _SELECTOR: Final[dict[str, Any]] = {
 }
 
 
-def condition_schema() -> dict[str, Any]:
-    """`status.conditions` as in metav1.Condition, a list with `type` as its key."""
+def _conditions() -> dict[str, Any]:
+    """A list of metav1.Condition, with `type` as its key."""
     texts = {
         "type": ("What the condition says something about.", {"maxLength": 316}),
         "reason": ("One word for why, in CamelCase.", {"maxLength": 1024, "minLength": 1}),
@@ -173,7 +176,6 @@ def condition_schema() -> dict[str, Any]:
     }
     properties["lastTransitionTime"] = {"description": "When the status last changed.", "type": "string", "format": "date-time"}
     return {
-        "description": "What is known about the object.",
         "type": "array",
         "items": {
             "type": "object",
@@ -183,3 +185,6 @@ def condition_schema() -> dict[str, Any]:
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],
     }
+
+
+_CONDITIONS: Final = _conditions()

@@ -1,10 +1,10 @@
 """WindowsInstance: what can be said of its fields beyond their types."""
 
-from typing import Any, Final
+from typing import Final
 
-from transom.manifests.kind import AGE, NAME, Kind, column, condition_column, text
+from transom.manifests.kind import AGE, NAME, Kind, column, condition_column
 from transom.manifests.schema import Check, Rules
-from transom.windows.nodes.instance import WindowsInstanceSpec
+from transom.windows.nodes.instance import WindowsInstanceSpec, WindowsInstanceStatus
 
 _RULES: Final = {
     "spec": Rules("How the host is reached, and what Transom is to it.", required=("address", "username")),
@@ -41,33 +41,30 @@ _RULES: Final = {
     "spec.lifecycle": Rules(
         "Egress: proxy and trust alone; the node is never joined, upgraded, drained or removed. Node: the whole life."
     ),
-}
-
-_STATUS: Final[dict[str, Any]] = {
-    "nodeName": text("The Node that the host is, or will be. Decided once: clear it to have it decided again."),
-    "nodeUID": text("The UID of that Node, once it is there."),
-    "nodeProof": text(
+    "status.nodeName": Rules("The Node that the host is, or will be. Decided once: clear it to have it decided again."),
+    "status.nodeUID": Rules("The UID of that Node, once it is there."),
+    "status.nodeProof": Rules(
         "By what it was decided: Machine (its nodeRef), Certificate (one that was approved for this instance's own token), "
         "Spec (spec.nodeName), Address, or Name: the host's own name is reserved for it, and no Node is known to be its."
     ),
-    "hostAddress": text("The IP address that SSH has reached the host by."),
-    "hostKeyFingerprint": text("Of the key that the host is known by, as SHA256:…. Clear it to accept another key."),
-    "keyHash": text(
+    "status.hostAddress": Rules("The IP address that SSH has reached the host by."),
+    "status.hostKeyFingerprint": Rules("Of the key that the host is known by, as SHA256:…. Clear it to accept another key."),
+    "status.keyHash": Rules(
         "SHA-256 of the public key that opens the host: type and base64, as in authorized_keys. Of a host that is being moved "
         "to another key: of each that may open it."
     ),
-    "osVersion": text("The version of Windows."),
-    "payloadVersion": text("The payload that was installed."),
-    "stateHash": text("Of the state last applied; keyed, because credentials go into it."),
-    "settings": text(
+    "status.osVersion": Rules("The version of Windows."),
+    "status.payloadVersion": Rules("The payload that was installed."),
+    "status.stateHash": Rules("Of the state last applied; keyed, because credentials go into it."),
+    "status.settings": Rules(
         "The settings, and the endpoints, by which the host was last judged, as a keyed hash: those that hold where "
         "status.settings of EgressProxy/cluster says the same."
     ),
-    "changes": text(
+    "status.changes": Rules(
         "How far the changes to this host have come, as kind/keyed hash:state: a rollout goes on from there, and one that was "
         "halted stays it, whoever leads."
     ),
-    "lastChecked": text("When the host was last looked at.", format="date-time"),
+    "status.lastChecked": Rules("When the host was last looked at.", {"format": "date-time"}),
 }
 
 WINDOWS_INSTANCE: Final = Kind(
@@ -86,7 +83,7 @@ WINDOWS_INSTANCE: Final = Kind(
             "fieldPath": ".spec.lifecycle",
         },
     ),
-    status=_STATUS,
+    status=WindowsInstanceStatus,
     columns=(
         column("Address", ".spec.address"),
         condition_column("Ready", "Ready"),

@@ -91,21 +91,17 @@ class OperatorMetrics:
 
     def _host_changed(self, key: ObjectKey, before: CachedInstance | None, after: CachedInstance | None, *, told: bool) -> None:
         """A host that has come to other settings was not Ready from when they held: the status says since when."""
-        settings = after.live.get("settings") if after is not None else None
-        if after is None or not isinstance(settings, str):
+        settings = after.live.settings if after is not None else ""
+        if after is None or not settings:
             self._had.pop(key, None)
             return
-        if _ready(after).get("status") != "True":
+        if after.live.condition("Ready").status != "True":
             return
-        waited = _ready(before) if before is not None else {}
-        since = moment(waited.get("lastTransitionTime")) if waited.get("status") == "False" else None
+        waited = before.live.condition("Ready") if before is not None else None
+        since = moment(waited.last_transition_time) if waited is not None and waited.status == "False" else None
         if told and since is not None and self._had.get(key, settings) != settings:
             self._delay.observe(max(0.0, (self._now() - since).total_seconds()))
         self._had[key] = settings
-
-
-def _ready(cached: CachedInstance) -> Mapping[str, Any]:
-    return next((one for one in cached.live.get("conditions") or () if one.get("type") == "Ready"), {})
 
 
 class _State(Collector):
@@ -163,7 +159,7 @@ def _malformed(operator: Operator) -> Family:
 def _hosts(operator: Operator) -> Family:
     counts = {(type_, status): 0 for type_ in _CONDITIONS for status in _STATUSES}
     for cached in operator.informers.windows_instances.snapshot():
-        conditions = {one.get("type"): one.get("status") for one in cached.live.get("conditions") or ()}
+        conditions = {one.type: one.status for one in cached.live.conditions}
         for type_ in _CONDITIONS:
             status = conditions.get(type_)
             counts[type_, status if status in _STATUSES else "Unknown"] += 1
@@ -173,11 +169,10 @@ def _hosts(operator: Operator) -> Family:
 def _unconfigured(operator: Operator) -> Family:
     counts = dict.fromkeys((("KeyMissing",), ("KeyInvalid",), ("Unreachable",)), 0)
     for cached in operator.informers.windows_instances.snapshot():
-        for one in cached.live.get("conditions") or ():
-            if one.get("type") == "Configured" and one.get("status") == "False":
-                said = str(one.get("reason"))
-                reason = said if said in REASONS else _OTHER
-                counts[(reason,)] = counts.get((reason,), 0) + 1
+        configured = cached.live.condition("Configured")
+        if configured.status == "False":
+            reason = configured.reason if configured.reason in REASONS else _OTHER
+            counts[(reason,)] = counts.get((reason,), 0) + 1
     return _family(metric.UNCONFIGURED, counts)
 
 

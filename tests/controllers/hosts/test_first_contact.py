@@ -136,8 +136,8 @@ async def test_of_two_keys_the_one_that_was_recorded_stays(cluster: Cluster) -> 
     leadership = Leadership(client, EventRecorder(client, instance="test"), lambda: 60.0, Owner("test", "here"))
     # somebody annotates it meanwhile: it is written all the same
     await cluster.merge(WINDOWS_INSTANCES, "win-1", {"metadata": {"annotations": {"a": "b"}}})
-    assert (await pin(held, "SHA256:one", leadership, now)).live["hostKeyFingerprint"] == "SHA256:one"
-    assert (await pin(held, "SHA256:one", leadership, now)).live["hostKeyFingerprint"] == "SHA256:one"
+    assert (await pin(held, "SHA256:one", leadership, now)).live.host_key_fingerprint == "SHA256:one"
+    assert (await pin(held, "SHA256:one", leadership, now)).live.host_key_fingerprint == "SHA256:one"
     with pytest.raises(HostKeyChanged, match="SHA256:one was recorded meanwhile: nothing was sent"):
         await pin(held, "SHA256:two", leadership, now)
     assert await recorded(cluster) == "SHA256:one"

@@ -20,6 +20,7 @@ from transom.windows.host.state import ObservedState
 from transom.windows.host.steps import Step
 from transom.windows.ledger import ledger
 from transom.windows.nodes.fetch import Fetched
+from transom.windows.nodes.instance import WindowsInstanceStatus
 from transom.windows.parts.certificates import DISALLOWED, store
 from transom.windows.planning.plan import Plan
 from transom.windows.registry.registry import CreateKey, Registry, SetValue, dword
@@ -161,15 +162,16 @@ def test_scope_machine_is_pending_only_where_it_stands_alone() -> None:
 
 
 def test_times_change_with_the_status_alone() -> None:
-    first = status.merged({}, {"Configured": Condition("True", "UpToDate", "m")}, {"osVersion": "10.0"}, 1, NOW)
-    assert [one["type"] for one in first["conditions"]] == list(status.TYPES)
+    right = Condition("True", "UpToDate", "m")
+    first = status.merged(WindowsInstanceStatus(), {"Configured": right}, {"os_version": "10.0"}, 1, NOW)
+    assert [one.type for one in first.conditions] == list(status.TYPES)
     later = NOW.replace(hour=13)
-    same = status.merged(first, {"Configured": Condition("True", "UpToDate", "m")}, {}, 1, later)
+    same = status.merged(first, {"Configured": right}, {}, 1, later)
     assert same == first
     other = status.merged(first, {"Configured": Condition("False", "Held", "m")}, {}, 2, later)
-    configured = next(one for one in other["conditions"] if one["type"] == "Configured")
-    assert configured["lastTransitionTime"] == "2026-11-21T13:00:00Z"
-    assert (configured["observedGeneration"], other["osVersion"]) == (2, "10.0")
+    configured = other.condition("Configured")
+    assert configured.last_transition_time == "2026-11-21T13:00:00Z"
+    assert (configured.observed_generation, other.os_version) == (2, "10.0")
 
 
 def shown(condition: Condition) -> str:

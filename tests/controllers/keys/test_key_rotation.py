@@ -12,7 +12,7 @@ import pytest
 
 from transom.apply.target import Target
 from transom.controllers.keys.controller import KeysController
-from transom.controllers.keys.key_rotation import KEY_HASH, KeyRotation, Opened
+from transom.controllers.keys.key_rotation import KeyRotation, Opened
 from transom.controllers.rollout import rollouts
 from transom.controllers.rollout.begun_hosts import BegunHosts
 from transom.controllers.rollout.marks import CHANGES, written
@@ -53,7 +53,7 @@ class Hosts:
         self.former, self.key = new_key(), new_key()
         self.status: dict[str, dict[str, Any]] = {}
         for number in range(HOSTS):
-            self.tell(number, {KEY_HASH: public_hash(self.former)})
+            self.tell(number, {"keyHash": public_hash(self.former)})
         self.give(self.key)
         self.asked: list[int] = []
         self.moved: list[str] = []
@@ -127,7 +127,7 @@ class Hosts:
         turn = Turn(lambda: self.asked.append(number), digest, note)
 
         async def record(hashes: str) -> None:
-            self.tell(number, {KEY_HASH: hashes})
+            self.tell(number, {"keyHash": hashes})
             await note()
 
         settings = PassSettings(Owner("t", "t"))
@@ -167,7 +167,7 @@ async def test_another_leader_knows_a_halt(hosts: Hosts) -> None:
 
 async def test_a_late_pass_with_the_key_before_moves_nobody(hosts: Hosts) -> None:
     await halt(hosts)
-    hosts.tell(5, {KEY_HASH: public_hash(new_key())})
+    hosts.tell(5, {"keyHash": public_hash(new_key())})
     late = await hosts.open(5, hosts.former)
     assert late.said is None
     assert await refused(hosts, 6)
@@ -180,7 +180,7 @@ async def test_hosts_that_wait_are_not_lost_by_a_late_pass(hosts: Hosts) -> None
     await asyncio.sleep(0)
     for number in range(1, 6):
         await hosts.open(number)
-    hosts.tell(7, {KEY_HASH: public_hash(new_key())})
+    hosts.tell(7, {"keyHash": public_hash(new_key())})
     await hosts.open(7, hosts.former)
     hosts.gate.set()
     await moving
@@ -260,7 +260,7 @@ async def test_a_host_that_another_process_has_moved_takes_nobodys_turn(hosts: H
     await begun_by_another(hosts)
     assert ":begun" in hosts.status["win-0"][CHANGES]
     # its key was recorded, and what became of the move was not
-    hosts.tell(0, {KEY_HASH: public_hash(hosts.key)})
+    hosts.tell(0, {"keyHash": public_hash(hosts.key)})
     hosts.restart()
     await hosts.open(1)
     assert hosts.moved == []
@@ -304,13 +304,13 @@ async def test_a_key_is_kept_until_a_status_was_seen_to_name_it(hosts: Hosts) ->
     """The Secret may be edited between the two."""
     first = hosts.former
     for number in range(HOSTS):
-        hosts.tell(number, {KEY_HASH: None})
+        hosts.tell(number, {"keyHash": ""})
     await hosts.keys.kept.keep("cloud-private-key", first, hosts.leadership)
     controller = KeysController(hosts.informers, hosts.keys, pace=Pace(), now=lambda: datetime.now(UTC))
     await controller._tidy(hosts.leadership)
     assert hosts.keys.kept.of("cloud-private-key") == (first,)
-    hosts.tell(0, {KEY_HASH: public_hash(first)})
+    hosts.tell(0, {"keyHash": public_hash(first)})
     await controller._tidy(hosts.leadership)
-    hosts.tell(0, {KEY_HASH: public_hash(hosts.key)})
+    hosts.tell(0, {"keyHash": public_hash(hosts.key)})
     await controller._tidy(hosts.leadership)
     assert hosts.keys.kept.of("cloud-private-key") == ()

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from tests.support.operator.clusters import Cluster
 
-from transom.controllers.hosts.concerns import of_node
+from transom.controllers.hosts.triggers import of_node
 from transom.controllers.rollout import heartbeats
 from transom.controllers.rollout.heartbeats import Heartbeats
 from transom.controllers.runtime.cached import HostNode

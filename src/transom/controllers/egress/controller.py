@@ -1,10 +1,11 @@
 """The settings' own objects: the status of each EgressProxy, and the ConfigMaps that ask for the trust bundle."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 from transom.capi.identity import MANAGED_BY, TRANSOM
@@ -34,6 +35,7 @@ from transom.proxy.finding import Finding
 from transom.proxy.injection import LABEL, OPENSHIFT_LABEL, SYSTEM_CA_FILE
 from transom.proxy.layers import BASE
 from transom.proxy.settings import Egress
+from transom.proxy.status import EgressProxyStatus
 from transom.readiness import EndpointAnswer, failures, probe
 
 _log: Final = structlog.get_logger("transom.egress")
@@ -169,11 +171,11 @@ class EgressController:
         if name == BASE:
             conditions["Conflict"] = Condition("False", "NoConflict", "no object of ours is somebody else's")
         conditions |= self._reports.of(name)
-        fields: dict[str, Any] = {}
+        holding = EgressProxyStatus()
         again: float | None = None
         held = self._settings.gate.waiting is not None
         if name == BASE and own is not None and base is None:
-            fields = status.effective_fields(own)
+            holding = status.effective(own)
         if name == BASE and held:
             if tried := self._settings.gate.answers:
                 conditions["EndpointsAnswer"] = status.held_back(tried)
@@ -186,7 +188,7 @@ class EgressController:
             holds = self._settings.hosts
             digest = await self._hash_key.digest(holds.as_judged, leadership) if holds is not None else None
             hosts = counted(self._informers.windows_instances.snapshot().by("cluster", cluster_index(None)), digest)
-            fields |= {"settings": digest, "hosts": hosts.fields} if digest else {"hosts": hosts.fields}
+            holding = msgspec.structs.replace(holding, settings=digest or "", hosts=hosts.status)
             conditions["Ready"] = status.ready(conditions, held=held, hosts=hosts.condition)
             if is_going(cached):
                 conditions["Ready"] = status.removing(hosts.condition)
@@ -199,7 +201,7 @@ class EgressController:
                 return Result()
         else:
             conditions["Ready"] = conditions["Valid"]
-        rest = await self._write(cached, conditions, fields, leadership)
+        rest = await self._write(cached, conditions, holding, leadership)
         return Result(again=min(rest, again) if rest is not None and again is not None else rest or again)
 
     async def _answers(self, key: ObjectKey, own: Egress) -> list[EndpointAnswer]:
@@ -217,12 +219,12 @@ class EgressController:
         return answers
 
     async def _write(
-        self, cached: Whole, conditions: Conditions, fields: Mapping[str, Any], leadership: Leadership
+        self, cached: Whole, conditions: Conditions, holding: EgressProxyStatus, leadership: Leadership
     ) -> float | None:
         """Write what is new. Seconds until it is time for what can wait; None where nothing does."""
-        meta, live = cached.metadata, cached.value.get("status") or {}
-        wanted = status.merged(live, conditions, fields, meta.generation, self._now())
-        desired = {"metadata": {"name": meta.name, "uid": meta.uid}, "status": wanted}
+        meta, live = cached.metadata, msgspec.convert(cached.value.get("status") or {}, EgressProxyStatus)
+        wanted = status.merged(live, conditions, holding, meta.generation, self._now())
+        desired = {"metadata": {"name": meta.name, "uid": meta.uid}, "status": msgspec.to_builtins(wanted)}
         if not differs(desired, cached.value, "status"):
             return None
         time = asyncio.get_running_loop().time()
@@ -237,29 +239,28 @@ class EgressController:
             return None
         if meta.name == BASE:
             self._last_written = time
-        self._tell(cached, live, conditions, fields, leadership)
+        self._tell(cached, live, conditions, holding, leadership)
         return None
 
     def _tell(
-        self, cached: Whole, live: Mapping[str, Any], conditions: Conditions, fields: Mapping[str, Any], leadership: Leadership
+        self,
+        cached: Whole,
+        live: EgressProxyStatus,
+        conditions: Conditions,
+        holding: EgressProxyStatus,
+        leadership: Leadership,
     ) -> None:
         """Events: what became wrong, or right again. Told after the status is written, so once."""
         meta = cached.metadata
         regarding = Regarding(EGRESS_PROXIES.api_version, EGRESS_PROXIES.kind, meta.name, None, meta.uid)
-        before = {one.get("type"): one for one in live.get("conditions") or ()}
-        conflict = conditions.get("Conflict")
-        if conflict and conflict.status == "True" and (before.get("Conflict") or {}).get("message") != conflict.message:
+        conflict, superseded = conditions.get("Conflict"), conditions.get("Superseded")
+        if conflict and conflict.status == "True" and live.condition("Conflict").message != conflict.message:
             leadership.recorder.warning(regarding, "Conflict", conflict.message)
-        tell(regarding, before, conditions, leadership.recorder)
-        self._tell_superseded(regarding, before, conditions.get("Superseded"), leadership)
-        if changes := status.changes(live, fields):
+        tell(regarding, {one.type: one for one in live.conditions}, conditions, leadership.recorder)
+        if superseded and superseded.status == "True" and live.condition("Superseded").status != "True":
+            leadership.recorder.warning(regarding, superseded.reason, superseded.message)
+        if changes := status.changes(live, holding):
             leadership.recorder.normal(regarding, "Changed", f"the settings that hold: {changes}")
-
-    def _tell_superseded(
-        self, regarding: Regarding, before: Mapping[Any, Mapping[str, Any]], condition: Condition | None, leadership: Leadership
-    ) -> None:
-        if condition and condition.status == "True" and (before.get("Superseded") or {}).get("status") != "True":
-            leadership.recorder.warning(regarding, condition.reason, condition.message)
 
     # --- ConfigMaps that ask for the bundle
 

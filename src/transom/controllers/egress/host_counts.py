@@ -7,6 +7,7 @@ import msgspec
 
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import PENDING, Condition
+from transom.proxy.status import HostsStatus
 
 _WAITS: Final = frozenset((PENDING, "RolloutHalted", "PendingBoot", "PendingRestart", "NotChecked", "Waiting", "Removing"))
 """Reasons of a host that is not there yet, and with which nothing is wrong."""
@@ -26,9 +27,9 @@ class HostCounts(msgspec.Struct, frozen=True):
         return self.updated + self.waiting + len(self.failed)
 
     @property
-    def fields(self) -> dict[str, int]:
+    def status(self) -> HostsStatus:
         """As `status.hosts` has them."""
-        return {"total": self.total, "updated": self.updated, "waiting": self.waiting, "failed": len(self.failed)}
+        return HostsStatus(self.total, self.updated, self.waiting, len(self.failed))
 
     @property
     def condition(self) -> Condition:
@@ -46,11 +47,11 @@ def counted(instances: Iterable[CachedInstance], settings: str | None) -> HostCo
     for one in instances:
         if one.fields.get("paused"):
             continue
-        ready = _ready(one)
-        known = ready.get("observedGeneration") == one.metadata.generation
-        if known and ready.get("status") == "True" and settings is not None and one.live.get("settings") == settings:
+        ready = one.live.condition("Ready")
+        known = ready.observed_generation == one.metadata.generation
+        if known and ready.status == "True" and settings is not None and one.live.settings == settings:
             updated += 1
-        elif known and ready.get("status") == "False" and ready.get("reason") not in _WAITS:
+        elif known and ready.status == "False" and ready.reason not in _WAITS:
             failed.append(one.metadata.name)
         else:
             waiting += 1
@@ -59,10 +60,5 @@ def counted(instances: Iterable[CachedInstance], settings: str | None) -> HostCo
 
 def said(one: CachedInstance) -> tuple[Any, ...]:
     """What of an instance counts here."""
-    ready = _ready(one)
-    paused = bool(one.fields.get("paused"))
-    return one.metadata.generation, paused, one.live.get("settings"), *(ready.get(key) for key in ("status", "reason"))
-
-
-def _ready(one: CachedInstance) -> dict[str, Any]:
-    return next((each for each in one.live.get("conditions") or () if each.get("type") == "Ready"), {})
+    ready = one.live.condition("Ready")
+    return one.metadata.generation, bool(one.fields.get("paused")), one.live.settings, ready.status, ready.reason

@@ -33,6 +33,5 @@ class ToldOfProxy:
             conditions["EndpointsAnswer"] = status.held_back(gate.answers)
         meta = proxy.metadata
         regarding = Regarding(OPENSHIFT_PROXIES.api_version, OPENSHIFT_PROXIES.kind, meta.name, None, meta.uid)
-        before = {type_: {"status": one.status, "message": one.message} for type_, one in self._last.items()}
-        tell(regarding, before, conditions, leadership.recorder)
+        tell(regarding, self._last, conditions, leadership.recorder)
         self._last = conditions

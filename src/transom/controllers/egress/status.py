@@ -5,11 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from transom.controllers.runtime.conditions import PENDING, Condition, Conditions, timestamp
+import msgspec
+
+from transom.controllers.runtime.conditions import PENDING, Condition, Conditions, merge, timestamp
 from transom.proxy.finding import Finding
 from transom.proxy.layers import BASE, openshift_bundle
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
+from transom.proxy.status import EgressProxyStatus, HostsStatus, TrustBundleStatus
 from transom.proxy.trust import pem
 from transom.proxy.url import parse
 from transom.readiness import EndpointAnswer
@@ -119,18 +122,17 @@ def ready(conditions: Conditions, *, held: bool, hosts: Condition) -> Condition:
     return hosts
 
 
-def is_progress_alone(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def is_progress_alone(live: EgressProxyStatus, wanted: EgressProxyStatus) -> bool:
     """Whether a status differs in nothing but how many hosts have the settings by now, and more are to come."""
-    return bool((wanted.get("hosts") or {}).get("waiting")) and _but_progress(live) == _but_progress(wanted)
+    more = wanted.hosts is not None and wanted.hosts.waiting > 0
+    return more and _without_progress(live) == _without_progress(wanted)
 
 
-def _but_progress(told: Mapping[str, Any]) -> dict[str, Any]:
-    hosts = told.get("hosts") or {}
-    listed = [
-        {name: text for name, text in one.items() if one.get("type") != "Ready" or name != "message"}
-        for one in told.get("conditions") or ()
-    ]
-    return {**told, "conditions": listed, "hosts": (hosts.get("total"), hosts.get("failed"))}
+def _without_progress(told: EgressProxyStatus) -> EgressProxyStatus:
+    hosts = told.hosts or HostsStatus()
+    listed = tuple(msgspec.structs.replace(one, message="") if one.type == "Ready" else one for one in told.conditions)
+    counts = HostsStatus(total=hosts.total, failed=hosts.failed)
+    return msgspec.structs.replace(told, conditions=listed, hosts=counts)
 
 
 def removing(hosts: Condition) -> Condition:
@@ -147,62 +149,45 @@ def held_back(answers: Sequence[EndpointAnswer]) -> Condition:
     return Condition("False", condition.reason, message)
 
 
-def effective_fields(egress: Egress) -> dict[str, Any]:
+def effective(egress: Egress) -> EgressProxyStatus:
     """The settings that hold, as they may be shown."""
-    fields: dict[str, Any] = {
-        "httpProxy": _redacted(egress.http_proxy),
-        "httpsProxy": _redacted(egress.https_proxy),
-        "noProxy": egress.no_proxy,
-    }
+    bundle = None
     if egress.trust:
-        fields["trustBundle"] = {
-            "sha256": hashlib.sha256(pem(egress.trust).encode()).hexdigest(),
-            "certificates": len(egress.trust),
-            "earliestExpiry": timestamp(min(one.not_after for one in egress.trust)),
-        }
-    return {name: value for name, value in fields.items() if value}
+        bundle = TrustBundleStatus(
+            sha256=hashlib.sha256(pem(egress.trust).encode()).hexdigest(),
+            certificates=len(egress.trust),
+            earliest_expiry=timestamp(min(one.not_after for one in egress.trust)),
+        )
+    return EgressProxyStatus(
+        http_proxy=_redacted(egress.http_proxy),
+        https_proxy=_redacted(egress.https_proxy),
+        no_proxy=egress.no_proxy,
+        trust_bundle=bundle,
+    )
 
 
-def changes(live: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
+def changes(live: EgressProxyStatus, said: EgressProxyStatus) -> str:
     """What of the settings that hold is another than a status says, as one sentence; empty where nothing is."""
     told = []
-    for name in ("httpProxy", "httpsProxy"):
-        before, after = live.get(name), fields.get(name)
+    urls = (("httpProxy", live.http_proxy, said.http_proxy), ("httpsProxy", live.https_proxy, said.https_proxy))
+    for name, before, after in urls:
         if before != after:
             told.append(f"{name} {after}" if after else f"{name} removed")
-    if (before := live.get("noProxy")) != (after := fields.get("noProxy")):
-        told.append(f"noProxy of {after.count(',') + 1} items" if after else "noProxy removed" if before else "")
-    before, after = (one.get("trustBundle") or {} for one in (live, fields))
-    if before.get("sha256") != after.get("sha256"):
-        told.append(f"trust bundle of {after['certificates']} certificates" if after else "trust bundle removed")
-    return ", ".join(filter(None, told))
+    if live.no_proxy != said.no_proxy:
+        told.append(f"noProxy of {said.no_proxy.count(',') + 1} items" if said.no_proxy else "noProxy removed")
+    bundle = said.trust_bundle or TrustBundleStatus()
+    if (live.trust_bundle or TrustBundleStatus()).sha256 != bundle.sha256:
+        told.append(f"trust bundle of {bundle.certificates} certificates" if bundle.sha256 else "trust bundle removed")
+    return ", ".join(told)
 
 
 def merged(
-    live: Mapping[str, Any], conditions: Conditions, fields: Mapping[str, Any], generation: int | None, now: datetime
-) -> dict[str, Any]:
-    """The whole status: conditions that nobody spoke of stay as they are, and a time is new where a status is another."""
-    cached = {one.get("type"): one for one in live.get("conditions") or ()}
-    listed = []
-    for type_ in dict.fromkeys((*TYPES, *cached, *conditions)):
-        before, condition = cached.get(type_), conditions.get(str(type_))
-        if condition is None:
-            if before is not None:
-                listed.append(dict(before))
-            continue
-        same = before is not None and before.get("status") == condition.status
-        written = {
-            "type": type_,
-            "status": condition.status,
-            "reason": condition.reason,
-            "message": condition.message[:_MAX_MESSAGE],
-            "lastTransitionTime": before["lastTransitionTime"] if same and before else timestamp(now),
-        }
-        if generation is not None:
-            written["observedGeneration"] = generation
-        listed.append(written)
-    status = {**fields, "conditions": listed}
-    return status | ({"observedGeneration": generation} if generation is not None else {})
+    live: EgressProxyStatus, conditions: Conditions, said: EgressProxyStatus, generation: int | None, now: datetime
+) -> EgressProxyStatus:
+    """The whole status: what is said, with conditions, of which those that nobody spoke of stay as they are."""
+    types = dict.fromkeys((*TYPES, *(one.type for one in live.conditions), *conditions))
+    listed = merge(live.conditions, conditions, types, generation, now, longest=_MAX_MESSAGE)
+    return msgspec.structs.replace(said, conditions=listed, observed_generation=generation)
 
 
 def _told(own: str, findings: Sequence[Finding]) -> str:

@@ -19,7 +19,7 @@ from transom.controllers.hosts.work import Done, HostLifecycle, Visit
 from transom.controllers.instance import status
 from transom.controllers.instance.finalizers import has_finalizer
 from transom.controllers.instance.view import InstanceView, refusal, regarding_of
-from transom.controllers.keys.key_rotation import KEY_HASH, Opened, by_former_keys
+from transom.controllers.keys.key_rotation import Opened, by_former_keys
 from transom.controllers.rollout.marks import CHANGES
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import Fields
@@ -180,7 +180,7 @@ class HostReconciler:
         on = visit.session
 
         async def record(hashes: str) -> None:
-            fields: Fields = {KEY_HASH: hashes, CHANGES: self._on.turns.marks(on.case, on.target)}
+            fields: Fields = {"key_hash": hashes, CHANGES: self._on.turns.marks(on.case, on.target)}
             await self._on.status.write(on.case, {}, fields, on.leadership)
 
         on.leadership.permit()
@@ -239,13 +239,13 @@ class HostReconciler:
         state, read = found.after or found.before, found.before is not None
         judged = await self._on.hash_key.digest(on.target.egress.as_judged, on.leadership) if read else None
         fields: Fields = {
-            "hostKeyFingerprint": on.host_keys.recorded,
-            "osVersion": state.os_version if state else None,
-            "stateHash": await self._state_hash(state, on.leadership),
-            "lastChecked": self._on.schedule.timestamp() if read else None,
+            "host_key_fingerprint": on.host_keys.recorded,
+            "os_version": state.os_version if state else None,
+            "state_hash": await self._state_hash(state, on.leadership),
+            "last_checked": self._on.schedule.timestamp() if read else None,
             "settings": judged,
             CHANGES: self._on.turns.marks(case, on.target),
-            KEY_HASH: await self._on.keys.note(visit.opened, case.cached, regarding_of(case.cached), on.leadership)
+            "key_hash": await self._on.keys.note(visit.opened, case.cached, regarding_of(case.cached), on.leadership)
             if read
             else None,
         }

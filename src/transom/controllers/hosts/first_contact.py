@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from transom.controllers.instance import status
-from transom.controllers.instance.view import FINGERPRINT
+from transom.controllers.instance.applied_status import apply_status
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.leadership import Leadership
 from transom.hosts.errors import HostKeyChanged, HostKeyNotRecorded
@@ -30,7 +30,7 @@ async def pin(cached: CachedInstance, fingerprint: str, leadership: Leadership, 
                 return await _write(cached, fingerprint, leadership, now())
             except Conflict:
                 cached = await _latest(cached, leadership)
-            recorded = cached.live.get(FINGERPRINT)
+            recorded = cached.live.host_key_fingerprint
             if recorded == fingerprint:
                 return cached
             if recorded:
@@ -45,12 +45,9 @@ async def pin(cached: CachedInstance, fingerprint: str, leadership: Leadership, 
 
 
 async def _write(cached: CachedInstance, fingerprint: str, leadership: Leadership, now: datetime) -> CachedInstance:
-    meta = cached.metadata
     # of what else is new in the object nothing was done yet
-    wanted = status.merged(cached.live, {}, {FINGERPRINT: fingerprint}, cached.live.get("observedGeneration"), now)
-    metadata = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "resourceVersion": meta.resource_version}
-    value = {"apiVersion": INSTANCES.api_version, "kind": INSTANCES.kind, "metadata": metadata, "status": wanted}
-    return await leadership.client.server_side_apply(INSTANCES, value, meta.name, meta.namespace, subresource="status")
+    wanted = status.merged(cached.live, {}, {"host_key_fingerprint": fingerprint}, cached.live.observed_generation, now)
+    return await apply_status(cached, wanted, leadership, at_version=True)
 
 
 async def _latest(cached: CachedInstance, leadership: Leadership) -> CachedInstance:

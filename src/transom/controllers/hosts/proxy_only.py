@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from transom.apply.target import Target, one_pass
-from transom.controllers.hosts.session import HostSession
-from transom.controllers.hosts.work import Done
+from transom.controllers.hosts.work import Done, HostSession
 from transom.controllers.instance.view import InstanceView
 from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.runtime.conditions import Conditions
@@ -60,7 +59,7 @@ async def peers(on: HostSession) -> Adopted | None:
     """What another operator left that had the host before; None where none had. Raises HostError."""
     if on.case.node is None or not on.case.node.adopted:
         return None
-    first = not on.case.cached.live.get("stateHash")
+    first = not on.case.cached.live.state_hash
     return await peer.taken(on.target.access, on.host_keys, on.settings) if first else Adopted()
 
 

@@ -170,7 +170,7 @@ class Removal:
         if conditions["Reachable"].status == "True":
             return Result(failed=True)
         since = _unreachable_since(case.cached)
-        if not case.cached.live.get("osVersion") or (since is not None and self._lasted(since) >= self._on.pace.gone):
+        if not case.cached.live.os_version or (since is not None and self._lasted(since) >= self._on.pace.gone):
             return await self._give_up(case, str(found.error), leadership, machine=machine)
         return Result(again=min(self._on.pace.unready, self._on.pace.gone))
 
@@ -241,7 +241,7 @@ class Removal:
         if node is None:
             return True
         name = node.metadata.name
-        if case.identity.proof != "Certificate" and not cached.live.get("payloadVersion"):
+        if case.identity.proof != "Certificate" and not cached.live.payload_version:
             message = f"Node {name} was there before Transom had made this host a node: it is not deleted"
             leadership.recorder.warning(regarding_of(cached), "NodeLeft", message)
             return False
@@ -263,6 +263,5 @@ def _lifecycle(cached: CachedInstance) -> str:
 
 
 def _unreachable_since(cached: CachedInstance) -> str | None:
-    conditions = cached.live.get("conditions") or ()
-    found: dict[str, Any] = next((one for one in conditions if one.get("type") == "Reachable"), {})
-    return str(found.get("lastTransitionTime")) if found.get("status") != "True" else None
+    reachable = cached.live.condition("Reachable")
+    return reachable.last_transition_time or None if reachable.status != "True" else None

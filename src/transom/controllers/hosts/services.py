@@ -5,12 +5,12 @@ from datetime import datetime
 
 from transom.apply.target import Target
 from transom.controllers.hosts.reader import InstanceReader
-from transom.controllers.hosts.session import HostSession
 from transom.controllers.hosts.settings_turns import CheckSchedule, SettingsTurns
 from transom.controllers.hosts.status_writer import StatusWriter
+from transom.controllers.hosts.work import HostSession
 from transom.controllers.instance.finalizers import Finalizers
 from transom.controllers.instance.node_identities import NodeIdentities
-from transom.controllers.instance.view import FINGERPRINT, InstanceView, StatusKeys
+from transom.controllers.instance.view import InstanceView, StatusKeys
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.rollout.heartbeats import Heartbeats
 from transom.controllers.rollout.host_turns import HostTurns
@@ -84,7 +84,7 @@ class HostServices:
         async def keep(fingerprint: str) -> None:
             await self.status.keep_host_key(case, fingerprint, leadership)
 
-        recorded = case.cached.live.get(FINGERPRINT)
+        recorded = case.cached.live.host_key_fingerprint or None
         host_keys = StatusKeys(case.cached.metadata.name, recorded, keep, required=self.require_host_keys)
         adopts = (case.cached.metadata.annotations or {}).get(ADOPT) == "true"
         settings = PassSettings(

@@ -12,8 +12,7 @@ import msgspec
 
 from transom.apply.roll_out import change_of, has_change
 from transom.apply.turns import PATIENCE
-from transom.controllers.hosts.session import HostSession
-from transom.controllers.hosts.work import Done, HostWork, Visit
+from transom.controllers.hosts.work import Done, HostSession, HostWork, Visit
 from transom.controllers.instance import status
 from transom.controllers.rollout.host_turns import HostTurns
 from transom.controllers.rollout.passed_settings import PassedSettings
@@ -41,7 +40,7 @@ class CheckSchedule:
 
     def is_fresh(self, cached: CachedInstance) -> bool:
         """Whether a host was looked at since its last check was due."""
-        checked = moment(cached.live.get("lastChecked"))
+        checked = moment(cached.live.last_checked)
         return checked is not None and (self._now() - checked).total_seconds() < EARLIEST * self._interval
 
     def timestamp(self) -> str:
@@ -101,7 +100,7 @@ class SettingsTurns:
         That is one that nothing was done to yet, or whose Node was emptied for something else: it takes pods again afterwards.
         """
         case, target = on.case, on.target
-        untouched = not case.cached.live.get("stateHash") and case.cached.key not in self.reached
+        untouched = not case.cached.live.state_hash and case.cached.key not in self.reached
         joins = untouched and not rollout.superseded
         emptied = work.emptied or (case.node is not None and case.node.cordoned_for is not None)
         beside = emptied and not rollout.rollout.knows(target.instance.name)
@@ -137,7 +136,7 @@ class SettingsTurns:
         if (why := rollout.refusal(target.instance.name)) is None:
             return Done(self._schedule.next_check())
         said = status.left_out(why, found, self.reached.get(case.cached.key), target.egress)
-        fields: Fields = {"lastChecked": self._schedule.timestamp()} if found.before is not None else {}
+        fields: Fields = {"last_checked": self._schedule.timestamp()} if found.before is not None else {}
         return Done(self._schedule.next_check(), case, said, fields, quiet=True)
 
 
@@ -182,4 +181,4 @@ class _Attempt:
 
 def _is_new(on: HostSession) -> bool:
     """Whether a host has nothing of Transom's yet, and gets all of it."""
-    return not on.case.cached.live.get("stateHash") and on.target.egress.configured
+    return not on.case.cached.live.state_hash and on.target.egress.configured

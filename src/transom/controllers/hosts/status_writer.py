@@ -11,9 +11,9 @@ import structlog
 from transom.controllers.hosts.first_contact import pin
 from transom.controllers.hosts.reader import InstanceReader
 from transom.controllers.instance import status
+from transom.controllers.instance.applied_status import apply_status
 from transom.controllers.instance.node_identities import without_record
 from transom.controllers.instance.view import InstanceView
-from transom.controllers.runtime.cached import INSTANCES
 from transom.controllers.runtime.conditions import Conditions, Fields
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers
@@ -58,17 +58,13 @@ class StatusWriter:
             return
         if "NodeReady" not in conditions and not case.rests:
             conditions = conditions | {"NodeReady": status.node_ready(case.node, case.identity)}
-        if await self._is_outdated(case, fields.get("settings") or case.cached.live.get("settings"), leadership):
+        if await self._is_outdated(case, fields.get("settings") or case.cached.live.settings, leadership):
             conditions = status.outdated(case.cached.live, conditions)
         wanted = status.merged(case.cached.live, conditions, fields, meta.generation, self._now())
         if wanted == without_record(case.cached.live):
             return
-        metadata = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
-        value = {"apiVersion": INSTANCES.api_version, "kind": INSTANCES.kind, "metadata": metadata, "status": wanted}
         try:
-            answer = await leadership.client.server_side_apply(
-                INSTANCES, value, meta.name, meta.namespace, subresource="status"
-            )
+            answer = await apply_status(case.cached, wanted, leadership)
         except (NotFound, Conflict) as error:
             _log.info("status not written: the object is gone", error=str(error))
             return

@@ -1,8 +1,8 @@
 """Which object concerns which key: a change in a store has the instances that it concerns asked for."""
 
 from collections.abc import Callable
+from typing import Any
 
-from transom.controllers.hosts.concerns import is_settled, of_node, wanted
 from transom.controllers.hosts.services import HostServices
 from transom.controllers.runtime.cached import CachedInstance, HostNode
 from transom.controllers.runtime.informers import cluster_index, place_of
@@ -74,3 +74,28 @@ class Triggers:
         """A person has halted rollouts go on: for every host there is another one now."""
         for cached in self._informers.windows_instances.snapshot():
             self._queue.add(cached.key)
+
+
+def wanted(cached: CachedInstance) -> tuple[Any, ...]:
+    """What of an instance people write: its spec, its annotations, and the fields of its status that they clear."""
+    meta = cached.metadata
+    cleared = not cached.live.host_key_fingerprint and cached.reason("Reachable") == "HostKeyChanged"
+    undecided = not cached.live.node_name and cached.reason("Configured") in ("NodeNameTaken", "NodeNameChanged")
+    return meta.uid, meta.generation, meta.annotations or {}, meta.deletion_timestamp, cleared, undecided
+
+
+def is_settled(cached: CachedInstance) -> bool:
+    """Whether an instance was done, by whoever worked before: it is in no hurry."""
+    configured = cached.live.condition("Configured")
+    return configured.status == "True" and configured.observed_generation == cached.metadata.generation
+
+
+def of_node(node: HostNode | None) -> tuple[Any, ...] | None:
+    """What of a Node concerns its instance; a heartbeat changes nothing of it."""
+    if node is None:
+        return None
+    ready = (node.ready.status, node.ready.reason) if node.ready is not None else None
+    # what is done to it while it is first configured is nobody's news
+    cordoned = node.cordoned and node.first_configuration != "Cordoned"
+    whose = (node.managed_by_other, node.adopted, node.takes)
+    return node.metadata.uid, ready, whose, node.addresses, cordoned, node.system, node.uninitialized

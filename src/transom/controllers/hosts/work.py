@@ -1,20 +1,47 @@
 """What is done to a host: a lifecycle chooses one work for each visit, and what it is asked it answers with values."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from transom.apply.target import Target
-from transom.controllers.hosts.session import HostSession
-from transom.controllers.instance.view import InstanceView
+from transom.apply.target import Target, check_missing
+from transom.controllers.instance.view import InstanceView, StatusKeys, managed_message
 from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.keys.key_rotation import Opened
+from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.conditions import Condition, Conditions, Fields
 from transom.controllers.runtime.controller import Result
 from transom.controllers.runtime.leadership import Leadership
-from transom.hosts.passes.passes import Admit, PassResult
+from transom.hosts.errors import ManagedByOther
+from transom.hosts.passes.passes import Admit, PassResult, PassSettings
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
+from transom.windows.host.state import ObservedState
 from transom.windows.nodes.instance import Lifecycle
+
+Managed = Callable[[str, str], HostNode | None]
+"""A Node of another operator's that a host with this computer name, reached at this address, may be."""
+
+
+@dataclass(frozen=True)
+class HostSession:
+    """What one pass on a host needs to know."""
+
+    case: InstanceView
+    target: Target
+    host_keys: StatusKeys
+    settings: PassSettings
+    leadership: Leadership
+    managed: Managed
+    owed: bool = False
+    """Whether a change was begun on the host of which nobody knows yet how it is: the host tries what it is for."""
+
+    def check(self, actual: ObservedState) -> None:
+        """Asked with each state that a plan is made from. Raises ManagedByOther, SettingsMissing, and LeaseLost."""
+        self.leadership.permit()
+        check_missing(self.target.egress, actual)
+        if (node := self.managed(actual.computer_name.lower(), actual.reached)) is not None:
+            raise ManagedByOther(managed_message(node))
 
 
 @dataclass(frozen=True)

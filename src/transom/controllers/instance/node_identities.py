@@ -6,11 +6,13 @@ at the same time takes it away. It is written before anything is done that follo
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+import msgspec
 import structlog
 
-from transom.controllers.runtime.cached import INSTANCES, CachedInstance, HostNode
+from transom.controllers.instance.applied_status import apply_status
+from transom.controllers.runtime.cached import CachedInstance, HostNode
 from transom.controllers.runtime.informers import Informers, addresses_of
 from transom.controllers.runtime.labels import HOST_NAME, ORIGIN, SOURCE
 from transom.controllers.runtime.leadership import Leadership
@@ -20,13 +22,12 @@ from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store
+from transom.windows.nodes.instance import WindowsInstanceStatus
 from transom.windows.nodes.node_identity import Candidate, ClusterView, Holder, Identity, Proof, Record, SeenNode, decide, rank
 
 _log: Final = structlog.get_logger("transom.nodes")
 MANAGER: Final = "transom-node"
-"""The field manager of `FIELDS`."""
-FIELDS: Final = ("nodeName", "nodeUID", "nodeProof", "hostAddress")
-"""Of the status: what is recorded here."""
+"""The field manager of what is recorded here."""
 _PROOFS: Final[dict[str, Proof]] = {
     "Machine": "Machine",
     "Certificate": "Certificate",
@@ -84,7 +85,7 @@ class NodeIdentities:
         if identity.refusal == "OtherCluster" or _record(cached).joined:
             return
         snapshot = self._informers.nodes.snapshot()
-        for name in (cached.fields.get("nodeName"), cached.live.get("nodeName"), said):
+        for name in (cached.fields.get("nodeName"), cached.live.node_name, said):
             if name and (node := snapshot.named(str(name).lower())) is not None:
                 yield node
         for address in addresses_of(cached) | ({reached} if reached else set()):
@@ -118,21 +119,12 @@ class NodeIdentities:
             if certified and certified == record.name and not identity.refusal and record.proof != "Machine":
                 record = Record(record.name, record.uid, "Certificate")
                 identity = Identity(identity.name, identity.uid, "Certificate")
-            texts = (record.name, record.uid, record.proof, reached or str(cached.live.get("hostAddress") or ""))
-            wanted = {field: text for field, text in zip(FIELDS, texts, strict=True) if text}
-            if wanted != {field: cached.live[field] for field in FIELDS if cached.live.get(field)}:
-                cached = await self._write(cached, wanted, leadership)
+            texts = {"node_name": record.name, "node_uid": record.uid, "node_proof": record.proof}
+            wanted = msgspec.structs.replace(cached.live, **texts, host_address=reached or cached.live.host_address)
+            if wanted != cached.live:
+                cached = await apply_status(cached, only_record(wanted), leadership, manager=MANAGER)
+                self._written[cached.key] = cached
             return identity, cached
-
-    async def _write(self, cached: CachedInstance, fields: dict[str, str], leadership: Leadership) -> CachedInstance:
-        meta = cached.metadata
-        metadata = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
-        value = {"apiVersion": INSTANCES.api_version, "kind": INSTANCES.kind, "metadata": metadata, "status": fields}
-        answer = await leadership.client.server_side_apply(
-            INSTANCES, value, meta.name, meta.namespace, subresource="status", manager=MANAGER
-        )
-        self._written[cached.key] = answer
-        return answer
 
     async def _is_machine(self, name: str, leadership: Leadership) -> bool:
         """Whether a Machine of the cluster has a name that a host without one gives itself: its Node may be away for now."""
@@ -239,8 +231,7 @@ class NodeIdentities:
 
 def _record(cached: CachedInstance) -> Record:
     live = cached.live
-    name = str(live.get("nodeName") or "")
-    return Record(name, str(live.get("nodeUID") or ""), _PROOFS.get(str(live.get("nodeProof")), "")) if name else Record()
+    return Record(live.node_name, live.node_uid, _PROOFS.get(live.node_proof, "")) if live.node_name else Record()
 
 
 def _seen(node: HostNode, own: str) -> SeenNode:
@@ -255,6 +246,16 @@ def _follows(written: CachedInstance, cached: CachedInstance) -> bool:
     return same and ours.isdecimal() and theirs.isdecimal() and int(ours) > int(theirs)
 
 
-def without_record(status: dict[str, Any]) -> dict[str, Any]:
+def only_record(status: WindowsInstanceStatus) -> WindowsInstanceStatus:
+    """Of a status, what is recorded here."""
+    return WindowsInstanceStatus(
+        node_name=status.node_name,
+        node_uid=status.node_uid,
+        node_proof=status.node_proof,
+        host_address=status.host_address,
+    )
+
+
+def without_record(status: WindowsInstanceStatus) -> WindowsInstanceStatus:
     """A status without what is recorded here."""
-    return {name: value for name, value in status.items() if name not in FIELDS}
+    return msgspec.structs.replace(status, node_name="", node_uid="", node_proof="", host_address="")

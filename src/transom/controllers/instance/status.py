@@ -1,12 +1,15 @@
 """The status of a WindowsInstance: conditions with their reasons, from what a pass found. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final, Literal
 
+import msgspec
+
+from transom.controllers.instance.node_identities import without_record
 from transom.controllers.runtime.cached import HostNode
-from transom.controllers.runtime.conditions import PENDING, Condition, Conditions, timestamp
+from transom.controllers.runtime.conditions import PENDING, Condition, Conditions, Fields, merge
 from transom.hosts.errors import (
     AuthenticationRefused,
     HostError,
@@ -20,11 +23,13 @@ from transom.hosts.errors import (
 from transom.hosts.faults import Fault
 from transom.hosts.passes.passes import PassResult
 from transom.proxy.settings import Egress
+from transom.proxy.status import StatusCondition
 from transom.shown import shown
 from transom.windows.host.state import ObservedState
 from transom.windows.host.steps import Step
 from transom.windows.ledger import ledger
 from transom.windows.nodes import fetch
+from transom.windows.nodes.instance import WindowsInstanceStatus
 from transom.windows.nodes.node_identity import Identity
 from transom.windows.parts import certificates
 from transom.windows.planning.plan import Plan
@@ -63,9 +68,9 @@ def paused() -> Conditions:
     return dict.fromkeys(TYPES[1:], Condition("Unknown", "Paused", message))
 
 
-def outdated(live: Mapping[str, Any], conditions: Conditions) -> Conditions:
+def outdated(live: WindowsInstanceStatus, conditions: Conditions) -> Conditions:
     """The conditions, with what would be True by settings that do not hold any more as it is: not yet."""
-    before = {one.get("type"): one.get("status") for one in live.get("conditions") or ()}
+    before = {one.type: one.status for one in live.conditions}
     true = [
         type_ for type_ in _BY_SETTINGS if (conditions[type_].status if type_ in conditions else before.get(type_)) == "True"
     ]
@@ -193,80 +198,35 @@ def node_ready(node: HostNode | None, identity: Identity) -> Condition:
 
 
 def merged(
-    live: Mapping[str, Any], conditions: Conditions, fields: Mapping[str, str | None], generation: int | None, now: datetime
-) -> dict[str, Any]:
-    """The whole status: conditions and fields that nobody spoke of stay as they are, an empty one goes.
+    live: WindowsInstanceStatus, conditions: Conditions, fields: Fields, generation: int | None, now: datetime
+) -> WindowsInstanceStatus:
+    """The whole status: conditions and fields that nobody spoke of stay as they are.
 
-    The time of a condition is new where its status is another. What is recorded of the Node is written apart.
+    What is recorded of the Node is written apart.
     """
-    stamp = timestamp(now)
-    cached = {one.get("type"): one for one in live.get("conditions") or ()}
-    listed = list(_conditions(cached, conditions, generation, stamp))
-    listed.insert(0, _written("Ready", _ready(listed), cached.get("Ready"), generation, stamp))
-    kept = {name: live[name] for name in _FIELDS if live.get(name) and fields.get(name) != ""}
-    given = {name: shown(value) for name, value in fields.items() if value}
-    status = {**kept, **given, "conditions": listed}
-    if generation is not None:
-        status["observedGeneration"] = generation
-    return status
+    known = {one.type for one in live.conditions}
+    said = {type_: _unknown(type_) for type_ in TYPES[1:] if type_ not in known} | conditions
+    rest = merge(live.conditions, said, TYPES[1:], generation, now, longest=_MAX_MESSAGE)
+    ready = merge(live.conditions, {"Ready": _ready(rest)}, TYPES[:1], generation, now, longest=_MAX_MESSAGE)
+    given = {name: shown(text) for name, text in fields.items() if text is not None}
+    kept = without_record(live)
+    return msgspec.structs.replace(kept, **given, conditions=(*ready, *rest), observed_generation=generation)
 
 
-_FIELDS: Final = (
-    "hostKeyFingerprint",
-    "keyHash",
-    "osVersion",
-    "payloadVersion",
-    "stateHash",
-    "lastChecked",
-    "changes",
-    "settings",
-)
+def _unknown(type_: str) -> Condition:
+    return _NOT_PROBED if type_ == "EgressWorks" else Condition("Unknown", "NotChecked", "the host has not been looked at")
 
 
-def _conditions(
-    cached: Mapping[Any, Mapping[str, Any]], conditions: Conditions, generation: int | None, stamp: str
-) -> Iterator[dict[str, Any]]:
-    for type_ in TYPES[1:]:
-        before, condition = cached.get(type_), conditions.get(type_)
-        if condition is None and before is not None:
-            yield dict(before)
-            continue
-        unknown = (
-            _NOT_PROBED if type_ == "EgressWorks" else Condition("Unknown", "NotChecked", "the host has not been looked at")
-        )
-        yield _written(type_, condition or unknown, before, generation, stamp)
-
-
-def _written(
-    type_: str, condition: Condition, before: Mapping[str, Any] | None, generation: int | None, stamp: str
-) -> dict[str, Any]:
-    same = before is not None and before.get("status") == condition.status
-    written: dict[str, Any] = {
-        "type": type_,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": _shortened(condition.message),
-        "lastTransitionTime": before["lastTransitionTime"] if same and before else stamp,
-    }
-    if generation is not None:
-        written["observedGeneration"] = generation
-    return written
-
-
-def _ready(listed: Iterable[Mapping[str, Any]]) -> Condition:
+def _ready(listed: Iterable[StatusCondition]) -> Condition:
     """What tools wait for: the first of the other conditions that stands in the way, or that none does."""
-    said = {one["type"]: one for one in listed}
+    said = {one.type: one for one in listed}
     for type_ in (*_NEEDED, "EgressWorks", "NodeReady"):
-        status, reason = said[type_]["status"], said[type_]["reason"]
+        status, reason = said[type_].status, said[type_].reason
         # a host need not be a node, nor have fetched anything; a kubelet that went silent is Unknown
         silent = type_ == "NodeReady" and (reason == "NotReported" or reason.startswith("NodeStatus"))
         if status == "False" or (status == "Unknown" and (type_ in _NEEDED or silent)):
-            return Condition("False", reason, said[type_]["message"])
+            return Condition("False", reason, said[type_].message)
     return Condition("True", "Ready", "the host has the settings that hold")
-
-
-def _shortened(message: str) -> str:
-    return message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 1] + "…"
 
 
 def _reachable(found: PassResult) -> Condition:

@@ -17,7 +17,6 @@ from transom.proxy.settings import Withheld
 from transom.windows.nodes.instance import WindowsInstance
 from transom.windows.nodes.node_identity import Identity
 
-FINGERPRINT: Final = "hostKeyFingerprint"
 KEY_PLACE: Final = "spec.hostKey of the WindowsInstance"
 Keep = Callable[[str], Awaitable[None]]
 """Records the fingerprint of a host's key. Raises HostError, and what ends every pass."""
@@ -47,7 +46,7 @@ class InstanceView:
     def rests(self) -> bool:
         """Whether the instance is paused, and its status says so already: nothing more is written to it."""
         cached = self.cached
-        said = cached.live.get("observedGeneration") == cached.metadata.generation and cached.reason("Configured") == "Paused"
+        said = cached.live.observed_generation == cached.metadata.generation and cached.reason("Configured") == "Paused"
         return said and bool(cached.fields.get("paused"))
 
 
@@ -107,7 +106,7 @@ def refusal(case: InstanceView, *, require_host_keys: bool = False) -> Condition
         return not_connected("ManagedByOther", managed_message(case.managed))
     if case.missing_key is not None:
         return not_connected("KeyMissing", case.missing_key)
-    if require_host_keys and not case.instance.spec.host_key and not case.cached.live.get(FINGERPRINT):
+    if require_host_keys and not case.instance.spec.host_key and not case.cached.live.host_key_fingerprint:
         spec = case.instance.spec
         return not_connected("HostKeyMissing", str(missing(spec.address, spec.port, KEY_PLACE)))
     if case.withheld is not None and case.target is None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from transom.controllers.instance import status
+from transom.controllers.instance.applied_status import apply_status
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.controller import Result
 from transom.controllers.runtime.informers import Informers
@@ -13,6 +14,7 @@ from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.store import ObjectKey
+from transom.windows.nodes.instance import WindowsInstanceStatus
 
 GRACE: Final = 30.0
 """Seconds in which the operator of that namespace, where there is one, says something of an instance."""
@@ -35,25 +37,28 @@ class StraysController:
     def _changed(self, key: ObjectKey, _: CachedInstance | None, after: CachedInstance | None) -> None:
         if after is None:
             self.queue.forget(key)
-        elif not after.live:
+        elif _is_silent(after):
             self.queue.add(key, Priority.CHECK, GRACE)
 
     async def reconcile(self, key: ObjectKey, leadership: Leadership) -> Result:
         """Say it of one instance that has no status at all. Raises ApiError."""
         cached = self._strays.snapshot().get(key)
-        if cached is None or cached.live or cached.metadata.deletion_timestamp is not None:
+        if cached is None or not _is_silent(cached) or cached.metadata.deletion_timestamp is not None:
             return Result()
         meta = cached.metadata
         message = f"the operator of this cluster works on instances in namespace {self._namespace}: move it there"
         said = status.not_connected("OutsideNamespace", message)
-        metadata = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "resourceVersion": meta.resource_version}
-        wanted = status.merged({}, said, {}, meta.generation, self._now())
-        value = {"apiVersion": INSTANCES.api_version, "kind": INSTANCES.kind, "metadata": metadata, "status": wanted}
+        wanted = status.merged(WindowsInstanceStatus(), said, {}, meta.generation, self._now())
         try:
-            await leadership.client.server_side_apply(INSTANCES, value, meta.name, meta.namespace, subresource="status")
+            await apply_status(cached, wanted, leadership, at_version=True)
         except (NotFound, Conflict):
             # gone, or somebody says something of it
             return Result()
         regarding = Regarding(INSTANCES.api_version, INSTANCES.kind, meta.name, meta.namespace, meta.uid)
         leadership.recorder.warning(regarding, "OutsideNamespace", message)
         return Result()
+
+
+def _is_silent(cached: CachedInstance) -> bool:
+    """Whether nobody has said anything of an instance."""
+    return cached.live == WindowsInstanceStatus()

@@ -12,7 +12,7 @@ from typing import Any, Final
 import structlog
 
 from transom.controllers.instance.view import regarding_of
-from transom.controllers.keys.key_rotation import KEY_HASH, KeyRotation, recorded
+from transom.controllers.keys.key_rotation import KeyRotation, recorded
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import moment
 from transom.controllers.runtime.controller import Result
@@ -111,7 +111,7 @@ class KeysController:
             if cached.reason("Reachable") != _REFUSED or meta.deletion_timestamp is not None or cached.fields.get("paused"):
                 continue
             annotations = meta.annotations or {}
-            if (meta.labels or {}).get(SOURCE) != "Machine" or not cached.live.get(KEY_HASH):
+            if (meta.labels or {}).get(SOURCE) != "Machine" or not cached.live.key_hash:
                 continue
             for machine in self._machines.snapshot().by("origin", annotations.get(ORIGIN, "")):
                 owner = _machine_set(machine)
@@ -139,8 +139,8 @@ class KeysController:
 
     def _lasted(self, cached: CachedInstance) -> bool:
         """Whether the host has refused the keys long enough: an SSH server that just starts may refuse everybody."""
-        condition: dict[str, Any] = next(one for one in cached.live["conditions"] if one.get("type") == "Reachable")
-        since = moment(condition["lastTransitionTime"])
+        condition = cached.live.condition("Reachable")
+        since = moment(condition.last_transition_time)
         return since is not None and (self._now().astimezone(UTC) - since).total_seconds() >= self._pace.refused
 
     async def _others_work(self, machine: CachedApiMachine, owner: str, leadership: Leadership) -> bool:
@@ -179,18 +179,17 @@ class KeysController:
 
 def _concern(cached: CachedInstance | None) -> tuple[Any, ...] | None:
     """What of an instance matters to keys; None where it was never connected to."""
-    if cached is None or not (cached.live.get(KEY_HASH) or cached.live.get("lastChecked")):
+    if cached is None or not (cached.live.key_hash or cached.live.last_checked):
         return None
-    return cached.live.get(KEY_HASH), cached.reason("Reachable") == _REFUSED, cached.fields.get("keySecret")
+    return cached.live.key_hash, cached.reason("Reachable") == _REFUSED, cached.fields.get("keySecret")
 
 
 def _unrecorded(cached: CachedInstance) -> bool:
-    return not cached.live.get(KEY_HASH) and bool(cached.live.get("lastChecked"))
+    return not cached.live.key_hash and bool(cached.live.last_checked)
 
 
 def _ready(cached: CachedInstance) -> bool:
-    conditions = cached.live.get("conditions") or ()
-    return any(one.get("type") == "NodeReady" and one.get("status") == "True" for one in conditions)
+    return cached.live.condition("NodeReady").status == "True"
 
 
 def _machine_set(machine: CachedApiMachine) -> str | None:

@@ -1,7 +1,6 @@
 """Hosts moved from one SSH key to the next: one first, then a tenth of them, then all; two that refuse it stop that."""
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Final
 
 import msgspec
 
@@ -28,16 +27,16 @@ from transom.sources.core_objects import decoded_text
 from transom.windows.nodes.instance import KEY, PREVIOUS
 from transom.windows.nodes.rollout import FAILURES, HostResult
 
-KEY_HASH: Final = "keyHash"
-"""The field of a status that says which key opens the host: SHA-256 of its public line. Of a host that is being moved, or whose
-move was cut, it names each key that may be the one: that is written before the host is."""
 Record = Callable[[str], Awaitable[None]]
 """Writes the field, and how far the host's changes have come. Raises ApiError."""
 
 
 def recorded(cached: CachedInstance) -> tuple[str, ...]:
-    """The hashes of the keys that may open a host, as its status has them; more than one where it is being moved."""
-    return tuple(str(cached.live.get(KEY_HASH) or "").split())
+    """The hashes of the keys that may open a host, as its status has them: SHA-256 of their public lines.
+
+    There is more than one where it is being moved, or its move was cut: that is written before the host is.
+    """
+    return tuple(cached.live.key_hash.split())
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -145,7 +144,7 @@ class KeyRotation:
         key, digest = opened.target.key, opened.digest
         if key is None or digest is None:
             return None
-        before = cached.live.get(KEY_HASH)
+        before = cached.live.key_hash
         secret = opened.target.instance.spec.key_secret.name
         if not opened.by_earlier and (before != digest or not self.kept.of(secret)):
             try:
@@ -153,7 +152,7 @@ class KeyRotation:
             except ApiError as error:
                 leadership.recorder.warning(regarding, "KeyNotKept", f"the key of Secret {secret} could not be kept: {error}")
                 return None
-        if before not in (None, digest):
+        if before not in ("", digest):
             leadership.recorder.normal(regarding, "KeyMoved", f"the host is opened by the key of Secret {secret}")
         return digest
 
@@ -178,7 +177,7 @@ def _digest(target: Target) -> str:
 
 
 def _is_opened(cached: CachedInstance, digest: str) -> bool:
-    return cached.live.get(KEY_HASH) == digest
+    return cached.live.key_hash == digest
 
 
 def _halted(target: Target, rollout: OpenRollout) -> Condition | None:

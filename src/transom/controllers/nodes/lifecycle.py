@@ -5,7 +5,7 @@ from typing import Final
 import structlog
 
 from transom.apply.target import Target
-from transom.controllers.hosts.concerns import of_node, wanted
+from transom.controllers.hosts.triggers import of_node, wanted
 from transom.controllers.hosts.work import Done, HostWork
 from transom.controllers.instance import first_configuration
 from transom.controllers.instance.identity_errors import error_of
@@ -134,7 +134,7 @@ class NodeHosts:
         self, case: InstanceView, target: Target, node: HostNode, directory: PayloadDirectory, leadership: Leadership
     ) -> HostWork | Done:
         nodes, key = self._nodes, case.cached.key
-        if not node.adopted and first_configuration.is_first(node, installed=bool(case.cached.live.get("payloadVersion"))):
+        if not node.adopted and first_configuration.is_first(node, installed=bool(case.cached.live.payload_version)):
             await nodes.hold_back(key, node, leadership)
         await first_configuration.respect(node, leadership)
         purpose, why = self._interruption(case, node, directory.payload.version)
@@ -177,7 +177,7 @@ class NodeHosts:
 
     def _interruption(self, case: InstanceView, node: HostNode, version: str) -> tuple[Purpose | None, str]:
         """For what the Node of a host has to be drained, and a sentence on it."""
-        installed = node.payload_version or case.cached.live.get("payloadVersion")
+        installed = node.payload_version or case.cached.live.payload_version
         if node.takes and not installed:
             return "upgrade", f"{', '.join(node.takes)} are taken over, with payload {version}"
         if installed and installed != version:
@@ -201,7 +201,7 @@ class NodeHosts:
         if kept_back is not None:
             return Done(again)
         said = {"Configured": Condition("True", "UpToDate", "the host is as the settings ask for")}
-        return Done(again, case, said, {"payloadVersion": node.payload_version})
+        return Done(again, case, said, {"payload_version": node.payload_version})
 
     async def _unchanged(self, case: InstanceView, target: Target, leadership: Leadership) -> Done | None:
         """What is said where a light check was enough, of a node that is well and that nothing is expected of."""
@@ -229,7 +229,7 @@ class NodeHosts:
         leadership.permit()
         on.observe(PassResult(channels=seen.channels, seconds=seen.seconds))
         _log.info("host as it was", channels=seen.channels, seconds=round(seen.seconds, 2))
-        return Done(on.schedule.next_check(), on.cases.current(case), fields={"lastChecked": on.schedule.timestamp()})
+        return Done(on.schedule.next_check(), on.cases.current(case), fields={"last_checked": on.schedule.timestamp()})
 
     def _is_owed(self, target: Target) -> bool:
         """Whether a rollout of settings still has to hear of the host."""

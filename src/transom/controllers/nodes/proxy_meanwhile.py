@@ -6,8 +6,7 @@ from typing import Final
 import msgspec
 
 from transom.controllers.hosts.proxy_only import ProxyOnly
-from transom.controllers.hosts.session import HostSession
-from transom.controllers.hosts.work import Done
+from transom.controllers.hosts.work import Done, HostSession
 from transom.controllers.instance.view import InstanceView
 from transom.controllers.nodes.services import NodeServices, stands_alone
 from transom.controllers.runtime.cached import CachedInstance

@@ -51,9 +51,7 @@ class NodeServices:
         self.light_checks = LightChecks(EARLIEST * on.pace.check_interval)
         hold = on.pace.drain + on.pace.ready
         self.slots = Slots(on.informers, options.max_unavailable, hold, on.now, on.queue.add)
-        self.upgrades = upgrades_of(
-            on.informers, reports, on.resumption, on.rollouts.begun_hosts, self._identity, self._named
-        )
+        self.upgrades = upgrades_of(on.informers, reports, on.resumption, on.rollouts.begun_hosts, self._identity, self._named)
         on.turns.rollouts.append(self.upgrades)
         self.interruptions = Interruptions(self.slots, on.rollouts, self.upgrades, on.pace, hold, on.now)
 
@@ -84,7 +82,7 @@ class NodeServices:
             self.light_checks.passed(key, found)
         else:
             self.light_checks.forget(key)
-        known = case.cached.live.get("payloadVersion") == (self.directory.payload.version if self.directory else None)
+        known = case.cached.live.payload_version == (self.directory.payload.version if self.directory else "")
         left, before = self.configurations.pop(key, {}), configurations(found.before)
         if found.error is None:
             self.configurations[key] = configurations(found.after or found.before)

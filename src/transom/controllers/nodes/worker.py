@@ -14,8 +14,7 @@ import structlog
 from transom.apply.roll_out import changes_settings
 from transom.apply.target import restarts
 from transom.controllers.hosts.proxy_only import peers
-from transom.controllers.hosts.session import HostSession
-from transom.controllers.hosts.work import Done
+from transom.controllers.hosts.work import Done, HostSession
 from transom.controllers.instance import first_configuration
 from transom.controllers.instance.identity_errors import NotRecorded, error_of, node_ip
 from transom.controllers.instance.node_marks import mark
@@ -164,7 +163,7 @@ class WorkerNode:
         payload, node, key = self.directory.payload, case.node, case.cached.key
         if found.reboot:
             return self._booting(case, found, done)
-        done = replace(done, fields=done.fields | {"payloadVersion": payload.version})
+        done = replace(done, fields=done.fields | {"payload_version": payload.version})
         if lacks := outstanding(found, node):
             done = done.saying(Configured=Condition("False", "Waiting", lacks))
         elif said := "; ".join(self._remarks(case, found, leadership)):
@@ -172,7 +171,7 @@ class WorkerNode:
         if node is not None:
             if not node.adopted and self._has_come(node) and first_configuration.is_first(node, installed=True):
                 await self.nodes.hold_back(key, node, leadership)
-            await mark(case.cached, node, payload.version, done.fields.get("stateHash"), leadership)
+            await mark(case.cached, node, payload.version, done.fields.get("state_hash"), leadership)
             if not lacks and (first_configuration.is_pending(node) or key in self.nodes.held):
                 await first_configuration.let_in(node, leadership)
                 self.nodes.held.discard(key)

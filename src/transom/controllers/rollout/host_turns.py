@@ -78,7 +78,7 @@ class HostTurns:
     def marks(self, case: InstanceView, target: Target) -> str:
         """How far the changes to a host have come: who works after this process goes on from there."""
         known = (rollouts.mark(target) for rollouts in self.rollouts)
-        return written(self._current(case).cached.live.get(CHANGES), filter(None, known))
+        return written(self._current(case).cached.live.changes, filter(None, known))
 
     def failed(self, target: Target) -> bool:
         """Whether the host has failed with a change that it is to have: it is tried again until it passes."""

@@ -8,7 +8,7 @@ import msgspec
 from transom.apply.roll_out import decision_text
 from transom.apply.target import Target
 from transom.controllers.rollout.begun_hosts import BegunHosts
-from transom.controllers.rollout.marks import CHANGES, read
+from transom.controllers.rollout.marks import read
 from transom.controllers.rollout.rollouts import RESUME, Group, RolloutMember, Rollouts, RolloutSubject
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.condition_aggregator import ConditionAggregator
@@ -128,7 +128,7 @@ def keys_of(
     def members(group: Group, text: str) -> Iterator[RolloutMember]:
         for cached in informers.windows_instances.snapshot().by("secret", str(group)):
             if _counts(cached):
-                marks = read(cached.live.get(CHANGES))
+                marks = read(cached.live.changes)
                 yield RolloutMember(cached.metadata.name, marks, opened(cached, text.rpartition("\n")[2]))
 
     subject = RolloutSubject(
@@ -159,7 +159,7 @@ def _of_clusters(
         cluster = group if isinstance(group, tuple) else None
         for cached in informers.windows_instances.snapshot().by("cluster", cluster_index(cluster)):
             if _counts(cached) and takes_part(cached):
-                yield RolloutMember(cached.metadata.name, read(cached.live.get(CHANGES)))
+                yield RolloutMember(cached.metadata.name, read(cached.live.changes))
 
     def where(cached: CachedInstance) -> Group:
         reference = cached.fields.get("clusterRef")
@@ -181,7 +181,7 @@ def _counts(cached: CachedInstance) -> bool:
     """Whether something becomes of a host. Of one that is paused nothing does; what it has failed with is not forgotten."""
     if cached.metadata.deletion_timestamp is not None:
         return False
-    marks = read(cached.live.get(CHANGES)) if cached.fields.get("paused") else ()
+    marks = read(cached.live.changes) if cached.fields.get("paused") else ()
     return not cached.fields.get("paused") or any(one.halted or one.state in ("failed", "refuted") for one in marks)
 
 

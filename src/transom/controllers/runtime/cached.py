@@ -15,6 +15,7 @@ from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey
 from transom.kube.versions import PREFERRED
 from transom.windows.addresses import address
+from transom.windows.nodes.instance import WindowsInstanceStatus
 
 MANAGED_BY_WMCO: Final = "windowsmachineconfig.openshift.io/version"
 ADOPT: Final = "transom.dev/adopt"
@@ -229,23 +230,25 @@ class HostNode(Projected, frozen=True):
         return cached is not None and cached.managed_by_wmco is not None and cached.adopt != "true"
 
 
+_NO_STATUS: Final = WindowsInstanceStatus()
+_TEXTS: Final = ("type", "status", "reason", "message", "last_transition_time")
+
+
 class CachedInstance(Projected, frozen=True):
     """A WindowsInstance without what the server notes of its fields (`managedFields`), which is most of it.
 
-    `spec` and `status` are as they came: a reader with findings for what does not fit comes later.
+    `spec` is as it came: a reader with findings for what does not fit comes later.
     """
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Any = None
-    status: Any = None
+    status: WindowsInstanceStatus | None = None
 
     def __post_init__(self) -> None:
-        conditions = self.live.get("conditions") or []
-        if not isinstance(conditions, list) or not all(isinstance(one, dict) for one in conditions):
-            raise ValueError("Expected `array` of `object` - at `$.status.conditions`")
         # the same few texts stand in a thousand of them
-        for condition in conditions:
-            condition.update({field: sys.intern(text) for field, text in condition.items() if isinstance(text, str)})
+        for condition in self.live.conditions:
+            for field in _TEXTS:
+                msgspec.structs.force_setattr(condition, field, sys.intern(getattr(condition, field)))
 
     @property
     def value(self) -> dict[str, Any]:
@@ -264,20 +267,17 @@ class CachedInstance(Projected, frozen=True):
         return self.spec if isinstance(self.spec, dict) else {}
 
     @property
-    def live(self) -> dict[str, Any]:
+    def live(self) -> WindowsInstanceStatus:
         """`status`, empty where there is none."""
-        return self.status if isinstance(self.status, dict) else {}
+        return self.status if self.status is not None else _NO_STATUS
 
     def reason(self, condition: str) -> str | None:
         """Why a condition is as it is; None where it is not there."""
-        return self._condition(condition).get("reason")
+        return self.live.condition(condition).reason or None
 
     def message(self, condition: str) -> str:
         """What a condition says; empty where it is not there."""
-        return str(self._condition(condition).get("message") or "")
-
-    def _condition(self, condition: str) -> dict[str, Any]:
-        return next((one for one in self.live.get("conditions") or () if one.get("type") == condition), {})
+        return self.live.condition(condition).message
 
 
 class ClusterAnnotations(msgspec.Struct, frozen=True):

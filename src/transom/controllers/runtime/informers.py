@@ -100,7 +100,7 @@ def _instance_place(cached: CachedInstance) -> Iterator[str]:
 
 def addresses_of(cached: CachedInstance) -> frozenset[str]:
     """The IP addresses that an instance's Node may have: where SSH goes to, and what a person says."""
-    texts = (cached.fields.get("address"), cached.live.get("hostAddress"), cached.fields.get("nodeIP"))
+    texts = (cached.fields.get("address"), cached.live.host_address, cached.fields.get("nodeIP"))
     return frozenset(found for text in texts if text and (found := address(str(text))) is not None)
 
 
@@ -114,12 +114,12 @@ def _instance_address(cached: CachedInstance) -> Iterator[str]:
 
 
 def _instance_node(cached: CachedInstance) -> Iterator[str]:
-    yield from {str(name) for name in (cached.fields.get("nodeName"), cached.live.get("nodeName")) if name}
+    yield from {str(name) for name in (cached.fields.get("nodeName"), cached.live.node_name) if name}
 
 
 def _instance_node_uid(cached: CachedInstance) -> Iterator[str]:
-    if cached.live.get("nodeName") and (uid := cached.live.get("nodeUID")):
-        yield str(uid)
+    if cached.live.node_name and cached.live.node_uid:
+        yield cached.live.node_uid
 
 
 def _instance_cluster(cached: CachedInstance) -> Iterator[str]:

@@ -12,6 +12,7 @@ from transom.proxy.finding import Finding, Path, Place
 from transom.proxy.names import NAME
 from transom.proxy.objects import Base, Meta, NameReference, SettingsObjects
 from transom.proxy.secret import Secret
+from transom.proxy.status import Status
 from transom.windows.addresses import address
 
 Lifecycle = Literal["Egress", "Node"]
@@ -45,6 +46,23 @@ class WindowsInstanceSpec(Base, frozen=True):
     paused: bool = False
     cluster_ref: ClusterReference | None = None
     lifecycle: Lifecycle = "Egress"
+
+
+class WindowsInstanceStatus(Status, frozen=True):
+    """`status` of the object: an empty text is a field that is not there."""
+
+    node_name: str = ""
+    node_uid: str = msgspec.field(default="", name="nodeUID")
+    node_proof: str = ""
+    host_address: str = ""
+    host_key_fingerprint: str = ""
+    key_hash: str = ""
+    os_version: str = ""
+    payload_version: str = ""
+    state_hash: str = ""
+    settings: str = ""
+    changes: str = ""
+    last_checked: str = ""
 
 
 class WindowsInstance(Base, frozen=True):
