@@ -112,7 +112,7 @@ class _Configuration(Pass[Configured]):
 
     async def _steps(self, directory: Directory) -> None:
         self._report(DeliveryProgress("read"))
-        state = await self._read(directory)
+        state = await self._known(directory, _named(await gather(directory, self._asked)))
         self._note(before=state)
         for _ in range(_ROUNDS):
             wanted, planned, state = await self._plan(directory, state)
@@ -133,8 +133,8 @@ class _Configuration(Pass[Configured]):
                 await leave(directory, state)
                 return
 
-    async def _read(self, directory: Directory) -> ObservedState:
-        state = _named(await gather(directory, self._asked))
+    async def _known(self, directory: Directory, state: ObservedState) -> ObservedState:
+        """The state with all that a plan is made from; what is to be done is known then, too."""
         recorded = ledger.read(state.registry).installed
         unasked = questions.combined(self._asked, Queries(services=tuple(recorded.services)))
         state = await self._widened(directory, state, unasked)

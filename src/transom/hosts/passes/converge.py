@@ -1,6 +1,7 @@
 """One pass on one host: gather, plan, and where there is something to do, change and gather again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from transom.hosts.errors import NotConverged
 from transom.hosts.passes.passes import EVERYBODY, Admit, Pass, PassResult, PassSettings, answering, differences, leave
@@ -21,7 +22,7 @@ Missing = Callable[[ObservedState, Plan], Queries | None]
 """What has to be known before this plan can be relied on; None where it is enough. It is asked once."""
 
 
-async def converge(
+def converge(
     access: Access,
     host_keys: HostKeys,
     settings: PassSettings,
@@ -33,15 +34,15 @@ async def converge(
     fetches: Sequence[Secret] = (),
     fetch_anyway: bool = False,
     admit: Admit = EVERYBODY,
-) -> PassResult:
-    """Make the host what the planner wants over a connection of its own; every trouble of the host is in the result.
+) -> Coroutine[Any, Any, PassResult]:
+    """A pass that makes the host what the planner wants over a connection of its own; its troubles are in the result.
 
     After a change, or with `fetch_anyway`, the host tries the `fetches` (files for `curl.exe -K`). `admit` is asked before a
     change: where it says no, nothing is changed.
     """
     turn = answering(False) if dry_run else admit
     work = _Convergence(settings, questions, planner, missing, admit=turn, fetches=fetches, fetch_anyway=fetch_anyway)
-    return await work.run(access, host_keys, only_reads=dry_run)
+    return work.run(access, host_keys, only_reads=dry_run)
 
 
 class _Convergence(Pass[PassResult]):
