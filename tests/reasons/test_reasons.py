@@ -17,12 +17,12 @@ from transom.reasons.settings import SETTINGS
 from transom.reasons.table import REASONS
 
 HANDED_ON = {
-    ("transom.controllers.egress", "condition.reason"): ("OpenShiftProxy",),
+    ("transom.controllers.instance", "said[type_].reason"): (),
+    ("transom.controllers.egress", "superseded.reason"): ("OpenShiftProxy",),
+    ("transom.controllers.egress", "condition.reason"): (),
     ("transom.controllers.hosts", "configured.reason"): (),
-    ("transom.controllers.instance", "condition.reason"): (),
     ("transom.controllers.instance", "conditions['Configured'].reason"): (),
     ("transom.controllers.instance", "said.reason"): (),
-    ("transom.controllers.instance", "said[type_]['reason']"): (),
     ("transom.controllers.nodes", "incomplete.reason"): (),
     # a kubelet's own word, checked for its form
     ("transom.controllers.instance", "ready.reason"): (),
