@@ -21,9 +21,9 @@ from tests.windows.planning.life import fault, shortest
 
 from transom.windows.host.queries import LEDGER, RESTARTS
 from transom.windows.ledger import ledger
-from transom.windows.ledger.ledger import MachineVariable, ServiceVariable, WinHttp
-from transom.windows.parts import environment, environment_plan, trust, winhttp
-from transom.windows.parts.environment import DesiredItems
+from transom.windows.parts import downtime, environment, environment_items, trust, winhttp
+from transom.windows.parts.environment import Environments
+from transom.windows.parts.environment_items import DesiredItems, MachineVariable, ServiceVariable
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.planning import plan as planning
 from transom.windows.planning.plan import Plan
@@ -46,22 +46,23 @@ def _no_machine_before(set_: str, former: str, boot: int | None, was: Any, *, bo
     return MachineVariable(set_, former, boot, None, booted=booted)
 
 
-def _no_winhttp_former(set_: str, former: str = "", was: Any = None) -> WinHttp:
-    return WinHttp(set_, "", was)
+def _no_winhttp_former(real: Callable[..., Any], *arguments: Any) -> Any:
+    entry, edits, step = real(*arguments)
+    return entry and msgspec.structs.replace(entry, former=""), edits, step
 
 
-def _no_restarts(real: Callable[[PlanBuilder], None], draft: PlanBuilder) -> None:
-    real(draft)
+def _no_restarts(real: Callable[..., Environments], entry: Environments, draft: PlanBuilder) -> Environments:
+    after = real(entry, draft)
     draft.restarts.clear()
+    return after
 
 
 def _left_certificate(draft: PlanBuilder, store: str, sha1: str, entries: dict[str, Any]) -> None:
     del entries[sha1]
 
 
-def _no_masks(real: Callable[[PlanBuilder], dict[str, DesiredItems]], draft: PlanBuilder) -> dict[str, DesiredItems]:
-    real(draft)
-    return {}
+def _no_masks(real: Callable[..., Any], recorded: Any, draft: PlanBuilder) -> tuple[Any, dict[str, DesiredItems]]:
+    return real(recorded, draft)[0], {}
 
 
 def _values_first(real: Callable[..., Plan], *arguments: Any, **options: Any) -> Plan:
@@ -78,29 +79,29 @@ def _of_this_boot_alone(self: MachineVariable, boot: int | None) -> bool:
 
 
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
-    "a service's line forgets what a cut leaves": (environment, "ServiceVariable", _no_former),
-    "a service's line forgets what was there before": (environment, "ServiceVariable", _nothing_before),
-    "the machine's line forgets what was there before": (environment, "MachineVariable", _no_machine_before),
-    "WinHTTP's line forgets what a cut leaves": (winhttp, "WinHttp", _no_winhttp_former),
+    "a service's line forgets what a cut leaves": (environment_items, "ServiceVariable", _no_former),
+    "a service's line forgets what was there before": (environment_items, "ServiceVariable", _nothing_before),
+    "the machine's line forgets what was there before": (environment_items, "MachineVariable", _no_machine_before),
+    "WinHTTP's line forgets what a cut leaves": (winhttp, "merge", functools.partial(_no_winhttp_former, winhttp.merge)),
     "no restart when an environment changes": (
-        planning,
-        "plan_environments",
-        functools.partial(_no_restarts, planning.plan_environments),
+        environment,
+        "plan",
+        functools.partial(_no_restarts, environment.plan),
     ),
     "no restart when a certificate comes": (trust, "_restart_trusting", lambda draft: None),
-    "no restart of a service that is managed later": (trust, "_restart_newly_managed", lambda draft: None),
+    "no restart of a service that is managed later": (downtime, "_restart_newly_managed", lambda entry, draft: None),
     "a certificate is left": (trust, "_distrust", _left_certificate),
     "keys that were made are not noted": (trust, "_note_created", lambda draft, store: None),
     "what services have from a boot is not hidden": (
-        environment_plan,
+        environment,
         "_machine",
-        functools.partial(_no_masks, environment_plan._machine),
+        functools.partial(_no_masks, environment._machine),
     ),
     "what services had before this boot's change is forgotten": (MachineVariable, "is_had", _of_this_boot_alone),
-    "a service made anew is taken for the former one": (environment, "_made_anew", lambda value, entry, ledger: False),
+    "a service made anew is taken for the former one": (environment_items, "_made_anew", lambda value, entry, digest: False),
     "the ledger's lines come after the values": (planning, "plan", functools.partial(_values_first, planning.plan)),
     "the ledger forgets who owes a restart": (ledger, "edits", functools.partial(_lines_but, RESTARTS, ledger.edits)),
-    "the ledger forgets what was put off": (ledger, "edits", functools.partial(_lines_but, ledger.DEFERRED, ledger.edits)),
+    "the ledger forgets what was put off": (ledger, "edits", functools.partial(_lines_but, downtime.DEFERRED, ledger.edits)),
 }
 """What is wrong with the code: the object, the name in it, and what stands there instead."""
 

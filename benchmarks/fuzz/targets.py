@@ -35,13 +35,17 @@ from transom.proxy.objects import WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.webhook import review
+from transom.windows.host.entries import LedgerError
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.ledger import ledger
-from transom.windows.ledger.ledger import LedgerError
 from transom.windows.nodes import authorized_keys
 from transom.windows.nodes.node_certificates import CLIENT, SERVING, CertificateRequest, Member, judge, requested_node
+from transom.windows.parts import trust
 from transom.windows.parts.adopted import Adopted
+from transom.windows.parts.downtime import DEFERRED
+from transom.windows.parts.environment import MACHINE_LINES, SERVICE_LINES
+from transom.windows.parts.installed import INSTALLED
 from transom.windows.planning import desired as node
 from transom.windows.planning import plan
 from transom.windows.planning import queries as questions
@@ -197,15 +201,15 @@ def read_ledger(data: bytes) -> None:
 
 _PLACES = (
     (LEDGER, "WinHTTP"),
-    (ledger.MACHINE, "HTTP_PROXY"),
-    (rf"{ledger.SERVICES}\containerd", "HTTP_PROXY"),
-    (rf"{ledger.SERVICES}\containerd", ""),
-    (rf"{ledger.CERTIFICATES}\ROOT", "00" * 20),
-    (ledger.DEFERRED, "kubelet"),
-    (ledger.INSTALLED, "Preparation"),
-    (rf"{ledger.INSTALLED}\Services", "kubelet"),
-    (rf"{ledger.INSTALLED}\Files", r"C:\k\kubelet.exe"),
-    (rf"{ledger.INSTALLED}\Variables", "VIP"),
+    (MACHINE_LINES, "HTTP_PROXY"),
+    (rf"{SERVICE_LINES}\containerd", "HTTP_PROXY"),
+    (rf"{SERVICE_LINES}\containerd", ""),
+    (rf"{trust.LINES}\ROOT", "00" * 20),
+    (DEFERRED, "kubelet"),
+    (INSTALLED, "Preparation"),
+    (rf"{INSTALLED}\Services", "kubelet"),
+    (rf"{INSTALLED}\Files", r"C:\k\kubelet.exe"),
+    (rf"{INSTALLED}\Variables", "VIP"),
 )
 _LEDGER_SEEDS = (
     '{"set":"0123","was":{"name":"Http_Proxy","type":2,"data":"41000000"},"boot":3}',
@@ -260,7 +264,7 @@ _LIST_ITEM = '[#,\\"HTTP_PROXY=#\\"],'
 def _items(size: int) -> bytes:
     """One variable of a service that replaced as many items as fit."""
     listed = "".join(_LIST_ITEM.replace("#", str(number)) for number in range(size // 2 // (len(_LIST_ITEM) + 10)))
-    body = f'[{LEDGER}]\r\n"Version"=dword:00000001\r\n[{ledger.SERVICES}\\containerd]\r\n@="{{\\"value\\":null}}"\r\n'
+    body = f'[{LEDGER}]\r\n"Version"=dword:00000001\r\n[{SERVICE_LINES}\\containerd]\r\n@="{{\\"value\\":null}}"\r\n'
     body += f'"HTTP_PROXY"="{{\\"set\\":\\"x\\",\\"was\\":[{listed[:-1]}]}}"\r\n'
     return _answers(ledger_reg=exported(body))
 
@@ -276,7 +280,7 @@ PLAN_WORST: Worst = {
     "certificates": _ledger_part('"#"="{\\"added\\":true}"\r\n', r"\Certificates\ROOT"),
     "stores": _ledger_part(f'[{LEDGER}\\Certificates\\S#]\r\n"00"="{{\\"added\\":true}}"\r\n'),
     "environments of services": _ledger_part(
-        f'[{ledger.SERVICES}\\svc#]\r\n@="{{\\"value\\":null}}"\r\n"HTTP_PROXY"="{{\\"set\\":\\"x\\"}}"\r\n'
+        f'[{SERVICE_LINES}\\svc#]\r\n@="{{\\"value\\":null}}"\r\n"HTTP_PROXY"="{{\\"set\\":\\"x\\"}}"\r\n'
     ),
     "items that were": _items,
     "items": _environment("N#=x"),

@@ -61,11 +61,11 @@ async def test_a_service_that_is_not_there_yet_is_not_half_made() -> None:
     host = await machine("containerd")
     assert await before_join(host) == 0
     assert host.registry.key(rf"{SERVICES}\kubelet") is None
-    assert list(ledger.read(host.registry).services) == ["containerd"]
+    assert list(ledger.read(host.registry).environment.services) == ["containerd"]
     host.add_service("kubelet")
     assert await after_join(host) == 0
     assert environment(host, "kubelet") == 3
-    assert sorted(ledger.read(host.registry).services) == ["containerd", "kubelet"]
+    assert sorted(ledger.read(host.registry).environment.services) == ["containerd", "kubelet"]
 
 
 async def test_what_was_taken_away_is_put_back() -> None:
@@ -103,7 +103,7 @@ async def test_the_machine_environment(scope: str) -> None:
     windows = msgspec.structs.replace(EGRESS.windows, environment_scope=scope)
     host = await machine("containerd", "kubelet", egress=msgspec.structs.replace(EGRESS, windows=windows))
     await before_join(host)
-    assert sorted(ledger.read(host.registry).machine) == ["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"]
+    assert sorted(ledger.read(host.registry).environment.machine) == ["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"]
     assert environment(host, "containerd") == (3 if scope == "Both" else 0)
 
 

@@ -22,7 +22,7 @@ from transom.windows.ledger import ledger
 from transom.windows.nodes import fetch
 from transom.windows.nodes.instance import WindowsInstance, earlier_keys, private_key
 from transom.windows.parts.adopted import Adopted
-from transom.windows.parts.downtime import When
+from transom.windows.parts.plan_builder import When
 from transom.windows.planning import desired as node
 from transom.windows.planning import queries as questions
 from transom.windows.planning.plan import Plan, plan

@@ -223,18 +223,18 @@ def _ledger(present: "Ledger") -> dict[str, Any]:
         "stateHash": present.state_hash,
         "machine": {
             name: {"replaced": entry.was is not None, "boot": entry.boot}
-            for name, entry in present.machine.items()
+            for name, entry in present.environment.machine.items()
             if entry.gone is None
         },
         "services": {
             name: {variable: {"replaced": bool(entry.was)} for variable, entry in service.variables.items()}
-            for name, service in present.services.items()
+            for name, service in present.environment.services.items()
         },
         "certificates": {
             store: {sha1: "added" if entry.added else "found" for sha1, entry in entries.items()}
-            for store, entries in present.certificates.items()
+            for store, entries in present.trust.items()
         },
-        "restarts": present.restarts,
+        "restarts": present.downtime.restarts,
     }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 
@@ -24,7 +24,10 @@ from transom.proxy.objects import (
 from transom.proxy.secret import Secret
 from transom.proxy.trust import Certificate, parse_bundle
 
-__all__ = ["Consumer", "Effective", "Egress", "WindowsSettings", "effective"]
+__all__ = ["VARIABLES", "Consumer", "Effective", "Egress", "WindowsSettings", "effective"]
+
+VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+"""The variables that programs read, in the order in which they are set."""
 
 
 class Egress(msgspec.Struct, frozen=True):
@@ -90,12 +93,8 @@ class Egress(msgspec.Struct, frozen=True):
     def variables(self) -> dict[str, str]:
         """`HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`, in this order, those that have a value. The values may hold credentials."""
         http, https = self.http_proxy, self.https_proxy
-        values = {
-            "HTTP_PROXY": http.reveal() if http else "",
-            "HTTPS_PROXY": https.reveal() if https else "",
-            "NO_PROXY": self.no_proxy,
-        }
-        return {name: value for name, value in values.items() if value}
+        values = (http.reveal() if http else "", https.reveal() if https else "", self.no_proxy)
+        return {name: value for name, value in zip(VARIABLES, values, strict=True) if value}
 
 
 class Instance(Protocol):

@@ -22,6 +22,8 @@ from transom.windows.ledger import ledger
 from transom.windows.nodes.fetch import Fetched
 from transom.windows.nodes.instance import WindowsInstanceStatus
 from transom.windows.parts.certificates import DISALLOWED, store
+from transom.windows.parts.downtime import Deferred, Downtime
+from transom.windows.parts.trust import Trusted
 from transom.windows.planning.plan import Plan
 from transom.windows.registry.registry import CreateKey, Registry, SetValue, dword
 
@@ -92,7 +94,7 @@ def test_settings_that_wait_for_a_restart_say_where_they_are_unproven(
 ) -> None:
     windows = WindowsSettings(restart=restart)
     egress = msgspec.structs.replace(PROXY, windows=windows, readiness_endpoints=endpoints)
-    held = ledger.Ledger(salt=b"s", deferred={"kubelet": ledger.Deferred(1)})
+    held = ledger.Ledger(salt=b"s", downtime=Downtime(deferred={"kubelet": Deferred(1)}))
     state = ObservedState(Registry().apply(ledger.edits(Registry(), held)))
     condition = status.after_pass(egress, msgspec.structs.replace(found, before=state, plan=Plan()))["ProxyApplied"]
     assert shown(condition) == f"False/{reason}"
@@ -108,8 +110,8 @@ def test_a_distrusted_certificate() -> None:
 
 
 def test_a_certificate_of_group_policy_is_named() -> None:
-    line = ledger.Trusted(added=False, subject="CN=Corp Root 1", policy=True)
-    held = ledger.Ledger(salt=b"s", certificates={"ROOT": {SHA1_1: line}})
+    line = Trusted(added=False, subject="CN=Corp Root 1", policy=True)
+    held = ledger.Ledger(salt=b"s", trust={"ROOT": {SHA1_1: line}})
     state = ObservedState(Registry().apply(ledger.edits(Registry(), held)))
     condition = status.after_pass(BOTH, PassResult(state, Plan()))["TrustApplied"]
     assert shown(condition) == "True/Applied"

@@ -27,6 +27,7 @@ from transom.proxy.trust import pem
 from transom.simulator import Host
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.ledger import ledger
+from transom.windows.parts.installed import Installed
 
 pytestmark = pytest.mark.lab
 MADE = ("windows_exporter", "containerd", "kubelet", "hybrid-overlay-node", "kube-proxy", "csi-proxy")
@@ -63,7 +64,7 @@ def read(host: Host, path: str) -> str:
     return host.files.read(path).decode() if host.files.exists(path) else ""
 
 
-def installed(host: Host) -> ledger.Installed:
+def installed(host: Host) -> Installed:
     return ledger.read(host.registry).installed
 
 

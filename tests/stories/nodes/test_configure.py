@@ -42,6 +42,7 @@ from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.simulator import Fault, Host, Simulator
+from transom.windows.host.queries import LEDGER
 from transom.windows.host.queries import SERVICES as SERVICE_KEYS
 from transom.windows.ledger import ledger
 from transom.windows.nodes.fetch import Fetched
@@ -644,7 +645,7 @@ class TestFaults:
         for name in ("containerd", "kubelet"):
             assert not {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"} & set(simulated.environments(name)[0])
         held = ledger.read(simulated.host.registry)
-        assert not held.services and not any(held.certificates.values())
+        assert not held.environment.services and not held.trust
 
     async def test_a_proxy_that_changes_restarts_with_it_and_sends_nothing(self, simulated: Simulated, tmp_path: Path) -> None:
         operator = Operator(simulated, tmp_path)
@@ -658,7 +659,7 @@ class TestFaults:
     async def test_a_dry_run_writes_nothing(self, simulated: Simulated, tmp_path: Path) -> None:
         result = await Operator(simulated, tmp_path).configure(dry_run=True)
         assert result.plan and result.sent == 0
-        assert simulated.host.registry.key(ledger.LEDGER) is None and not simulated.host.services.names()
+        assert simulated.host.registry.key(LEDGER) is None and not simulated.host.services.names()
 
     async def test_an_adopted_service_is_never_ours(self, simulated: Simulated, tmp_path: Path) -> None:
         host = simulated.host

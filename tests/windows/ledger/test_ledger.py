@@ -2,9 +2,13 @@
 
 import pytest
 
+from transom.windows.host.entries import LedgerError
 from transom.windows.host.queries import LEDGER
 from transom.windows.ledger import ledger
-from transom.windows.ledger.ledger import LedgerError
+from transom.windows.parts import trust
+from transom.windows.parts.downtime import DEFERRED
+from transom.windows.parts.environment import MACHINE_LINES, SERVICE_LINES
+from transom.windows.parts.installed import INSTALLED
 from transom.windows.registry.registry import Key, NamedValue, Registry, SetValue, Value, binary, dword, sz
 
 
@@ -13,17 +17,17 @@ from transom.windows.registry.registry import Key, NamedValue, Registry, SetValu
     [
         (LEDGER, "Version", dword(ledger.VERSION + 1)),
         (LEDGER, "Version", sz("1")),
-        (ledger.MACHINE, "HTTP_PROXY", sz("not JSON, hunter2")),
-        (ledger.MACHINE, "HTTP_PROXY", binary(b"hunter2")),
-        (ledger.MACHINE, "HTTP_PROXY", sz('{"set": 1, "was": "hunter2"}')),
-        (rf"{ledger.SERVICES}\containerd", "", sz('{"value": "hunter2"}')),
-        (rf"{ledger.SERVICES}\containerd", "NO_PROXY", sz("[]")),
-        (rf"{ledger.CERTIFICATES}\ROOT", "00", sz("{}")),
+        (MACHINE_LINES, "HTTP_PROXY", sz("not JSON, hunter2")),
+        (MACHINE_LINES, "HTTP_PROXY", binary(b"hunter2")),
+        (MACHINE_LINES, "HTTP_PROXY", sz('{"set": 1, "was": "hunter2"}')),
+        (rf"{SERVICE_LINES}\containerd", "", sz('{"value": "hunter2"}')),
+        (rf"{SERVICE_LINES}\containerd", "NO_PROXY", sz("[]")),
+        (rf"{trust.LINES}\ROOT", "00", sz("{}")),
     ],
 )
 def test_a_damaged_entry_is_named_and_not_quoted(path: str, name: str, value: Value) -> None:
     registry = Registry().apply([SetValue(LEDGER, "Salt", binary(b"s")), SetValue(path, name, value)])
-    with pytest.raises(ledger.LedgerError) as error:
+    with pytest.raises(LedgerError) as error:
         ledger.read(registry)
     assert path in str(error.value)
     assert "hunter2" not in repr(error.value) + repr(error.value.__cause__) + repr(error.value.__suppress_context__)
@@ -47,7 +51,7 @@ def test_no_key_is_an_empty_ledger() -> None:
     ],
 )
 def test_json_that_transom_does_not_write_is_refused(text: str) -> None:
-    held = Registry([Key(LEDGER, {}), Key(ledger.DEFERRED, {"kubelet": NamedValue("kubelet", sz(text))})])
+    held = Registry([Key(LEDGER, {}), Key(DEFERRED, {"kubelet": NamedValue("kubelet", sz(text))})])
     with pytest.raises(LedgerError, match=r"Deferred\\kubelet: not as Transom writes it"):
         ledger.read(held)
 
@@ -62,7 +66,7 @@ def test_json_that_transom_does_not_write_is_refused(text: str) -> None:
     ],
 )
 def test_a_value_from_before_that_no_registry_has_is_refused(text: str) -> None:
-    held = Registry([Key(LEDGER, {}), Key(rf"{ledger.SERVICES}\x", {"": NamedValue("", sz(text))})])
+    held = Registry([Key(LEDGER, {}), Key(rf"{SERVICE_LINES}\x", {"": NamedValue("", sz(text))})])
     with pytest.raises(LedgerError):
         ledger.read(held)
 
@@ -71,13 +75,13 @@ def test_a_value_from_before_that_no_registry_has_is_refused(text: str) -> None:
 def test_an_item_from_before_that_no_list_has_is_refused(item: str) -> None:
     text = '{"set":"x","was":[' + item + "]}"
     beside = NamedValue("", sz('{"value":null}'))
-    held = Registry([Key(LEDGER, {}), Key(rf"{ledger.SERVICES}\x", {"": beside, "a": NamedValue("A", sz(text))})])
+    held = Registry([Key(LEDGER, {}), Key(rf"{SERVICE_LINES}\x", {"": beside, "a": NamedValue("A", sz(text))})])
     with pytest.raises(LedgerError):
         ledger.read(held)
 
 
 def test_more_than_transom_writes_is_refused() -> None:
-    for path, count in ((ledger.MACHINE, 1_001), (rf"{ledger.INSTALLED}\Files", 5_001)):
+    for path, count in ((MACHINE_LINES, 1_001), (rf"{INSTALLED}\Files", 5_001)):
         values = {f"n{number}": NamedValue(f"n{number}", sz('{"set":"x"}')) for number in range(count)}
         with pytest.raises(LedgerError, match="more than"):
             ledger.read(Registry([Key(LEDGER, {}), Key(path, values)]))

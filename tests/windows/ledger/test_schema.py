@@ -12,39 +12,34 @@ import msgspec
 import pytest
 
 from transom.windows.firstboot.first_boot import SCRIPT
+from transom.windows.host.entries import FormerValue, LedgerError
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.state import Preparation
 from transom.windows.ledger import ledger
-from transom.windows.ledger.installed import Installed, Output, OwnFile, OwnService, Prepared, TakenOver
-from transom.windows.ledger.ledger import (
-    Deferred,
-    FormerValue,
-    Ledger,
-    LedgerError,
-    LedgerItem,
-    MachineVariable,
-    ServiceEnvironment,
-    ServiceVariable,
-    Trusted,
-    WinHttp,
-)
+from transom.windows.ledger.ledger import Ledger
+from transom.windows.parts.downtime import Deferred, Downtime
+from transom.windows.parts.environment import Environments
+from transom.windows.parts.environment_items import LedgerItem, MachineVariable, ServiceEnvironment, ServiceVariable
+from transom.windows.parts.installed import Installed, Output, OwnFile, OwnService, Prepared, TakenOver
+from transom.windows.parts.trust import Trusted
+from transom.windows.parts.winhttp import WinHttp
 from transom.windows.registry.registry import Key, NamedValue, Registry, SetValue, dword, type_name
 
 FULL = Ledger(
     salt=b"salt",
     state_hash="hash",
-    machine={"HTTP_PROXY": MachineVariable("set", "former", 1, FormerValue("a", 1, "00"), peer=True, booted=True, gone=2)},
-    services={
-        "kubelet": ServiceEnvironment(
-            FormerValue("Environment", 7, "00"), {"NO_PROXY": ServiceVariable("set", "former", (LedgerItem(0, "a=b"),), 1)}
-        )
-    },
-    certificates={"ROOT": {"00": Trusted(added=True, subject="CN=a", policy=True, was=FormerValue("Blob", 3, "00"))}},
+    environment=Environments(
+        {"HTTP_PROXY": MachineVariable("set", "former", 1, FormerValue("a", 1, "00"), peer=True, booted=True, gone=2)},
+        {
+            "kubelet": ServiceEnvironment(
+                FormerValue("Environment", 7, "00"), {"NO_PROXY": ServiceVariable("set", "former", (LedgerItem(0, "a=b"),), 1)}
+            )
+        },
+    ),
+    winhttp=WinHttp("00", "01", FormerValue("WinHttpSettings", 3, "00")),
+    trust={"ROOT": {"00": Trusted(added=True, subject="CN=a", policy=True, was=FormerValue("Blob", 3, "00"))}},
     keys=(r"HKEY_LOCAL_MACHINE\SOFTWARE\a",),
-    restarts={"kubelet": "running", "other": "check"},
-    deferred={"kubelet": Deferred(1)},
-    trusting=("kubelet",),
-    win_http=WinHttp("00", "01", FormerValue("WinHttpSettings", 3, "00")),
+    downtime=Downtime({"kubelet": "running", "other": "check"}, {"kubelet": Deferred(1)}, ("kubelet",)),
     installed=Installed(
         "1.0.0",
         Prepared(Preparation(True, "win-1", (10250,), (r"C:\k",)), 1),

@@ -108,5 +108,5 @@ def test_the_note_of_the_first_boot_is_one_of_the_ledger(before: Value | None) -
     if before is not None:
         note["was"] = {"name": "WinHttpSettings", "type": 3, "data": before.data.hex()}
     registry = host(binary(settings)).registry.apply([SetValue(LEDGER, "WinHTTP", sz(json.dumps(note)))])
-    assert ledger.read(registry).win_http is not None
+    assert ledger.read(registry).winhttp is not None
     assert proxy(after(ObservedState(registry), plan(node.desired(NOTHING), ObservedState(registry), SALT))) == before

@@ -16,7 +16,7 @@ from tests.windows.authorities import authorities, sha1
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress, WindowsSettings
 from transom.proxy.trust import Certificate, parse_bundle
-from transom.windows.parts.downtime import When
+from transom.windows.parts.plan_builder import When
 
 OURS: Final = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 MARK: Final = "ours.example"

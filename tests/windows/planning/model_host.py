@@ -8,7 +8,7 @@ from transom.hosts.steps.facts_parser import merged
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.parts import certificates
-from transom.windows.parts.downtime import When
+from transom.windows.parts.plan_builder import When
 from transom.windows.planning import plan as planning
 from transom.windows.planning import queries
 from transom.windows.planning.plan import Plan

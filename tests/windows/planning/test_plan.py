@@ -160,7 +160,7 @@ def test_nothing_foreign_is_in_any_plan(actual: ObservedState, first: DesiredSta
 def test_what_a_person_changed_survives_removal(actual: ObservedState, desired: DesiredState, service: str, name: str) -> None:
     host = applied(desired, actual)
     path = rf"{SERVICES}\{service}"
-    held = ledger.read(host.registry).services.get(service)
+    held = ledger.read(host.registry).environment.services.get(service)
     value = host.registry.value(path, "Environment")
     if held is None or name not in held.variables or value is None:
         return
@@ -207,7 +207,7 @@ def test_what_group_policy_holds_is_reported_and_left_until_it_lets_go() -> None
     assert [edit.path for edit in planned.edits if not edit.path.startswith(LEDGER)] == []
     assert planned.stop == planned.start == ()
     held = applied(desired, bare)
-    assert ledger.read(held.registry).certificates["ROOT"][sha1(root)].policy
+    assert ledger.read(held.registry).trust["ROOT"][sha1(root)].policy
     assert shown(applied(NOTHING, held).registry) == shown(bare.registry)
     free = msgspec.structs.replace(held, registry=held.registry.apply([DeleteKey(policy)]))
     ours = applied(desired, free)

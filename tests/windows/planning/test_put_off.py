@@ -6,8 +6,8 @@ import pytest
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.ledger import ledger
-from transom.windows.ledger.ledger import Deferred
-from transom.windows.parts.downtime import When
+from transom.windows.parts.downtime import Deferred
+from transom.windows.parts.plan_builder import When
 from transom.windows.planning.plan import after, plan
 from transom.windows.registry.registry import CreateKey, Registry, SetValue, multi_sz
 
@@ -34,15 +34,15 @@ def test_the_settings_are_written_and_nothing_is_restarted(when: When) -> None:
     assert (planned.stop, planned.start, planned.forget) == ((), (), False)
     assert len(planned.warnings) == 1
     state = after(HOST, planned)
-    assert ledger.read(state.registry).deferred == {"kubelet": Deferred(7)}
+    assert ledger.read(state.registry).downtime.deferred == {"kubelet": Deferred(7)}
     assert not plan(ONE, state, SALT, when)
     # a second change in the same boot, and a word for it
     again = after(state, plan(TWO, state, SALT, when))
-    assert ledger.read(again.registry).deferred == {"kubelet": Deferred(7)}
+    assert ledger.read(again.registry).downtime.deferred == {"kubelet": Deferred(7)}
     now = plan(TWO, again, SALT, "now")
     assert now.stop == now.start == ("kubelet",)
     assert not plan(TWO, after(again, now), SALT, "now")
-    assert ledger.read(after(again, now).registry).deferred == {}
+    assert ledger.read(after(again, now).registry).downtime.deferred == {}
 
 
 @pytest.mark.parametrize("when", ["boot", "held", "now"])
@@ -51,7 +51,7 @@ def test_a_boot_makes_them_needless(when: When) -> None:
     planned = plan(ONE, state, SALT, when)
     assert (planned.stop, planned.warnings) == ((), ())
     state = after(state, planned)
-    assert ledger.read(state.registry).deferred == {}
+    assert ledger.read(state.registry).downtime.deferred == {}
     assert not plan(ONE, state, SALT, when)
 
 
@@ -59,7 +59,7 @@ def test_the_ledger_goes_after_the_boot_that_follows_a_removal() -> None:
     state = booted(after(HOST, plan(ONE, HOST, SALT, "boot")))
     state = after(state, plan(ONE, state, SALT, "boot"))
     removed = after(state, plan(NOTHING, state, SALT, "boot"))
-    assert ledger.read(removed.registry).deferred == {"kubelet": Deferred(8)}
+    assert ledger.read(removed.registry).downtime.deferred == {"kubelet": Deferred(8)}
     gone = booted(removed)
     gone = after(gone, plan(NOTHING, gone, SALT, "boot"))
     assert gone.registry.key(LEDGER) is None
@@ -69,4 +69,4 @@ def test_the_ledger_goes_after_the_boot_that_follows_a_removal() -> None:
 def test_a_service_that_was_stopped_owes_nothing() -> None:
     stopped = msgspec.structs.replace(HOST, services=(Service("kubelet", ServiceState.STOPPED),))
     state = after(stopped, plan(ONE, stopped, SALT, "held"))
-    assert ledger.read(state.registry).deferred == {}
+    assert ledger.read(state.registry).downtime.deferred == {}

@@ -8,6 +8,7 @@ from transom.proxy.settings import Egress
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.host.state import CHANGED, DesiredState, ObservedState, Preparation, Service
 from transom.windows.ledger import ledger
+from transom.windows.parts.trust import Trusted
 from transom.windows.payload.payload import Payload, PayloadService
 from transom.windows.payload.worker import Facts
 from transom.windows.payload.worker import desired as desired_of
@@ -125,7 +126,7 @@ def test_what_has_been_booted_with_is_not_hidden_on_a_host_that_is_given_back() 
 
 def test_the_ledger_of_the_first_boot_is_undone() -> None:
     """Without a salt, and without services: what user data entered before any pass."""
-    trusted = ledger.Ledger(certificates={"ROOT": {"A" * 40: ledger.Trusted(added=True, subject="CN=x")}})
+    trusted = ledger.Ledger(trust={"ROOT": {"A" * 40: Trusted(added=True, subject="CN=x")}})
     lines = ledger.edits(host().registry, msgspec.structs.replace(trusted, salt=b""))
     store = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\SystemCertificates\ROOT\Certificates"
     there = SetValue(rf"{store}\{'A' * 40}", "Blob", sz("x"))

@@ -25,6 +25,7 @@ from transom.hosts.passes.passes import PassResult
 from transom.proxy.settings import Egress
 from transom.proxy.status import StatusCondition
 from transom.shown import shown
+from transom.windows.host.entries import LedgerError
 from transom.windows.host.state import ObservedState
 from transom.windows.host.steps import Step
 from transom.windows.ledger import ledger
@@ -145,13 +146,13 @@ def _ledger(state: ObservedState) -> ledger.Ledger:
     """The host's; an empty one where it cannot be understood, which is then what went wrong with the pass."""
     try:
         return ledger.read(state.registry)
-    except ledger.LedgerError:
+    except LedgerError:
         return ledger.Ledger()
 
 
 def _put_off(egress: Egress, cached: ledger.Ledger, unproven: str) -> Condition | None:
     """What is said of settings that are on the host, while services that run do not have them."""
-    services = ", ".join(cached.deferred)
+    services = ", ".join(cached.downtime.deferred)
     if not services:
         return None
     if egress.windows.restart == "OnNextBoot":
@@ -272,7 +273,7 @@ def _trust(
     if distrusted:
         subjects = ", ".join(one.subject for one in distrusted)
         return Condition("False", "Distrusted", f"the host's Disallowed store has {subjects}: Windows does not trust it")
-    policy = [one.subject for entries in cached.certificates.values() for one in entries.values() if one.policy]
+    policy = [one.subject for entries in cached.trust.values() for one in entries.values() if one.policy]
     left_out = f"; group policy holds, and was left, {', '.join(policy)}" if policy else ""
     return Condition("True", "Applied", f"{len(egress.trust)} certificates are in the host's stores{left_out}")
 
@@ -281,7 +282,7 @@ def _pending_boot(egress: Egress, state: ObservedState, cached: ledger.Ledger) -
     """Whether the machine environment alone carries the settings, and was set since the last boot."""
     if egress.windows.environment_scope != "Machine":
         return False
-    return any(variable.boot is not None and variable.boot == state.boot for variable in cached.machine.values())
+    return any(variable.boot is not None and variable.boot == state.boot for variable in cached.environment.machine.values())
 
 
 def summary(plan: Plan, restarted: tuple[str, ...]) -> str:

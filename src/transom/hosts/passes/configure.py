@@ -24,7 +24,7 @@ from transom.windows.host.state import ObservedState
 from transom.windows.ledger import ledger
 from transom.windows.nodes.fetch import configurations
 from transom.windows.parts.adopted import PEER, Adopted
-from transom.windows.parts.downtime import When
+from transom.windows.parts.plan_builder import When
 from transom.windows.payload.worker import Desired, Facts, Waiting, desired, node_name, others, probed_paths, scripts
 from transom.windows.planning import desired as node
 from transom.windows.planning import queries as questions

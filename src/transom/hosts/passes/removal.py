@@ -96,7 +96,7 @@ class _Removal(Pass[Removed]):
     def _wider(self, asked: Queries, state: ObservedState, planned: Plan) -> Queries:
         """What has to be known as well, in one more reading. Which boot it is decides nothing here."""
         recorded = ledger.read(state.registry)
-        restarts = bool(recorded.services or recorded.installed.services or any(recorded.certificates.values()))
+        restarts = bool(recorded.environment.services or recorded.installed.services or recorded.trust)
         services = Queries(services=tuple(recorded.installed.services), dependants=restarts)
         more = questions.more(self._wish, asked, state, planned) or asked
         return msgspec.structs.replace(questions.combined(asked, more, services), boot=False)

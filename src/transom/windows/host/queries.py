@@ -1,6 +1,10 @@
 """What is to be read from a host: the questions of a gather, asked with as few processes as the answer needs."""
 
+from collections.abc import Iterable
+
 import msgspec
+
+from transom.windows.registry.names import each_once
 
 SYSTEM = r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet"
 SERVICES = SYSTEM + r"\Services"
@@ -36,6 +40,19 @@ class Queries(msgspec.Struct, frozen=True):
     """Whether stores that lie below one key are read by one process, which walks all that is below it (`walks`)."""
     dependants: bool = False
     """Whether the DependOnService of every service is read (ObservedState.dependencies); a change makes it no other."""
+
+    @classmethod
+    def of(cls, asked: Iterable["Queries"]) -> "Queries":
+        """What any of them asks, each thing once; `walk` is not looked at."""
+        every = tuple(asked)
+        return cls(
+            services=each_once(name for one in every for name in one.services),
+            environment=any(one.environment for one in every),
+            boot=any(one.boot for one in every),
+            stores=each_once(path for one in every for path in one.stores),
+            keys=each_once(path for one in every for path in one.keys),
+            dependants=any(one.dependants for one in every),
+        )
 
     @property
     def walks(self) -> dict[str, tuple[str, ...]]:

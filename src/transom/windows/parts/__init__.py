@@ -1,1 +1,1 @@
-"""The parts of a host that Transom manages: environment, trust, WinHTTP, services, files."""
+"""The parts of a host that Transom manages: each says what it wishes for, asks, plans and records (`part`)."""

@@ -10,9 +10,6 @@ from typing import Final
 import msgspec
 
 from transom.proxy.trust import parse_bundle
-from transom.windows.ledger.ledger import Ledger, MachineVariable
-from transom.windows.parts.environment import ItemChange
-from transom.windows.registry.registry import NamedValue, ValueType
 
 TAKEN: Final = "of the operator that had the host before: Transom's from now on"
 """Why something of the peer enters the ledger."""
@@ -43,15 +40,3 @@ class Adopted(msgspec.Struct, frozen=True):
     def of(cls, imported: bytes | None) -> "Adopted":
         """From the file of the peer; None where there is none."""
         return cls(frozenset(one.sha1 for one in parse_bundle(imported or b"").certificates))
-
-
-def variable(name: str, present: NamedValue | None, ledger: Ledger) -> MachineVariable | None:
-    """A variable of the machine as one of ours that has been booted with: the peer set it, and nothing was there before."""
-    if present is None or present.value.type != ValueType.SZ or not present.value.text():
-        return None
-    return MachineVariable(ledger.digest(name, present.value.text()), peer=True)
-
-
-def is_known_already(changes: tuple[ItemChange, ...], wanted: dict[str, str], machine: dict[str, str]) -> bool:
-    """Whether a service runs with its new items: it has each from the machine's environment, with which the host has booted."""
-    return all(change.action == "add" and wanted.get(change.name) == machine.get(change.name) for change in changes)

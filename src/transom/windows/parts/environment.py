@@ -1,259 +1,235 @@
-"""Variables of ours among those of others: in a service's own environment, and in the machine's.
+"""The environments of a host: the machine's, and those that services have of their own. A part of a host."""
 
-Both ways are here, setting and exact undo, as pure functions from (what is there, what the ledger says, what is wanted) to
-(what should be there, what the ledger should say, the changes with their reasons).
-"""
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
-from transom.proxy.secret import redact_variable
-from transom.windows.host.steps import Action
-from transom.windows.ledger.ledger import FormerValue, Ledger, LedgerItem, MachineVariable, ServiceEnvironment, ServiceVariable
-from transom.windows.registry.registry import NamedValue, Value, ValueType, multi_sz, sz, type_name
+from transom.proxy.settings import VARIABLES, Egress
+from transom.windows.host import entries
+from transom.windows.host.entries import FormerValue
+from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, Queries
+from transom.windows.host.state import DesiredState, ObservedState
+from transom.windows.host.steps import Kind, Step
+from transom.windows.parts.adopted import TAKEN
+from transom.windows.parts.environment_items import (
+    LEFT,
+    UNMASKED,
+    DesiredItems,
+    ItemChange,
+    MachineVariable,
+    ServiceEnvironment,
+    ServiceVariable,
+    is_ours,
+    merge_machine,
+    merge_service,
+    type_fault,
+)
+from transom.windows.parts.plan_builder import PlanBuilder
+from transom.windows.registry.names import FoldedDict, each_once, listed
+from transom.windows.registry.registry import CreateKey, Edit, NamedValue, Registry, SetValue, ValueType, multi_sz, sz
 
-NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
-
-SETTINGS = "set by the egress settings"
-CHANGED = "the egress settings changed"
-DRIFT = "drift: somebody else changed what Transom had set"
-REPLACED = "replaces a value that was there before; the ledger keeps it"
-REMOVED = "no longer in the egress settings"
-RESTORED = "no longer in the egress settings: the value from before is back"
-BESIDE = "no longer in the egress settings: one that somebody else added is left"
-LEFT = "changed by somebody else since Transom set it: left as it is"
-MASKED = "hides a machine variable that has gone, until the next boot"
-UNMASKED = "the host has booted without the machine variable"
-
-
-class ItemChange(msgspec.Struct, frozen=True):
-    """What happens to one variable; `action` None: only the ledger changes. `before` and `after` have no userinfo."""
-
-    name: str
-    action: Action | None
-    reason: str
-    before: str | None = None
-    after: str | None = None
-
-    def showing(self, before: str | None, after: str | None) -> "ItemChange":
-        """The same with the values, as far as they may be shown."""
-        shown = [None if one is None else redact_variable(self.name, one) for one in (before, after)]
-        return msgspec.structs.replace(self, before=shown[0], after=shown[1])
+MACHINE_LINES = LEDGER + r"\Environment\Machine"
+SERVICE_LINES = LEDGER + r"\Environment\Services"
 
 
-class DesiredItems(msgspec.Struct, frozen=True):
-    """What a variable should be; `mask`: the boot up to which it only hides one of the machine's."""
+class Environments(msgspec.Struct, frozen=True):
+    """The ledger's entry: variables of the machine by name, in upper case, and environments of services by name."""
 
-    value: str
-    mask: int | None = None
+    machine: dict[str, MachineVariable] = {}
+    services: dict[str, ServiceEnvironment] = {}
 
-    def __repr__(self) -> str:
-        return "Wish(***)"
+    def __bool__(self) -> bool:
+        """Whether any variable is ours."""
+        return bool(self.machine or self.services)
+
+    @property
+    def hides(self) -> bool:
+        """Whether something of ours only hides a variable of the machine until the next boot."""
+        masks = any(one.mask is not None for service in self.services.values() for one in service.variables.values())
+        return masks or any(one.gone is not None for one in self.machine.values())
 
 
-class MergedItems(msgspec.Struct, frozen=True):
-    """A service's environment after the merge: the value (None: none), the ledger's entry (None: none), the changes."""
-
-    value: Value | None
-    entry: ServiceEnvironment | None
-    changes: tuple[ItemChange, ...]
+class _Before(msgspec.Struct, frozen=True):
+    value: FormerValue | None = None
 
 
-def type_fault(service: str, value: Value | None) -> str | None:
-    """What is wrong with a value `Environment` that is no REG_MULTI_SZ: Windows does not read it as one; None where it is."""
-    if value is None or value.type == ValueType.MULTI_SZ:
+def wish(egress: Egress) -> Iterator[Edit]:
+    """A key for every service of the settings, whether or not it gets an environment of its own: it is managed.
+
+    Lower-case names are not set: Windows does not tell case apart.
+    """
+    variables, scope = egress.variables, egress.windows.environment_scope
+    for service in egress.windows.services:
+        path = rf"{SERVICES}\{service}"
+        yield CreateKey(path)
+        if variables and scope in ("Services", "Both"):
+            yield SetValue(path, "Environment", multi_sz(f"{name}={value}" for name, value in variables.items()))
+    if scope in ("Machine", "Both"):
+        for name, value in variables.items():
+            yield SetValue(ENVIRONMENT, name, sz(value))
+
+
+def asks(desired: DesiredState, *, change_expected: bool) -> Queries:
+    """The machine's environment where it is set, and the boot from which services have it."""
+    machine = desired.registry.key(ENVIRONMENT) is not None
+    # where services have an environment of their own as well, no boot is waited for
+    alone = machine and not any(key.get("Environment") for key in desired.registry.below(SERVICES))
+    return Queries(environment=machine, boot=alone or (machine and change_expected))
+
+
+def more(entry: Environments, desired: DesiredState, actual: ObservedState, edits: tuple[Edit, ...]) -> Queries:
+    """The services that have something of ours; which boot this is, where something waits for the next one."""
+    machine = bool(entry.machine) or entry.hides
+    undone = machine and desired.registry.key(ENVIRONMENT) is None
+    touched = any(edit.path.casefold() == ENVIRONMENT.casefold() for edit in edits)
+    return Queries(services=tuple(entry.services), environment=machine, boot=entry.hides or undone or touched)
+
+
+def read(registry: Registry) -> Environments:
+    """The ledger's entry."""
+    services = {
+        key.path.rsplit("\\", 1)[1]: ServiceEnvironment(
+            before=entries.entry(key, "", _Before).value, variables=entries.entries(registry, key.path, ServiceVariable)
+        )
+        for key in registry.below(SERVICE_LINES)
+        if key.values  # an import that was cut short may have made the key alone
+    }
+    return Environments(entries.entries(registry, MACHINE_LINES, MachineVariable), services)
+
+
+def lines(entry: Environments) -> Iterator[SetValue]:
+    """A value for each variable; of a service also, as the default value, what was there before."""
+    for name, variable in entry.machine.items():
+        yield entries.line(MACHINE_LINES, name, variable)
+    for service, environment in entry.services.items():
+        yield entries.line(rf"{SERVICE_LINES}\{service}", "", _Before(environment.before))
+        for name, item in environment.variables.items():
+            yield entries.line(rf"{SERVICE_LINES}\{service}", name, item)
+
+
+def plan(entry: Environments, draft: PlanBuilder) -> Environments:
+    """Sets and undoes variables; services whose own environment changes are restarted."""
+    machine, hidden = _machine(entry.machine, draft)
+    return Environments(machine, _services(entry.services, hidden, draft))
+
+
+def _machine(
+    recorded: dict[str, MachineVariable], draft: PlanBuilder
+) -> tuple[dict[str, MachineVariable], dict[str, DesiredItems]]:
+    """Sets and undoes the machine's variables; gives what has been booted with and must be hidden from services."""
+    wanted, present = draft.desired.registry.key(ENVIRONMENT), draft.actual.registry.key(ENVIRONMENT)
+    kept, hidden, boot = dict(recorded), dict[str, DesiredItems](), draft.actual.boot
+    for name in VARIABLES:
+        wish = wanted.get(name) if wanted else None
+        named = (present.values or {}).get(name.casefold()) if present else None
+        entry = recorded.get(name) or _taken(name, named, draft)
+        had = entry is not None and entry.is_had(boot)
+        if entry is not None and entry.gone is not None:
+            back = entry.was.value() if entry.was else None
+            # it may have been set to what it replaced: then that is there
+            there = is_ours(name, named, entry, draft.digest) and named is not None and named.value != back
+            # an import that was cut short has left it in, and the host may have booted since
+            had, entry = had or there, entry if there else None
+        text = named.value.text() if named and named.value.type == ValueType.SZ else None
+        if entry is not None and name not in recorded:
+            draft.steps.append(Step("ledger", f"machine: {name}", "add", TAKEN))
+        if wish is None and entry is not None and entry.peer and text == _given(draft, name):
+            kept[name] = entry
+            continue
+        merged = merge_machine(name, named, wish.text() if wish else None, entry=entry, digest=draft.digest, boot=boot)
+        draft.set_value(ENVIRONMENT, named, NamedValue(merged.name, merged.value) if merged.value else None)
+        former = kept.pop(name, None)
+        if merged.entry is not None:
+            same = merged.entry is entry and entry.gone is None
+            booted = merged.entry.booted or had
+            kept[name] = merged.entry if same else msgspec.structs.replace(merged.entry, booted=booted, gone=None)
+        elif had and former is not None and boot is not None:
+            # an import that is cut short leaves it in
+            kept[name] = msgspec.structs.replace(former, gone=boot)
+        if merged.change is not None:
+            _changed(draft, "machine-environment", f"machine: {name}", merged.change)
+        if boot is not None and merged.entry is None and had:
+            back = merged.value
+            hidden[name] = DesiredItems(back.text() if back and back.type == ValueType.SZ else "", boot)
+    return kept, hidden
+
+
+def _taken(name: str, present: NamedValue | None, draft: PlanBuilder) -> MachineVariable | None:
+    """A variable that a peer has set, as one of ours that has been booted with: nothing was there before."""
+    if draft.taken is None or present is None or present.value.type != ValueType.SZ or not present.value.text():
         return None
-    return (
-        f"{service}: its registry value Environment is {type_name(value.type)}; "
-        "Windows reads REG_MULTI_SZ there: correct or delete the value"
-    )
+    return MachineVariable(draft.digest(name, present.value.text()), peer=True)
 
 
-def merge_service(
-    value: Value | None, entry: ServiceEnvironment | None, wishes: dict[str, DesiredItems], ledger: Ledger
-) -> MergedItems:
-    """The items of `wishes` put into a service's `Environment`, and items of ours that are not wished for taken out.
-
-    `value` is a REG_MULTI_SZ (`type_fault`). Other items stay, in their order. An item that already says what is wanted, and
-    is not ours, stays somebody else's. Of a service that was made again nothing is put back that the former one had.
-    """
-    items = list(value.texts()) if value else []
-    if entry is None or _made_anew(value, entry, ledger):
-        entry = ServiceEnvironment(FormerValue.of("Environment", value) if value else None, {})
-    variables = dict(entry.variables)
-    changes: list[ItemChange] = []
-    for name in NAMES:
-        wish, ours = wishes.get(name), variables.get(name)
-        found = _found(items, name)
-        mine = [item for item in found if ours is not None and _is_ours(item, name, ours, ledger)]
-        theirs = ours.was if ours is not None and len(mine) == len(found) else [item for item in found if item not in mine]
-        # an item of the service's own hides the machine's variable by itself
-        if wish is not None and (wish.mask is None or not theirs):
-            text = f"{name}={wish.value}"
-            if [item.text for item in found] == [text]:
-                if ours is not None:
-                    known = ledger.digest(name, text) if mine else ours.set
-                    variables[name] = msgspec.structs.replace(ours, set=known, mask=wish.mask)
-                continue
-            was = ours.was if ours else found
-            items = _put(items, found, was, text)
-            # an import that is cut short leaves what is there now
-            former = ledger.digest(name, mine[0].text) if mine else ours.set if ours else ""
-            variables[name] = ServiceVariable(ledger.digest(name, text), former, was, wish.mask)
-            change = _set(name, found, mine, ours, masked=wish.mask is not None)
-            changes.append(change.showing(_texts(found), wish.value))
-        elif ours is not None:
-            del variables[name]
-            if not mine:
-                changes.append(ItemChange(name, None, UNMASKED if ours.mask is not None else LEFT))
-            elif len(mine) < len(found):
-                items = _without(items, mine)
-                change = ItemChange(name, "remove", UNMASKED if ours.mask is not None else BESIDE)
-                changes.append(change.showing(_texts(found), _texts(_found(items, name))))
-            else:
-                items = _restored(items, mine, ours.was)
-                reason = UNMASKED if ours.mask is not None else RESTORED if ours.was else REMOVED
-                change = ItemChange(name, "replace" if ours.was else "remove", reason)
-                changes.append(change.showing(_texts(found), _texts(ours.was)))
-    kept = ServiceEnvironment(entry.before, variables) if variables else None
-    return MergedItems(_value(items, value, entry.before, kept), kept, tuple(changes))
+def _given(draft: PlanBuilder, name: str) -> str | None:
+    """The value that the managed services are given of a variable."""
+    for key in draft.desired.registry.below(SERVICES):
+        own = key.get("Environment")
+        for item in own.texts() if own else ():
+            if item.startswith(f"{name}="):
+                return item.partition("=")[2]
+    return None
 
 
-def _made_anew(value: Value | None, entry: ServiceEnvironment, ledger: Ledger) -> bool:
-    """Whether an entry speaks of a service that was deleted: one of its name was made again, or somebody wrote the value anew.
-
-    The ledger knows services by their names. Of a service that is still the same, items of ours are left; or there was but
-    one, which somebody changed, and all that others had there before is there.
-    """
-    if value is None:
-        return True
-    items = list(value.texts())
-    ours = entry.variables.items()
-    if any(_is_ours(item, name, variable, ledger) for name, variable in ours for item in _found(items, name)):
-        return False
-    return len(ours) > 1 or _others(items) != _others(entry.before.value().texts() if entry.before else ())
-
-
-def _is_ours(item: LedgerItem, name: str, ours: ServiceVariable, ledger: Ledger) -> bool:
-    return ledger.digest(name, item.text) in (ours.set, ours.former)
-
-
-def _found(items: list[str], name: str) -> tuple[LedgerItem, ...]:
-    return tuple(LedgerItem(index, item) for index, item in enumerate(items) if _name(item) == name)
-
-
-def _texts(found: Sequence[LedgerItem]) -> str | None:
-    """The values that items of one name have."""
-    return "; ".join(item.text.partition("=")[2] for item in found) if found else None
-
-
-def _others(items: Iterable[str]) -> list[str]:
-    return [item for item in items if _name(item) not in NAMES]
-
-
-def _name(item: str) -> str:
-    # the first character belongs to the name even when it is `=`: Windows has items such as `=C:=C:\`
-    return (item[:1] + item[1:].split("=", 1)[0]).upper() if "=" in item[1:] else ""
-
-
-def _put(items: list[str], found: Sequence[LedgerItem], was: Sequence[LedgerItem], text: str) -> list[str]:
-    """`text` in the place of the first of `found`, the others gone; where there is none, in that of what it replaced once."""
-    place = found[0].index if found else was[0].index if was else len(items)
-    kept = _without(items, found)
-    return [*kept[:place], text, *kept[place:]]
+def _services(
+    recorded: dict[str, ServiceEnvironment], masks: dict[str, DesiredItems], draft: PlanBuilder
+) -> dict[str, ServiceEnvironment]:
+    managed, kept = draft.desired.registry.children(SERVICES), FoldedDict(recorded)
+    for service in each_once((*managed, *recorded)):
+        entry = kept.get(service)
+        key = draft.actual.registry.key(rf"{SERVICES}\{service}")
+        if draft.actual.service(service) is None or key is None:
+            kept.pop(service, None)
+            continue
+        own = draft.desired.registry.value(key.path, "Environment")
+        # what is managed hides every variable that must go; what no longer is, those that it hides already
+        wishes = masks if own is not None or listed(service, managed) else _still_masked(entry, masks)
+        items = own.texts() if own else ()
+        wishes = wishes | {name: DesiredItems(value) for name, _, value in (item.partition("=") for item in items)}
+        named = (key.values or {}).get("environment")
+        fault = type_fault(service, named.value if named else None)
+        if fault is not None and own is not None:
+            draft.faults.append(fault)
+            continue
+        kept.pop(service, None)
+        if fault is not None:
+            # Windows does not read the value, and nothing is to be put into it
+            for name in entry.variables if entry else ():
+                _changed(draft, "service-environment", f"{service}: {name}", ItemChange(name, None, LEFT))
+            continue
+        merged = merge_service(named.value if named else None, entry, wishes, draft.digest)
+        draft.set_value(
+            key.path, named, NamedValue(named.name if named else "Environment", merged.value) if merged.value else None
+        )
+        if merged.entry is not None:
+            kept[service] = merged.entry
+        for change in merged.changes:
+            _changed(draft, "service-environment", f"{service}: {change.name}", change)
+        # one that was left, since somebody changed it, a service that runs has as it was
+        changes = tuple(change for change in merged.changes if change.reason != UNMASKED)
+        if changes and not (draft.taken and _has_each(changes, wishes, _machine_values(draft))):
+            draft.restarts[service] = "its environment changed"
+    return dict(kept)
 
 
-def _without(items: list[str], gone: Sequence[LedgerItem]) -> list[str]:
-    taken = {item.index for item in gone}
-    return [item for index, item in enumerate(items) if index not in taken]
+def _has_each(changes: tuple[ItemChange, ...], wishes: dict[str, DesiredItems], machine: dict[str, str]) -> bool:
+    """Whether a service runs with its new items: it has each from the machine's environment, with which the host has booted."""
+    return all(change.action == "add" and wishes[change.name].value == machine.get(change.name) for change in changes)
 
 
-def _set(
-    name: str, found: Sequence[LedgerItem], mine: Sequence[LedgerItem], ours: ServiceVariable | None, *, masked: bool
-) -> ItemChange:
-    action: Action = "replace" if found else "add"
-    if ours is None:
-        return ItemChange(name, action, REPLACED if found else MASKED if masked else SETTINGS)
-    return ItemChange(name, action, CHANGED if len(mine) == len(found) == 1 else DRIFT)
+def _machine_values(draft: PlanBuilder) -> dict[str, str]:
+    key = draft.actual.registry.key(ENVIRONMENT)
+    named = (key.values or {}).values() if key else ()
+    return {one.name.upper(): one.value.text() for one in named if one.value.type == ValueType.SZ}
 
 
-def _restored(items: list[str], mine: Sequence[LedgerItem], was: Sequence[LedgerItem]) -> list[str]:
-    """What ours replaced in its place again, as far apart as it was: others may have put items before it since."""
-    back = _without(items, mine)
-    for item in sorted(was, key=lambda item: item.index):
-        back.insert(min(mine[0].index + item.index - was[0].index, len(back)), item.text)
-    return back
+def _changed(draft: PlanBuilder, kind: Kind, target: str, change: ItemChange) -> None:
+    if change.action is None:
+        draft.steps.append(Step("ledger", target, "remove", change.reason))
+    else:
+        draft.steps.append(Step(kind, target, change.action, change.reason, change.before, change.after))
 
 
-def _value(items: list[str], now: Value | None, before: FormerValue | None, entry: ServiceEnvironment | None) -> Value | None:
-    """The value that holds `items`; once nothing of ours is left, byte for byte the one from before where the items agree.
-
-    An empty value and none are the same to Windows: where there was none before, none is left.
-    """
-    if items == list(now.texts() if now else ()) and (now is None or items or entry is not None or before is not None):
-        return now
-    if entry is None and before is not None:
-        was = before.value().texts()
-        if sorted(items) == sorted(was) and _others(items) == _others(was):
-            return before.value()
-    if entry is None and before is None and not items:
-        return None
-    return multi_sz(items)
-
-
-def is_ours(name: str, present: NamedValue | None, entry: MachineVariable, ledger: Ledger) -> bool:
-    """Whether a variable of the machine is as it was set, or as it was before a change that was cut short."""
-    value = present.value if present else None
-    return value is not None and value.type == ValueType.SZ and ledger.digest(name, value.text()) in (entry.set, entry.former)
-
-
-class MachineMerged(msgspec.Struct, frozen=True):
-    """A machine variable after the merge: its value (None: none), the ledger's entry, the change; `name` as spelled there."""
-
-    name: str
-    value: Value | None
-    entry: MachineVariable | None
-    change: ItemChange | None
-
-
-def merge_machine(
-    name: str,
-    present: NamedValue | None,
-    wanted: str | None,
-    *,
-    entry: MachineVariable | None,
-    ledger: Ledger,
-    boot: int | None,
-) -> MachineMerged:
-    """One variable of the machine environment set to `wanted`, or (None) undone.
-
-    What was there before comes back with its type (REG_EXPAND_SZ), its bytes and the spelling of its name.
-    """
-    spelled = present.name if present else name
-    now = present.value if present else None
-    untouched = entry is not None and is_ours(name, present, entry, ledger)
-    if wanted is not None:
-        value = sz(wanted)
-        if now == value:
-            return MachineMerged(spelled, now, entry, None)
-        was = entry.was if entry else (FormerValue.of(spelled, now) if now else None)
-        known = CHANGED if untouched else DRIFT
-        reason = known if entry else REPLACED if now else SETTINGS
-        change = ItemChange(name, "replace" if now else "add", reason).showing(_shown(now), wanted)
-        former = ledger.digest(name, now.text()) if now and untouched else entry.set if entry else ""
-        booted = entry is not None and entry.is_had(boot)
-        made = MachineVariable(ledger.digest(name, wanted), former, boot, was, booted=booted)
-        return MachineMerged(spelled, value, made, change)
-    if entry is None:
-        return MachineMerged(spelled, now, None, None)
-    if not untouched:
-        return MachineMerged(spelled, now, None, ItemChange(name, None, LEFT))
-    back = entry.was.value() if entry.was else None
-    reason = RESTORED if back else REMOVED
-    change = ItemChange(name, "replace" if back else "remove", reason).showing(_shown(now), _shown(back))
-    return MachineMerged(entry.was.name if entry.was else spelled, back, None, change)
-
-
-def _shown(value: Value | None) -> str | None:
-    return value.text() if value is not None and value.type in (ValueType.SZ, ValueType.EXPAND_SZ) else None
+def _still_masked(entry: ServiceEnvironment | None, masks: dict[str, DesiredItems]) -> dict[str, DesiredItems]:
+    present = entry.variables if entry else {}
+    return {name: wish for name, wish in masks.items() if name in present and present[name].mask is not None}

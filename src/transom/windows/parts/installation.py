@@ -11,12 +11,13 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from transom.windows.host.entries import digest
 from transom.windows.host.queries import SERVICES
 from transom.windows.host.state import CHANGED, DesiredState, ObservedState, Preparation, Service, ServiceState
 from transom.windows.host.steps import Step
-from transom.windows.ledger.installed import Installed, Output, OwnFile, OwnService, TakenOver, describe
-from transom.windows.ledger.ledger import digest
 from transom.windows.parts import service
+from transom.windows.parts.installed import Installed, Output, OwnFile, OwnService, TakenOver, describe
+from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.parts.service import Configuration
 from transom.windows.registry.registry import DeleteKey, Edit, Registry
 
@@ -118,6 +119,14 @@ class FileDecision(msgspec.Struct, frozen=True):
     prepare: Preparation | None = None
     boot_pending: bool = False
     warnings: tuple[str, ...] = ()
+
+    def enter(self, draft: PlanBuilder) -> None:
+        """Enters it into a plan: the parts plan for the host as it will be."""
+        draft.actual = self.actual
+        draft.steps += self.steps
+        draft.restarts |= self.restarts
+        draft.removed, draft.needed = self.install.delete, self.start
+        draft.warnings += self.warnings
 
 
 def decide(desired: DesiredState, actual: ObservedState, recorded: Installed, salt: bytes) -> FileDecision:

@@ -4,9 +4,9 @@ import struct
 
 import msgspec
 
+from transom.proxy.settings import VARIABLES
 from transom.windows.host.queries import SERVICES
-from transom.windows.ledger.installed import TakenOver
-from transom.windows.parts.environment import NAMES
+from transom.windows.parts.installed import TakenOver
 from transom.windows.registry.registry import Edit, Key, SetValue, Value, ValueType, binary, dword, expand_sz, multi_sz, sz
 
 ENVIRONMENT = "Environment"
@@ -82,7 +82,7 @@ def former_items(made: Configuration, present: Value | None, environment: Value 
 
     Items of the payload are as they were in `present`. The proxy's variables stay: they are no part of a configuration.
     """
-    ours = {_name(item) for item in made.environment or ()} - set(NAMES)
+    ours = {_name(item) for item in made.environment or ()} - set(VARIABLES)
     was = {_name(item): item for item in (present.texts() if present else ())}
     items = [was.get(_name(item)) if _name(item) in ours else item for item in (environment.texts() if environment else ())]
     kept = [item for item in items if item is not None]
@@ -116,7 +116,7 @@ def of_key(name: str, key: Key) -> Configuration:
     """The configuration that a wanted key says; the proxy's variables are no part of it."""
     image, depends, start = key.get("ImagePath"), key.get("DependOnService"), key.get("Start")
     actions, description = key.get("FailureActions"), key.get("Description")
-    items = tuple(item for item in _items(key) if _name(item) not in NAMES)
+    items = tuple(item for item in _items(key) if _name(item) not in VARIABLES)
     return Configuration(
         name,
         image.text() if image else "",

@@ -1,46 +1,102 @@
-"""The trust of a plan: certificates put into a host's stores and taken out again, and the keys that were made for them."""
+"""The trust of a host: certificates put into its stores and taken out again. A part of a host."""
+
+from collections.abc import Iterator
 
 import msgspec
 
+from transom.proxy.settings import Egress
 from transom.proxy.trust import subject_of
-from transom.windows.host.queries import SERVICES
+from transom.windows.host import entries as ledger
+from transom.windows.host.entries import FormerValue
+from transom.windows.host.queries import LEDGER, SERVICES, STORES, Queries
+from transom.windows.host.state import DesiredState, ObservedState
 from transom.windows.host.steps import Step
-from transom.windows.ledger.ledger import FormerValue, Trusted
 from transom.windows.parts import certificates
 from transom.windows.parts.adopted import TAKEN
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry.names import listed, without
-from transom.windows.registry.registry import DeleteKey, Edit, SetValue, Value
+from transom.windows.registry.names import listed
+from transom.windows.registry.registry import DeleteKey, Edit, Registry, SetValue, Value
+
+LINES = LEDGER + r"\Certificates"
+MANAGED = (certificates.ROOT, certificates.CA)
+"""The stores that hold something of ours."""
 
 
-def plan_trust(draft: PlanBuilder) -> None:
+class Trusted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A certificate of the bundle: added by us, found there before (`added` false), or held by a policy store.
+
+    `was` is a Blob under its name that did not hold it.
+    """
+
+    added: bool
+    subject: str = ""
+    policy: bool = False
+    was: FormerValue | None = None
+
+
+Stores = dict[str, dict[str, Trusted]]
+"""The ledger's entry: certificates by their SHA-1, by the name of their store. A store without any has none."""
+
+
+def wish(egress: Egress) -> Iterator[Edit]:
+    """The certificates: those that are self-issued are roots, the others intermediates."""
+    for one in egress.trust:
+        store = certificates.ROOT if one.self_issued else certificates.CA
+        yield SetValue(rf"{certificates.store(store)}\{one.sha1}", "Blob", certificates.blob(one.der, one.sha1))
+
+
+def asks(desired: DesiredState, *, change_expected: bool) -> Queries:
+    """What is in the stores that something is wished for in, and in the one that takes trust away."""
+    stores = tuple(certificates.store(name) for name in MANAGED if desired.registry.below(certificates.store(name)))
+    return Queries(stores=(*stores, certificates.store(certificates.DISALLOWED)) if stores else ())
+
+
+def more(entry: Stores, desired: DesiredState, actual: ObservedState, edits: tuple[Edit, ...]) -> Queries:
+    """What is in the stores that something of ours is in; what is there already and not ours; what policies hold."""
+    stores, keys = [certificates.store(name) for name in entry], []
+    for name in MANAGED:
+        store = certificates.store(name)
+        for key in desired.registry.below(store):
+            known = entry.get(name, {}).get(_leaf(key.path))
+            present = actual.registry.key(key.path)
+            if present is not None and (known is None or known.policy):
+                keys.append(key.path)
+            elif present is None:
+                stores += [certificates.policy_store(name)]
+                if actual.registry.key(store) is None:
+                    stores.append(rf"{STORES}\{name}")
+    return Queries(stores=tuple(stores), keys=tuple(keys))
+
+
+def read(registry: Registry) -> Stores:
+    """The ledger's entry."""
+    found = {key.path.rsplit("\\", 1)[1]: ledger.entries(registry, key.path, Trusted) for key in registry.below(LINES)}
+    return {store: held for store, held in found.items() if held}
+
+
+def lines(entry: Stores) -> Iterator[SetValue]:
+    """A value for each certificate, below a key for each store."""
+    for store, held in entry.items():
+        for sha1, trusted in held.items():
+            yield ledger.line(rf"{LINES}\{store}", sha1, trusted)
+
+
+def plan(entry: Stores, draft: PlanBuilder) -> Stores:
     """Brings the stores to what is wanted; certificates that were there before, or that a policy holds, are left."""
-    for name in (certificates.ROOT, certificates.CA):
+    after = {store: dict(held) for store, held in entry.items()}
+    for name in MANAGED:
         path = certificates.store(name)
         wanted = {_leaf(key.path): key.get("Blob") for key in draft.desired.registry.below(path)}
-        entries = draft.ledger.certificates.setdefault(name, {})
+        held = after.setdefault(name, {})
         for sha1, blob in wanted.items():
             if blob is not None:
-                _trust(draft, name, sha1, blob, entries)
-        for sha1 in [sha1 for sha1 in entries if sha1 not in wanted]:
-            _distrust(draft, name, sha1, entries)
-    _restart_newly_managed(draft)
-
-
-def plan_created_keys(draft: PlanBuilder) -> None:
-    """Keys that Transom made go once nothing is in them, those below first."""
-    if not draft.keys:
-        return
-    after = draft.actual.registry.apply(draft.edits)
-    used = [certificates.store(name).casefold() + "\\" for name, present in draft.ledger.certificates.items() if present]
-    for path in sorted(draft.keys, key=len, reverse=True):
-        if any(store.startswith(path.casefold() + "\\") for store in used):
-            continue
-        draft.keys.remove(path)
-        key = after.key(path)
-        if key is not None and not key.values and not after.below(path):
-            draft.edits.append(DeleteKey(path))
-            after = after.apply([DeleteKey(path)])
+                _trust(draft, name, sha1, blob, held)
+        for sha1 in [sha1 for sha1 in held if sha1 not in wanted]:
+            _distrust(draft, name, sha1, held)
+    if any(one.added for held in after.values() for one in held.values()):
+        draft.trusting = _trusting(draft)
+    draft.used_keys += [certificates.store(name) for name, held in after.items() if held]
+    return {store: held for store, held in after.items() if held}
 
 
 def _trust(draft: PlanBuilder, store: str, sha1: str, blob: Value, entries: dict[str, Trusted]) -> None:
@@ -91,23 +147,12 @@ def _note_created(draft: PlanBuilder, store: str) -> None:
     path, registry = certificates.store(store), draft.actual.registry
     if registry.key(path) is None:
         made = (path.rsplit("\\", 1)[0], path)
-        draft.keys += [key for key in made if registry.key(key) is None and not listed(key, draft.keys)]
+        draft.made_keys += [key for key in made if registry.key(key) is None and not listed(key, draft.made_keys)]
 
 
 def _restart_trusting(draft: PlanBuilder) -> None:
     for service in _trusting(draft):
         draft.restarts.setdefault(service, "the trusted certificates changed")
-
-
-def _restart_newly_managed(draft: PlanBuilder) -> None:
-    """A service that was not managed when certificates of ours came may run since before; the ledger knows those that were."""
-    added = any(entry.added for entries in draft.ledger.certificates.values() for entry in entries.values())
-    trusting = _trusting(draft) if added else ()
-    # what the first boot put there, it did before any service of ours ran
-    known = draft.old.trusting if draft.old.state_hash else trusting
-    for service in without(trusting, known):
-        draft.restarts.setdefault(service, "it may run since before the trusted certificates came")
-    draft.ledger = msgspec.structs.replace(draft.ledger, trusting=trusting)
 
 
 def _trusting(draft: PlanBuilder) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""WinHTTP's proxy: the value that Windows Update, Defender and the download of revocation lists read.
+"""WinHTTP's proxy: the value that Windows Update, Defender and the download of revocation lists read. A part of a host.
 
 The registry value (REG_BINARY) is what `netsh winhttp set proxy` writes. Its shape is not documented by Microsoft; it is known
 from exports: five little-endian uint32 round two ASCII texts: 24, 0, access type (1 direct, 3 proxy), length and text of the
@@ -6,6 +6,7 @@ proxies, length and text of the bypass list.
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -14,17 +15,72 @@ from transom.proxy import url
 from transom.proxy.clients.translation import translate
 from transom.proxy.secret import REDACTED, Secret
 from transom.proxy.settings import Egress
+from transom.windows.host import entries
+from transom.windows.host.entries import FormerValue
+from transom.windows.host.queries import LEDGER, Queries
+from transom.windows.host.state import DesiredState, ObservedState
 from transom.windows.host.steps import Action, Step
-from transom.windows.ledger.ledger import FormerValue, WinHttp
-from transom.windows.registry.registry import DeleteValue, Edit, NamedValue, SetValue, Value, ValueType
+from transom.windows.parts.plan_builder import PlanBuilder
+from transom.windows.registry.registry import DeleteValue, Edit, NamedValue, Registry, SetValue, Value, ValueType, binary
 
 KEY: Final = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\Windows\CurrentVersion\Internet Settings\Connections"
 VALUE: Final = "WinHttpSettings"
 TARGET: Final = "WinHTTP proxy"
+_LINE: Final = "WinHTTP"
+"""The value of the ledger's own key."""
 _VERSION: Final = 24
 _DIRECT: Final = 1
 _PROXY: Final = 3
 _NUMBER: Final = struct.Struct("<I")
+
+
+class WinHttp(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The ledger's entry: the data that was set, in hex (there is no credential in it), and the value before.
+
+    `former` is the data of ours that was there when it was set: an import that is cut short leaves it.
+    """
+
+    set: str
+    former: str = ""
+    was: FormerValue | None = None
+
+
+def wish(egress: Egress) -> Iterator[Edit]:
+    """The value, where the settings ask for it and WinHTTP can use a proxy of theirs."""
+    if egress.windows.win_http and (data := settings(egress)) is not None:
+        yield SetValue(KEY, VALUE, binary(data))
+
+
+def asks(desired: DesiredState, *, change_expected: bool) -> Queries:
+    """The key, where it is wished for."""
+    return Queries(keys=(KEY,) if desired.registry.key(KEY) is not None else ())
+
+
+def more(entry: WinHttp | None, desired: DesiredState, actual: ObservedState, edits: tuple[Edit, ...]) -> Queries:
+    """The key, where something of ours is in it."""
+    return Queries(keys=(KEY,) if entry is not None else ())
+
+
+def read(registry: Registry) -> WinHttp | None:
+    """The ledger's entry."""
+    key = registry.key(LEDGER)
+    return entries.entry(key, _LINE, WinHttp) if key is not None and key.get(_LINE) is not None else None
+
+
+def lines(entry: WinHttp | None) -> Iterator[SetValue]:
+    """The entry as a value."""
+    if entry is not None:
+        yield entries.line(LEDGER, _LINE, entry)
+
+
+def plan(entry: WinHttp | None, draft: PlanBuilder) -> WinHttp | None:
+    """Sets the value, or puts back what was there before."""
+    wanted, key = draft.desired.registry.value(KEY, VALUE), draft.actual.registry.key(KEY)
+    present = (key.values or {}).get(VALUE.casefold()) if key else None
+    entry, edits, step = merge(wanted, present, entry)
+    draft.edits += edits
+    draft.steps += [step] if step else []
+    return entry
 
 
 def settings(egress: Egress) -> bytes | None:

@@ -8,21 +8,20 @@ from collections.abc import Iterator
 
 import msgspec
 
-from transom.windows.host.queries import LEDGER, RESTARTS
+from transom.windows.host.entries import digest
+from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES
 from transom.windows.host.state import DesiredState, ObservedState, Preparation, ServiceState
 from transom.windows.host.steps import Step
 from transom.windows.ledger import ledger
-from transom.windows.ledger.installed import Installed, Prepared
-from transom.windows.ledger.ledger import INSTALLED, Ledger
+from transom.windows.ledger.ledger import PARTS, Ledger
 from transom.windows.ledger.manager import Manager
-from transom.windows.parts import installation, reversal, winhttp
+from transom.windows.parts import installation, reversal
 from transom.windows.parts.adopted import Adopted
-from transom.windows.parts.downtime import Downtime, When
-from transom.windows.parts.environment_plan import plan_environments
-from transom.windows.parts.installation import Install
-from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.parts.trust import plan_created_keys, plan_trust
+from transom.windows.parts.installation import FileDecision, Install
+from transom.windows.parts.installed import INSTALLED, Installed, Prepared
+from transom.windows.parts.plan_builder import PlanBuilder, When
 from transom.windows.registry import reg
+from transom.windows.registry.names import listed
 from transom.windows.registry.registry import CreateKey, DeleteKey, DeleteValue, Edit, Registry, SetValue
 
 
@@ -74,63 +73,61 @@ def plan(
 
     `manager` is who plans. Raises ledger.LedgerError, and manager.OtherManager: such a host is not touched.
     """
-    draft = PlanBuilder(desired, actual, salt, taken)
-    manager.check(draft.old.manager)
-    if manager.name:
-        draft.ledger = msgspec.structs.replace(draft.ledger, manager=manager.name)
-    if draft.decision.boot_pending:
+    old = ledger.read(actual.registry)
+    manager.check(old.manager)
+    known = msgspec.structs.replace(old, salt=old.salt or salt, manager=manager.name or old.manager)
+    decision = installation.decide(desired, actual, old.installed, known.salt)
+    if decision.boot_pending:
         return Plan(boot_pending=True)
-    if draft.decision.prepare is not None:
-        prepared, pending = (_prepared(draft, draft.decision.prepare, boot) for boot in (None, draft.actual.boot))
-        return Plan(tuple(draft.steps), prepare=draft.decision.prepare, prepared=prepared, pending=pending)
-    plan_environments(draft)
-    plan_trust(draft)
-    _win_http(draft)
-    downtime = Downtime(draft, restarts)
-    plan_created_keys(draft)
+    if decision.prepare is not None:
+        prepared, pending = (_prepared(known, actual, decision.prepare, boot) for boot in (None, actual.boot))
+        return Plan(decision.steps, prepare=decision.prepare, prepared=prepared, pending=pending)
     # a pass that does not know the payload, and finds nothing to do, is no other state
-    same = draft.payload_stays and not draft.steps and not draft.edits
-    state_hash = draft.old.state_hash if same else _state_hash(desired, draft.ledger.salt)
-    wanted = msgspec.structs.replace(draft.ledger, state_hash=state_hash, keys=tuple(draft.keys), restarts=downtime.notes)
-    ours = bool(msgspec.structs.replace(wanted, restarts={}, installed=draft.decision.after))
-    lines = _Lines(draft.actual.registry, wanted)
-    install = _install(draft, lines)
+    stays = desired.payload is None and bool(old.installed)
+    wish = _with_services_of_payload(desired, old) if stays else desired
+    draft = PlanBuilder(wish, actual, known.salt, when=restarts, taken=taken, begun=bool(old.state_hash))
+    decision.enter(draft)
+    entries = {name: part.plan(getattr(old, name), draft) for name, part in PARTS.items()}
+    same = stays and not draft.steps and not draft.edits
+    state_hash = old.state_hash if same else _state_hash(desired, known.salt)
+    lines = _Lines(actual.registry, msgspec.structs.replace(known, state_hash=state_hash, installed=decision.before, **entries))
+    install = _install(draft, decision, lines)
     if lines.changed and not draft.steps:
         draft.steps.append(Step("ledger", "ledger", "replace", "keeps the ledger in step with the settings"))
     edits = [edit for edit in draft.edits if not installation.speaks_of(edit, install)]
-    stop = downtime.stop()
-    start = downtime.start(stop)
     return Plan(
         steps=tuple(draft.steps),
         # a line enters the ledger before what it speaks of is changed, and leaves it after
         edits=(*(e for e in lines.changed if not _takes(e)), *edits, *(e for e in lines.changed if _takes(e))),
-        stop=stop,
-        start=start,
-        forget=not ours and bool(stop or install),
+        stop=draft.stop,
+        start=draft.start,
+        forget=not lines.leave(decision.after) and bool(draft.stop or install),
         warnings=tuple(draft.warnings),
         faults=tuple(draft.faults),
-        install=_reversible(install, draft, lines) if reversal.ran(stop, start) else install,
+        install=_reversible(install, draft, old, lines) if reversal.ran(draft.stop, draft.start) else install,
     )
 
 
-def _win_http(draft: PlanBuilder) -> None:
-    wanted, key = draft.desired.registry.value(winhttp.KEY, winhttp.VALUE), draft.actual.registry.key(winhttp.KEY)
-    present = (key.values or {}).get(winhttp.VALUE.casefold()) if key else None
-    entry, edits, step = winhttp.merge(wanted, present, draft.ledger.win_http)
-    draft.ledger = msgspec.structs.replace(draft.ledger, win_http=entry)
-    draft.edits += edits
-    draft.steps += [step] if step else []
-
-
-def _prepared(draft: PlanBuilder, preparation: Preparation, boot: int | None) -> tuple[Edit, ...]:
+def _prepared(known: Ledger, actual: ObservedState, preparation: Preparation, boot: int | None) -> tuple[Edit, ...]:
     """What notes that Windows was prepared; `boot`: in which boot, where only the next one completes it."""
-    done = msgspec.structs.replace(draft.old.installed, prepared=Prepared(preparation, boot))
-    return ledger.edits(draft.actual.registry, msgspec.structs.replace(draft.ledger, installed=done))
+    done = msgspec.structs.replace(known.installed, prepared=Prepared(preparation, boot))
+    return ledger.edits(actual.registry, msgspec.structs.replace(known, installed=done))
+
+
+def _with_services_of_payload(desired: DesiredState, old: Ledger) -> DesiredState:
+    """The wish with the services that a payload gives the proxy to: they get what the others get, or lose it as those do."""
+    named = desired.registry.children(SERVICES)
+    theirs = [n for n in old.environment.services if old.installed.service(n) is not None and not listed(n, named)]
+    values = (key.get("Environment") for key in desired.registry.below(SERVICES))
+    given = next((value for value in values if value is not None), None)
+    paths = [rf"{SERVICES}\{name}" for name in theirs]
+    edits = [CreateKey(path) if given is None else SetValue(path, "Environment", given) for path in paths]
+    return msgspec.structs.replace(desired, registry=desired.registry.apply(edits))
 
 
 def _state_hash(desired: DesiredState, salt: bytes) -> str:
     text = reg.render(_as_edits(desired.registry)).hex() + "".join(map(" ".join, sorted(desired.files.items())))
-    return ledger.digest(salt, "StateHash", text)
+    return digest(salt, "StateHash", text)
 
 
 class _Lines:
@@ -147,25 +144,30 @@ class _Lines:
         edits = ledger.edits(self._before.apply(self.changed), msgspec.structs.replace(self._wanted, installed=installed))
         return tuple(edit for edit in edits if (edit.path + "\\").casefold().startswith(INSTALLED.casefold() + "\\"))
 
+    def leave(self, installed: Installed) -> bool:
+        """Whether something on the host is ours once nobody owes a restart and the ledger says `installed`."""
+        downtime = msgspec.structs.replace(self._wanted.downtime, restarts={})
+        return bool(msgspec.structs.replace(self._wanted, downtime=downtime, installed=installed))
 
-def _install(draft: PlanBuilder, lines: _Lines) -> Install:
+
+def _install(draft: PlanBuilder, decision: FileDecision, lines: _Lines) -> Install:
     """The installation with what is imported after it: services' values, then the ledger's lines that go."""
-    decided = draft.decision.install
+    decided = decision.install
     services = [edit for made in (*decided.create, *decided.configure) for edit in made.edits()]
     own = [edit for edit in draft.edits if installation.speaks_of(edit, decided)]
-    return msgspec.structs.replace(decided, edits=(*services, *own), lines=lines.after(draft.decision.after))
+    return msgspec.structs.replace(decided, edits=(*services, *own), lines=lines.after(decision.after))
 
 
-def _reversible(install: Install, draft: PlanBuilder, lines: _Lines) -> Install:
+def _reversible(install: Install, draft: PlanBuilder, old: Ledger, lines: _Lines) -> Install:
     """The installation with what takes it back, where another version of ours was there as a whole."""
-    former, version = draft.old.installed.payload, draft.desired.payload
+    former, version = old.installed.payload, draft.desired.payload
     if not former and draft.desired.takes and version:
         # what another operator had there runs
         former = version
     if not former or not version or not (install.place or install.configure):
         return install
     made = reversal.reversal(install, former, version, draft.found, draft.actual.registry.apply(draft.edits))
-    back = lines.after(draft.old.installed.settled(draft.found.files))
+    back = lines.after(old.installed.settled(draft.found.files))
     return msgspec.structs.replace(install, reversal=msgspec.structs.replace(made, lines=back))
 
 

@@ -1,6 +1,45 @@
-"""Names of services and registry keys, which Windows compares without case."""
+"""Names of services, files and registry keys, which Windows compares without case."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from typing import TypeVar
+
+_V = TypeVar("_V")
+
+
+class FoldedDict(MutableMapping[str, _V]):
+    """Values by name, compared without case; it gives the names as they were spelled last, in the order of their coming."""
+
+    __slots__ = ("_named",)
+
+    def __init__(self, named: Mapping[str, _V] | Iterable[tuple[str, _V]] = ()) -> None:
+        items = named.items() if isinstance(named, Mapping) else named
+        self._named = {name.casefold(): (name, value) for name, value in items}
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> "FoldedDict[None]":
+        """The names alone: `in` says whether one is among them."""
+        return FoldedDict((name, None) for name in names)
+
+    def __getitem__(self, name: str) -> _V:
+        return self._named[name.casefold()][1]
+
+    def __setitem__(self, name: str, value: _V) -> None:
+        self._named[name.casefold()] = name, value
+
+    def __delitem__(self, name: str) -> None:
+        del self._named[name.casefold()]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.casefold() in self._named
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self._named.values())
+
+    def __len__(self) -> int:
+        return len(self._named)
+
+    def __repr__(self) -> str:
+        return f"FoldedDict({list(self)})"
 
 
 def listed(name: str, names: Iterable[str]) -> bool:

@@ -1,10 +1,17 @@
 """What of a payload is on a host, as the ledger says it: services, files, directories, and what was done to Windows."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from transom.windows.host import entries
+from transom.windows.host.queries import LEDGER
 from transom.windows.host.state import Preparation, stamp
+from transom.windows.registry.registry import Registry, SetValue, sz
+
+INSTALLED = LEDGER + r"\Installed"
+FILES = INSTALLED + r"\Files"
+_OWNED = sz("owned")
 
 
 class TakenOver(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -109,3 +116,36 @@ class Installed(msgspec.Struct, frozen=True):
     def service(self, name: str) -> OwnService | None:
         """The service of that name, compared without case."""
         return next((service for known, service in self.services.items() if known.casefold() == name.casefold()), None)
+
+
+def read(registry: Registry) -> Installed:
+    """The ledger's entry. Raises LedgerError."""
+    key = registry.key(INSTALLED)
+    payload = key.get("Payload") if key else None
+    prepared = entries.entry(key, "Preparation", Prepared) if key and key.get("Preparation") else None
+    directories = registry.key(rf"{INSTALLED}\Directories")
+    return Installed(
+        payload.text() if payload else "",
+        prepared,
+        entries.entries(registry, rf"{INSTALLED}\Services", OwnService),
+        entries.entries(registry, FILES, OwnFile),
+        tuple(entries.names(directories)),
+        tuple(path for path in entries.names(directories) if directories and directories.get(path) == _OWNED),
+        entries.entries(registry, rf"{INSTALLED}\Variables", Output),
+    )
+
+
+def lines(entry: Installed) -> Iterator[SetValue]:
+    """A value for each service, file, directory and variable."""
+    if entry:
+        yield SetValue(INSTALLED, "Payload", sz(entry.payload))
+    if entry.prepared:
+        yield entries.line(INSTALLED, "Preparation", entry.prepared)
+    for name, own in entry.services.items():
+        yield entries.line(rf"{INSTALLED}\Services", name, own)
+    for path, file in entry.files.items():
+        yield entries.line(FILES, path, file)
+    for path in entry.directories:
+        yield SetValue(rf"{INSTALLED}\Directories", path, _OWNED if path in entry.owned else sz(""))
+    for name, output in entry.outputs.items():
+        yield entries.line(rf"{INSTALLED}\Variables", name, output)

@@ -1,0 +1,45 @@
+"""The registry keys that Transom made: they go once nothing is in them."""
+
+from collections.abc import Iterator
+
+from transom.windows.host.entries import names
+from transom.windows.host.queries import LEDGER, Queries
+from transom.windows.host.state import DesiredState, ObservedState
+from transom.windows.parts.plan_builder import PlanBuilder
+from transom.windows.registry.names import each_once
+from transom.windows.registry.registry import DeleteKey, Edit, Registry, SetValue, sz
+
+KEYS = LEDGER + r"\Keys"
+
+
+def read(registry: Registry) -> tuple[str, ...]:
+    """Their full paths."""
+    return tuple(names(registry.key(KEYS)))
+
+
+def lines(entry: tuple[str, ...]) -> Iterator[SetValue]:
+    """A value for each, named by its path."""
+    yield from (SetValue(KEYS, path, sz("")) for path in entry)
+
+
+def more(entry: tuple[str, ...], desired: DesiredState, actual: ObservedState, edits: tuple[Edit, ...]) -> Queries:
+    """What is in those that nothing is wished for in."""
+    return Queries(stores=tuple(path for path in entry if not desired.registry.below(path)))
+
+
+def plan(entry: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:
+    """Takes away those that are empty, those below first."""
+    left = list(each_once((*entry, *draft.made_keys)))
+    if not left:
+        return ()
+    after = draft.actual.registry.apply(draft.edits)
+    used = [path.casefold() + "\\" for path in draft.used_keys]
+    for path in sorted(left, key=len, reverse=True):
+        if any(key.startswith(path.casefold() + "\\") for key in used):
+            continue
+        left.remove(path)
+        key = after.key(path)
+        if key is not None and not key.values and not after.below(path):
+            draft.edits.append(DeleteKey(path))
+            after = after.apply([DeleteKey(path)])
+    return tuple(left)

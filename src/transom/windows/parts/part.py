@@ -1,0 +1,48 @@
+"""What a part of a host is: a module with these functions, which `ledger.PARTS` names.
+
+No part knows another. What one of them finds and another one, or the plan, has to heed goes through the `PlanBuilder`.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from transom.proxy.settings import Egress
+from transom.windows.host.queries import Queries
+from transom.windows.host.state import DesiredState, ObservedState
+from transom.windows.parts.plan_builder import PlanBuilder
+from transom.windows.registry.registry import Edit, Registry, SetValue
+
+Entry = TypeVar("Entry")
+"""What the ledger has of a part: true where there is something of Transom's, or owed."""
+
+
+class Part(Protocol[Entry]):
+    """What is asked, planned and recorded of a part."""
+
+    def read(self, registry: Registry, /) -> Entry:
+        """The entry in the ledger of a host. Raises LedgerError."""
+        ...
+
+    def lines(self, entry: Entry, /) -> Iterable[SetValue]:
+        """The entry as values below the ledger's key, those first that have to be there when an import is cut short."""
+        ...
+
+    def more(self, entry: Entry, desired: DesiredState, actual: ObservedState, edits: tuple[Edit, ...], /) -> Queries:
+        """What has to be read as well, once the ledger was read: `edits` are those of the plan from what is known."""
+        ...
+
+    def plan(self, entry: Entry, draft: PlanBuilder, /) -> Entry:
+        """Enters into the draft what brings the host to what is wanted, and gives what the ledger has to say then."""
+        ...
+
+
+class Setting(Part[Entry], Protocol[Entry]):
+    """A part that the egress settings speak of."""
+
+    def wish(self, egress: Egress, /) -> Iterable[Edit]:
+        """The registry values that the settings ask for; nothing where they do not ask for it."""
+        ...
+
+    def asks(self, desired: DesiredState, /, *, change_expected: bool) -> Queries:
+        """What has to be read of it to see whether a host is as desired."""
+        ...
