@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from transom.windows.firstboot.first_boot import SCRIPT
 from transom.windows.host.entries import FormerValue, LedgerError
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.state import Preparation
@@ -78,7 +77,7 @@ def test_a_change_of_the_schema_has_a_version_of_its_own() -> None:
     path = Path(__file__).parent / f"schema-{ledger.VERSION}.json"
     now = json.dumps(lines(FULL), indent=1, sort_keys=True)
     assert path.exists() and json.loads(path.read_text()) == json.loads(now), (
-        f"the ledger's schema changed: raise ledger.VERSION, and the version in first_boot.py; {path.name} is to hold\n{now}"
+        f"the ledger's schema changed: raise ledger.VERSION; {path.name} is to hold\n{now}"
     )
 
 
@@ -106,10 +105,6 @@ def _is_default(part: msgspec.Struct, name: str) -> bool:
 
 def test_it_is_read_as_it_was_written() -> None:
     assert ledger.read(Registry().apply(ledger.edits(Registry(), FULL))) == FULL
-
-
-def test_the_first_boot_writes_the_same_version() -> None:
-    assert f"-Name 'Version' -PropertyType DWord -Value {ledger.VERSION} -Force" in SCRIPT
 
 
 @pytest.mark.parametrize("version", [ledger.VERSION + 1, 2**32 - 1])

@@ -30,7 +30,7 @@ if (-not (Test-Path -LiteralPath 'HKLM:\SOFTWARE\Transom')) {
     $acl.SetSecurityDescriptorSddlForm('D:P(A;CI;KA;;;SY)(A;CI;KA;;;BA)', 'Access')
     Set-Acl -LiteralPath 'HKLM:\SOFTWARE\Transom' -AclObject $acl
     New-ItemProperty -LiteralPath 'HKLM:\SOFTWARE\Transom' -Name 'Closed' -PropertyType DWord -Value 1 -Force | Out-Null
-    New-ItemProperty -LiteralPath 'HKLM:\SOFTWARE\Transom' -Name 'Version' -PropertyType DWord -Value 3 -Force | Out-Null
+    New-ItemProperty -LiteralPath 'HKLM:\SOFTWARE\Transom' -Name 'Version' -PropertyType DWord -Value @SCHEMA@ -Force | Out-Null
     $certificates = @(
 @CERTIFICATES@
     )

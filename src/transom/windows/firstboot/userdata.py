@@ -14,6 +14,7 @@ import msgspec
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate
 from transom.windows.firstboot.first_boot import SCRIPT
+from transom.windows.ledger.ledger import VERSION
 from transom.windows.parts import certificates, winhttp
 
 OPENSSH_MSI: Final = (
@@ -105,6 +106,7 @@ def _script(
         "CERTIFICATES": "\n".join(_certificate(one) for one in trust),
         "WINHTTP": _quoted(base64.b64encode(win_http).decode() if win_http else ""),
         "WINHTTP_HEX": _quoted(win_http.hex() if win_http else ""),
+        "SCHEMA": str(VERSION),
         "PROXY": _quoted(f"http://{proxy}" if proxy else ""),
         "MSI": _quoted(openssh_msi),
         "EC2LAUNCH": _quoted(EC2LAUNCH_MSI),
