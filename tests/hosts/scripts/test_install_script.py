@@ -11,7 +11,8 @@ from transom.hosts.owner import Owner
 from transom.hosts.scripts import install_script, script
 from transom.hosts.scripts.script import Patience, Script
 from transom.windows.host.state import CHANGED, Preparation
-from transom.windows.parts.installation import FileRemoval, Install
+from transom.windows.parts.files import FileRemoval
+from transom.windows.parts.installation import Install
 from transom.windows.parts.service import Configuration
 from transom.windows.planning.plan import Plan, plan
 

@@ -47,7 +47,7 @@ from transom.windows.host.queries import SERVICES as SERVICE_KEYS
 from transom.windows.ledger import ledger
 from transom.windows.nodes.fetch import Fetched
 from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
-from transom.windows.parts.installation import FilePlace
+from transom.windows.parts.files import FilePlace
 from transom.windows.payload.worker import Artifact, Facts, Waiting
 from transom.windows.registry.registry import SetValue, sz
 

@@ -14,7 +14,7 @@ from transom.hosts.ssh.directory import Directory, remote
 from transom.hosts.steps.payload_directory import CHUNK, PayloadDirectory
 from transom.proxy.secret import Secret
 from transom.windows.host.state import stamp
-from transom.windows.parts.installation import FilePlace
+from transom.windows.parts.files import FilePlace
 
 _SIDE_BY_SIDE = 4
 _SMALL = 256 * 1024

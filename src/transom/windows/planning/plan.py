@@ -17,7 +17,7 @@ from transom.windows.ledger.ledger import PARTS, Ledger
 from transom.windows.ledger.manager import Manager
 from transom.windows.parts import installation, reversal
 from transom.windows.parts.adopted import Adopted
-from transom.windows.parts.installation import FileDecision, Install
+from transom.windows.parts.installation import Decision, Install
 from transom.windows.parts.installed import INSTALLED, Installed, Prepared
 from transom.windows.parts.plan_builder import PlanBuilder, When
 from transom.windows.registry import reg
@@ -76,17 +76,16 @@ def plan(
     old = ledger.read(actual.registry)
     manager.check(old.manager)
     known = msgspec.structs.replace(old, salt=old.salt or salt, manager=manager.name or old.manager)
-    decision = installation.decide(desired, actual, old.installed, known.salt)
-    if decision.boot_pending:
-        return Plan(boot_pending=True)
-    if decision.prepare is not None:
-        prepared, pending = (_prepared(known, actual, decision.prepare, boot) for boot in (None, actual.boot))
-        return Plan(decision.steps, prepare=decision.prepare, prepared=prepared, pending=pending)
     # a pass that does not know the payload, and finds nothing to do, is no other state
     stays = desired.payload is None and bool(old.installed)
     wish = _with_services_of_payload(desired, old) if stays else desired
     draft = PlanBuilder(wish, actual, known.salt, when=restarts, taken=taken, begun=bool(old.state_hash))
-    decision.enter(draft)
+    decision = installation.decide(old.installed, draft)
+    if decision.boot_pending:
+        return Plan(boot_pending=True)
+    if decision.prepare is not None:
+        prepared, pending = (_prepared(known, actual, decision.prepare, boot) for boot in (None, actual.boot))
+        return Plan(tuple(draft.steps), prepare=decision.prepare, prepared=prepared, pending=pending)
     entries = {name: part.plan(getattr(old, name), draft) for name, part in PARTS.items()}
     same = stays and not draft.steps and not draft.edits
     state_hash = old.state_hash if same else _state_hash(desired, known.salt)
@@ -150,7 +149,7 @@ class _Lines:
         return bool(msgspec.structs.replace(self._wanted, downtime=downtime, installed=installed))
 
 
-def _install(draft: PlanBuilder, decision: FileDecision, lines: _Lines) -> Install:
+def _install(draft: PlanBuilder, decision: Decision, lines: _Lines) -> Install:
     """The installation with what is imported after it: services' values, then the ledger's lines that go."""
     decided = decision.install
     services = [edit for made in (*decided.create, *decided.configure) for edit in made.edits()]

@@ -7,7 +7,7 @@ _V = TypeVar("_V")
 
 
 class FoldedDict(MutableMapping[str, _V]):
-    """Values by name, compared without case; it gives the names as they were spelled last, in the order of their coming."""
+    """Values by name, compared without case. It gives the names as they were spelled last, in the order of being set last."""
 
     __slots__ = ("_named",)
 
@@ -24,6 +24,7 @@ class FoldedDict(MutableMapping[str, _V]):
         return self._named[name.casefold()][1]
 
     def __setitem__(self, name: str, value: _V) -> None:
+        self._named.pop(name.casefold(), None)
         self._named[name.casefold()] = name, value
 
     def __delitem__(self, name: str) -> None:
