@@ -3,7 +3,7 @@
 import hmac
 import json
 from collections.abc import Iterator
-from typing import Any, NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 import msgspec
 
@@ -52,7 +52,7 @@ def digest(salt: bytes, name: str, value: str) -> str:
 def line(path: str, name: str, entry: object) -> SetValue:
     """The entry, which is a struct, as the value `name` of a key of the ledger."""
     # msgspec writes UTF-8 and refuses lone surrogates, which a registry value may hold
-    return SetValue(path, name, sz(json.dumps(msgspec.to_builtins(entry), separators=(",", ":"))))
+    return SetValue(path, name, sz(_WRITER.encode(msgspec.to_builtins(entry))))
 
 
 def entry(key: Key, name: str, type_: type[_T]) -> _T:
@@ -79,7 +79,7 @@ def _decoded(value: Value | None, type_: type[_T]) -> _T:
     if value is None or value.type != ValueType.SZ:
         raise ValueError("not a REG_SZ")
     try:
-        return msgspec.convert(json.loads(value.text(), **_NUMBERS), type_)
+        return msgspec.convert(_READER.decode(value.text()), type_)
     except (RecursionError, msgspec.ValidationError) as error:
         raise ValueError("not an entry") from error
 
@@ -94,4 +94,6 @@ def _refused(_: str) -> NoReturn:
     raise ValueError("a number that Transom does not write")
 
 
-_NUMBERS: Any = {"parse_int": _integer, "parse_float": _refused, "parse_constant": _refused}
+# json.dumps and json.loads make one anew with each call
+_WRITER: Final = json.JSONEncoder(separators=(",", ":"))
+_READER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_refused, parse_constant=_refused)
