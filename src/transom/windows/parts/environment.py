@@ -121,7 +121,7 @@ def _machine(
     kept, hidden, boot = dict(recorded), dict[str, DesiredItems](), draft.actual.boot
     for name in VARIABLES:
         wish = wanted.get(name) if wanted else None
-        named = (present.values or {}).get(name.casefold()) if present else None
+        named = present.named(name) if present else None
         entry = recorded.get(name) or _taken(name, named, draft)
         had = entry is not None and entry.is_had(boot)
         if entry is not None and entry.gone is not None:
@@ -186,7 +186,7 @@ def _services(
         wishes = masks if own is not None or listed(service, managed) else _still_masked(entry, masks)
         items = own.texts() if own else ()
         wishes = wishes | {name: DesiredItems(value) for name, _, value in (item.partition("=") for item in items)}
-        named = (key.values or {}).get("environment")
+        named = key.named("Environment")
         fault = type_fault(service, named.value if named else None)
         if fault is not None and own is not None:
             draft.faults.append(fault)

@@ -7,6 +7,7 @@ import msgspec
 from transom.windows.host import entries
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.state import Preparation, stamp
+from transom.windows.registry.names import FoldedDict
 from transom.windows.registry.registry import Registry, SetValue, sz
 
 INSTALLED = LEDGER + r"\Installed"
@@ -105,8 +106,8 @@ class Installed(msgspec.Struct, frozen=True):
 
     def settled(self, there: Mapping[str, str]) -> "Installed":
         """The same once it is seen which files are there: their digests by path."""
-        digests = {path.casefold(): digest_ for path, digest_ in there.items()}
-        files = {path: file.settled(digests.get(path.casefold())) for path, file in self.files.items()}
+        digests = FoldedDict(there)
+        files = {path: file.settled(digests.get(path)) for path, file in self.files.items()}
         return msgspec.structs.replace(self, files=files)
 
     def file(self, path: str) -> OwnFile | None:

@@ -9,6 +9,7 @@ from transom.windows.host.state import ObservedState
 from transom.windows.parts import service
 from transom.windows.parts.installation import Install, Reversal
 from transom.windows.parts.service import ENVIRONMENT, Configuration
+from transom.windows.registry.names import FoldedDict
 from transom.windows.registry.registry import DeleteKey, DeleteValue, Edit, Key, Registry, SetValue, Value
 
 
@@ -25,8 +26,8 @@ def reversal(install: Install, former: str, version: str, found: ObservedState, 
 
 def ran(stop: Sequence[str], start: Sequence[str]) -> tuple[str, ...]:
     """The services that run before a change and have to run after it, in the order of their start."""
-    stopped = {name.casefold() for name in stop}
-    return tuple(name for name in start if name.casefold() in stopped)
+    stopped = FoldedDict.of(stop)
+    return tuple(name for name in start if name in stopped)
 
 
 def after(actual: ObservedState, edits: Sequence[Edit], install: Install) -> ObservedState:

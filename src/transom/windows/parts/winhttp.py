@@ -76,7 +76,7 @@ def lines(entry: WinHttp | None) -> Iterator[SetValue]:
 def plan(entry: WinHttp | None, draft: PlanBuilder) -> WinHttp | None:
     """Sets the value, or puts back what was there before."""
     wanted, key = draft.desired.registry.value(KEY, VALUE), draft.actual.registry.key(KEY)
-    present = (key.values or {}).get(VALUE.casefold()) if key else None
+    present = key.named(VALUE) if key else None
     entry, edits, step = merge(wanted, present, entry)
     draft.edits += edits
     draft.steps += [step] if step else []

@@ -21,7 +21,7 @@ from transom.windows.parts.installation import Decision, Install
 from transom.windows.parts.installed import INSTALLED, Installed, Prepared
 from transom.windows.parts.plan_builder import PlanBuilder, When
 from transom.windows.registry import reg
-from transom.windows.registry.names import listed
+from transom.windows.registry.names import FoldedDict, listed
 from transom.windows.registry.registry import CreateKey, DeleteKey, DeleteValue, Edit, Registry, SetValue
 
 
@@ -190,8 +190,8 @@ def after(actual: ObservedState, planned: Plan) -> ObservedState:
         registry = registry.apply([DeleteValue(RESTARTS, named.name)])
     if planned.forget:
         registry = registry.apply([DeleteKey(LEDGER)])
-    running = {name.casefold() for name in planned.start}
+    running = FoldedDict.of(planned.start)
     services = tuple(
-        msgspec.structs.replace(s, state=ServiceState.RUNNING) if s.name.casefold() in running else s for s in actual.services
+        msgspec.structs.replace(s, state=ServiceState.RUNNING) if s.name in running else s for s in actual.services
     )
     return msgspec.structs.replace(actual, registry=registry, services=services)

@@ -128,6 +128,10 @@ class Key(msgspec.Struct, frozen=True):
         named = (self.values or {}).get(name.casefold())
         return named.value if named else None
 
+    def named(self, name: str) -> NamedValue | None:
+        """The same with its name as the host spells it."""
+        return (self.values or {}).get(name.casefold())
+
 
 class SetValue(msgspec.Struct, frozen=True):
     """`"name"=…` under `[path]`: the key is made if it is not there."""
