@@ -26,8 +26,8 @@ from transom.hosts.scripts.script import Patience
 from transom.hosts.steps.change import _Result
 from transom.hosts.steps.facts_parser import FactsParser
 from transom.kube.errors import ConfigurationError
+from transom.kube.kubeconfig import choose_foreign
 from transom.kube.reading import read_object
-from transom.kube.remote import server_of
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, SECRETS
 from transom.kube.resources import WINDOWS_INSTANCES as WHOLE_INSTANCES
 from transom.pods import environment as pod_environment
@@ -324,7 +324,7 @@ def _request() -> bytes:
 
 
 def read_kubeconfig(data: bytes) -> object:
-    return server_of(kubeconfigs.read(data, "Secret"), "Secret")
+    return choose_foreign(kubeconfigs.read(data, "Secret"), "Secret")
 
 
 def read_api_object(data: bytes) -> None:

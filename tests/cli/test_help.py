@@ -95,7 +95,7 @@ except SystemExit:
     pass
 sys.stderr.write(" ".join(sys.modules))
 """
-HEAVY = {"aiohttp", "asyncio", "asyncssh", "cryptography", "lightkube", "prometheus_client", "rich", "ssl", "structlog"}
+HEAVY = {"aiohttp", "asyncio", "asyncssh", "cryptography", "prometheus_client", "rich", "ssl", "structlog"}
 
 
 @pytest.mark.parametrize("command", [("--help",), ("validate", "-f", "{}"), ("no-proxy", "merge", "-f", "{}"), ("manifests",)])

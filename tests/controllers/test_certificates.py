@@ -92,7 +92,7 @@ async def test_serving_certificates_have_the_hosts_own_addresses(cluster: Cluste
     async def as_node(name: str, user: str, sans: Sequence[str]) -> None:
         impersonated = {"Impersonate-User": user, "Impersonate-Group": "system:nodes"}
         connection = connect(str(cluster.control_plane.kubeconfig))
-        connection.http.headers.update(impersonated)
+        connection.transport.headers.update(impersonated)
         await ask(cluster, Client(connection), name, pem(one, sans=sans), SERVING, SERVING_USAGES)
         await connection.close()
 

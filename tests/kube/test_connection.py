@@ -307,9 +307,8 @@ def test_several_kubeconfigs_are_one_as_kubectl_reads_them(tmp_path: Path, monke
     assert kubeconfig.read().contexts == ["x", "y"]
     assert kubeconfig.choose().context == "x"
     other = kubeconfig.choose(context="y")
-    assert other.config.cluster.server == "https://127.0.0.1:1"
-    assert other.config.user is not None
-    assert other.config.user.token_file == str(tmp_path / "two" / "token")
+    assert other.cluster.server == "https://127.0.0.1:1"
+    assert other.user.token_file == str(tmp_path / "two" / "token")
     monkeypatch.setenv("KUBECONFIG", listed[0])
     with pytest.raises(ConfigurationError, match="--kubeconfig or KUBECONFIG can name another"):
         kubeconfig.choose()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from lab.control_plane import ControlPlane
 from lab.ports import reserve
 from tests.pods.table import NAMESPACES, OWN, decoded, objects
@@ -19,6 +20,7 @@ from transom.kube.errors import NotFound
 from transom.kube.lease import Terms
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, LEASES, REGISTRATIONS, SECRETS, Resource
+from transom.kube.transport import Request
 from transom.pods.environment import CONFIG_MAP, LEDGER, SECRET, PodEgress
 from transom.pods.patch import patch
 from transom.webhook.webhook import Webhook, WebhookOptions
@@ -72,8 +74,9 @@ class Admission:
     ) -> tuple[int, dict[str, Any], list[str]]:
         """Create a pod: the code, what the server answers, and its warnings."""
         query = {"dryRun": "All"} if dry_run else None
-        response = await self.client.connection.http.request("POST", PODS.path(namespace), params=query, json=pod)
-        return response.status_code, response.json(), response.headers.get_list("warning")
+        asked = Request("POST", PODS.path(namespace), query, msgspec.json.encode(pod), "application/json")
+        answer = await self.client.connection.transport.request(asked)
+        return answer.status, msgspec.json.decode(answer.body), answer.headers.getall("Warning", [])
 
     async def remove(self, name: str, namespace: str) -> None:
         path = PODS.path(namespace, name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from transom.cli.cluster import NAMESPACE, namespace_name
 from transom.cli.host_keys import HELP
 from transom.cli.output import ExitCode, fail
-from transom.cli.server import LocalMetrics, configure_logs, load_less, option
+from transom.cli.server import LocalMetrics, configure_logs, option
 from transom.cli.timeouts import CHANNEL, CHANNEL_HELP, CONNECT, CONNECT_HELP, WHOLE, WHOLE_HELP, duration, timeouts
 
 if TYPE_CHECKING:
@@ -105,7 +105,6 @@ def run(
 
     Runs until SIGTERM or Ctrl-C; hosts that are being worked on are finished then. Each option can be given in the environment.
     """
-    load_less()
     import asyncio
 
     from transom.controllers.runtime.options import Options, Pace

@@ -1,14 +1,10 @@
 """What the commands share that run until they are stopped: `transom run` and `transom webhook`."""
 
-import sys
 from typing import Annotated, Any
 
 import typer
 
 from transom.cli.output import fail
-
-_NOT_LOADED = ("rich", "h2")
-"""What structlog and httpx2 load where it is there, for coloured tracebacks and for HTTP/2, and a server does not use: 4 MB."""
 
 
 def option(flag: str, text: str, *, short: str | None = None, **more: Any) -> Any:
@@ -20,12 +16,6 @@ def option(flag: str, text: str, *, short: str | None = None, **more: Any) -> An
 LocalMetrics = Annotated[
     bool, option("--local-metrics", "Answer /metrics on the loopback address alone: to a proxy in the same pod.")
 ]
-
-
-def load_less() -> None:
-    """Keep out of this process what libraries load for nothing; to be called before they are imported."""
-    for name in _NOT_LOADED:
-        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
 
 
 def configure_logs(form: str, level: str) -> None:

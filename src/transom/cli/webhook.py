@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from transom.cli.cluster import NAMESPACE, namespace_name
 from transom.cli.output import ExitCode, fail
-from transom.cli.server import LocalMetrics, configure_logs, load_less, option
+from transom.cli.server import LocalMetrics, configure_logs, option
 
 if TYPE_CHECKING:
     from transom.kube.connection import Connection
@@ -53,7 +53,6 @@ def webhook(
     This is the admission server; it keeps its registration at the API server. Runs until SIGTERM or Ctrl-C; requests are taken
     for some seconds more then. Each option can be given in the environment.
     """
-    load_less()
     import asyncio
 
     with _without_system_cas():

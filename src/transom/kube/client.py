@@ -1,29 +1,24 @@
 """Requests to an API server: each with a deadline of its own, each failure an ApiError."""
 
 import asyncio
-import os
-import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, Generic
 
 import aiohttp
-import httpx2
 import msgspec
 import structlog
 
 from transom.kube.connection import NO_ANSWER, Connection
-from transom.kube.errors import AnswerTooLarge, ApiError, ConfigurationError, ConnectionFailed, Unreadable, status_error
-from transom.kube.exchange import Answer, Request
+from transom.kube.errors import AnswerTooLarge, ApiError, ConnectionFailed, Unreadable
 from transom.kube.groups import Groups
 from transom.kube.nesting import shortened, too_deep
 from transom.kube.objects import T
-from transom.kube.reading import Malformed, around, decoded, read_object
+from transom.kube.reading import Malformed, around, decoded, read_object, refusal
 from transom.kube.resources import Resource
+from transom.kube.transport import Answer, Request, WayErrors
 
 _log: Final = structlog.get_logger("transom.kube.client")
 FIELD_MANAGER: Final = "transom"
@@ -33,10 +28,6 @@ PAGE: Final = 500
 _MAX_PAGE: Final = 24 << 20
 """Bytes of a page of a list. One of 500 objects has up to 15 MB, unless somebody made large ones."""
 _MAX_LINE: Final = 8 << 20
-_MAX_FOREIGN: Final = 4 << 20
-"""Bytes of an answer of another cluster's API server. Objects have up to 1.5 MiB."""
-_MAX_FOREIGN_VALUES: Final = 100_000
-"""In such an answer: each takes up to fifty times the memory of its text."""
 _MAX_RETRIES: Final = 4
 _MAX_RETRY_AFTER: Final = 30.0
 _WATCH_HEADERS_SECONDS: Final = 30.0
@@ -62,34 +53,6 @@ class WatchEvent(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
-class _Cause(msgspec.Struct, frozen=True):
-    """metav1.StatusCause."""
-
-    message: str | None = None
-
-
-class _Details(msgspec.Struct, frozen=True):
-    """metav1.StatusDetails."""
-
-    causes: list[_Cause] | None = None
-
-
-class _Status(msgspec.Struct, frozen=True):
-    """metav1.Status."""
-
-    code: int | None = None
-    reason: str | None = None
-    message: str | None = None
-    details: _Details | None = None
-
-    @property
-    def whole_message(self) -> str:
-        """With the causes that it does not name itself: of an eviction that is refused, the PodDisruptionBudget."""
-        said = self.message or ""
-        causes = (cause.message for cause in (self.details.causes if self.details else None) or ())
-        return " ".join((said, *(cause for cause in causes if cause and cause not in said)))
-
-
 class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str | None = None
     continue_: str | None = msgspec.field(default=None, name="continue")
@@ -101,7 +64,6 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 _decode_page: Final = msgspec.json.Decoder(_Page).decode
-_decode_status: Final = msgspec.json.Decoder(_Status).decode
 _decode_event: Final = msgspec.json.Decoder(WatchEvent).decode
 
 
@@ -184,14 +146,13 @@ class Client:
             "timeoutSeconds": str(seconds),
         } | _selectors(labels, fields)
         self.connection.renew()
-        exchange = self.connection.exchange
-        assert exchange is not None  # the API server of another cluster is asked, and not watched
         async with AsyncExitStack() as open_:
-            with _ApiErrors(resource.plural):
+            with WayErrors(resource.plural):
                 async with asyncio.timeout(_WATCH_HEADERS_SECONDS):
-                    response = await open_.enter_async_context(exchange.stream(resource.path(namespace), query, inactivity))
+                    stream = self.connection.transport.stream(resource.path(namespace), query, inactivity)
+                    response = await open_.enter_async_context(stream)
                 if response.status != 200:
-                    raise _error(await response.read(), response.status, _seconds(response.headers.get("Retry-After")))
+                    raise refusal(await response.read(), response.status, response.headers.get("Retry-After"))
             yield _events(response.content, resource.plural)
 
     async def create(self, resource: Resource[T], value: Mapping[str, Any], namespace: str | None = None) -> T:
@@ -273,60 +234,36 @@ class Client:
         """
         self.connection.renew()
         content = msgspec.json.encode(body) if body is not None else None
-        if self._permit is not None and method != "GET":
-            seconds = min(seconds, self._permit())
-        with _ApiErrors(f"{method} {path}"):
+        permit = self._permit if method != "GET" else None
+        if permit is not None:
+            seconds = min(seconds, permit())
+        with WayErrors(f"{method} {path}"):
             async with asyncio.timeout(seconds):
-                for attempt in range(retries + 1):
-                    if attempt and self._permit is not None and method != "GET":
-                        self._permit()
-                    began = time.monotonic()
-                    answer = await self._counted(Request(method, path, query, content, content_type, most))
-                    taken = round(time.monotonic() - began, 3)
-                    _log.debug("request", method=method, path=path, query=query, status=answer.status, seconds=taken)
+                while True:
+                    answer = await self._answer(Request(method, path, query, content, content_type, most))
                     if 200 <= answer.status < 300:
                         return answer.body
-                    error = _error(answer.body, answer.status, _seconds(answer.retry_after))
+                    error = refusal(answer.body, answer.status, answer.headers.get("Retry-After"))
                     wait = error.retry_after
-                    if answer.status != 429 or wait is None or wait > _MAX_RETRY_AFTER or attempt == retries:
+                    if answer.status != 429 or wait is None or wait > _MAX_RETRY_AFTER or not retries:
                         raise error
+                    retries -= 1
                     await asyncio.sleep(wait)
-        raise AssertionError("unreachable")  # pragma: no cover
+                    if permit is not None:
+                        permit()
 
-    async def _counted(self, asked: Request) -> Answer:
-        said = NO_ANSWER
+    async def _answer(self, request: Request) -> Answer:
+        began, said = time.monotonic(), NO_ANSWER
         try:
-            answer = await self._exchange(asked)
+            answer = await self.connection.transport.request(request)
             said = str(answer.status)
         finally:
             self.connection.answers[said] += 1
-        return answer
-
-    async def _exchange(self, asked: Request) -> Answer:
-        if self.connection.exchange is not None:
-            return await self.connection.exchange.request(asked)
-        headers = {"Content-Type": asked.content_type} if asked.content is not None else None
-        name = self.connection.server_name
-        extensions = {"sni_hostname": name} if name else None
-        answered = self.connection.http.stream(
-            asked.method, asked.path, params=asked.query, content=asked.content, headers=headers, extensions=extensions
+        taken = round(time.monotonic() - began, 3)
+        _log.debug(
+            "request", method=request.method, path=request.path, query=request.query, status=answer.status, seconds=taken
         )
-        async with answered as response:
-            return Answer(response.status_code, response.headers.get("Retry-After"), await _foreign_body(response))
-
-
-async def _foreign_body(response: httpx2.Response) -> bytes:
-    """What another cluster's server answers, which may be anybody. Raises ConnectionFailed where it is too much."""
-    if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-        raise ConnectionFailed("the answer is compressed, though the request allows none that is")
-    body = bytearray()
-    async for chunk in response.aiter_raw():
-        body += chunk
-        if len(body) > _MAX_FOREIGN:
-            raise ConnectionFailed(f"the answer has more than {_MAX_FOREIGN:,} bytes")
-    if sum(map(body.count, (b"{", b"[", b","))) > _MAX_FOREIGN_VALUES:
-        raise ConnectionFailed(f"the answer has more than {_MAX_FOREIGN_VALUES:,} values")
-    return bytes(body)
+        return answer
 
 
 def _decoded(resource: Resource[T], body: bytes) -> T:
@@ -338,12 +275,12 @@ def _decoded(resource: Resource[T], body: bytes) -> T:
 
 def status_of(event: WatchEvent) -> ApiError:
     """The error that an ERROR event of a watch brings."""
-    return _error(bytes(event.object), 500, None)
+    return refusal(bytes(event.object), 500)
 
 
 async def _events(content: aiohttp.StreamReader, what: str) -> AsyncIterator[list[WatchEvent]]:
     rest = b""
-    with _ApiErrors(what):
+    with WayErrors(what):
         async for chunk in content.iter_any():
             lines = (rest + chunk).split(b"\n")
             rest = lines.pop()
@@ -357,76 +294,6 @@ async def _events(content: aiohttp.StreamReader, what: str) -> AsyncIterator[lis
                 yield events
     if rest:
         raise ConnectionFailed(f"{what}: the watch was cut in the middle of a line")
-
-
-class _ApiErrors:
-    """Everything that can happen on the way to the server and back, as ConnectionFailed."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, TimeoutError | httpx2.TimeoutException):
-            raise ConnectionFailed(f"{self._what}: no answer in time") from error
-        if isinstance(error, httpx2.InvalidURL | UnicodeError | OverflowError):
-            # a name or a port that no resolver takes
-            raise ConnectionFailed(f"{self._what}: the server's address is none") from error
-        if isinstance(error, httpx2.HTTPError | httpx2.StreamError | aiohttp.ClientError | OSError):
-            raise ConnectionFailed(f"{self._what}: {_way(error)}") from error
-        if isinstance(error, ConfigurationError):
-            raise ConnectionFailed(f"{self._what}: {error}") from error
-
-
-def _way(error: Exception) -> str:
-    """What is wrong on the way to the server."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        cause = error.certificate_error
-        told = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else str(cause)
-        return f"certificate verify failed: {told}: it is another server, or the kubeconfig has another CA"
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return f"{error.host} cannot be resolved"
-    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
-        return os.strerror(error.os_error.errno)
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "the server ended the connection without an answer"
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return "the answer was cut before its end"
-    if isinstance(error, aiohttp.ClientResponseError):
-        # of the parser: a status that the server sends is no exception
-        return "what answers there is no HTTP server"
-    return str(error) or "the connection failed"
-
-
-def _error(body: bytes, code: int, retry_after: float | None) -> ApiError:
-    try:
-        status = decoded(_decode_status, body)
-    except msgspec.DecodeError:
-        # a proxy or a server that is not ready answers in its own words: the first of them
-        told = " ".join(body[:200].decode(errors="replace").split())
-        if told.startswith("<") or 300 <= code < 400:
-            told = f"HTTP {code} and a page for browsers, which is no API server's answer: a proxy or a login stands before it"
-        status = _Status(None, None, told)
-    return status_error(status.code or code, status.reason or "", status.whole_message, retry_after)
-
-
-def _seconds(header: str | None) -> float | None:
-    """`Retry-After`: seconds or an HTTP date (RFC 9110, section 10.2.3)."""
-    if header is None:
-        return None
-    try:
-        return max(0.0, float(header))
-    except ValueError:
-        pass
-    try:
-        when = parsedate_to_datetime(header)
-    except ValueError:
-        return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return max(0.0, when.timestamp() - datetime.fromtimestamp(time.time(), UTC).timestamp())
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

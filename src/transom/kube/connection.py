@@ -5,56 +5,38 @@ the variables it manages. A proxy is used where the kubeconfig's cluster has a `
 """
 
 import asyncio
-import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import httpx2
-import msgspec
 import structlog
-import yaml
-from lightkube.config import client_adapter
-from lightkube.core.exceptions import ConfigError
 
 from transom.kube.errors import ConfigurationError
-from transom.kube.exchange import Exchange
 from transom.kube.kubeconfig import Chosen, choose
 from transom.kube.rotation import RotatedFiles
+from transom.kube.transport import FOREIGN, Transport, transport_to
 
 _log: Final = structlog.get_logger("transom.kube.connection")
-USER_AGENT: Final = "transom"
 NO_ANSWER: Final = "none"
 """Stands for the status of a request that was not answered, or not in time."""
-_MAX_CONNECTIONS: Final = 128
-_TIMEOUT: Final = httpx2.Timeout(30, connect=10)
-"""Of one step, in seconds; a request as a whole has a deadline of its own (`transom.kube.client`)."""
 _RETIRED_SECONDS: Final = 1800.0
 """Longer than any watch lasts."""
-_EXEC_SECONDS: Final = 60
-_EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
 @dataclass
 class Connection:
-    """A server and the client that reaches it.
+    """A server and the way to it.
 
     `namespace` is the context's own, `source` where the settings came from, `context` its name (none in a pod).
-
-    Requests go through `exchange` where there is one, else through `http`, by which the certificate has to name `server_name`
-    where there is one.
     """
 
-    http: httpx2.AsyncClient
+    transport: Transport
     server: str
     namespace: str
     source: str
-    exchange: Exchange | None = None
-    renewal: "Renewal | None" = None
-    server_name: str | None = None
     context: str = ""
+    renewal: "Renewal | None" = None
     answers: "Counter[str]" = field(default_factory=lambda: Counter({NO_ANSWER: 0}))
     """How often a request was answered how: by HTTP status."""
 
@@ -70,9 +52,9 @@ class Connection:
         except ConfigurationError as error:
             _log.warning("the way to the API server changed and cannot be used: going on as before", error=str(error))
             return
-        self.renewal.retire(self.http, self.exchange)
+        self.renewal.retire(self.transport)
         _log.info("credentials of the API server were read again", source=self.source)
-        self.http, self.server, self.exchange = made.http, made.server, made.exchange
+        self.transport, self.server = made.transport, made.server
         if made.renewal is not None:
             self.renewal.files = made.renewal.files
 
@@ -80,7 +62,7 @@ class Connection:
         """Close all connections."""
         if self.renewal is not None:
             await self.renewal.close()
-        await _close(self.http, self.exchange)
+        await self.transport.close()
 
 
 class Renewal:
@@ -89,35 +71,29 @@ class Renewal:
     def __init__(self, files: RotatedFiles, connect: Callable[[], Connection]) -> None:
         self.files = files
         self.connect = connect
-        self._retired: list[tuple[httpx2.AsyncClient, Exchange | None]] = []
+        self._retired: list[Transport] = []
         self._closing: set[asyncio.Task[None]] = set()
 
     def due(self) -> bool:
         """Whether a file changed."""
         return self.files.changed()
 
-    def retire(self, http: httpx2.AsyncClient, exchange: Exchange | None) -> None:
-        """Close these when every watch that was begun on them has ended."""
-        self._retired.append((http, exchange))
+    def retire(self, transport: Transport) -> None:
+        """Close this one when every watch that was begun on it has ended."""
+        self._retired.append(transport)
         asyncio.get_running_loop().call_later(_RETIRED_SECONDS, self._close_oldest)
 
     def _close_oldest(self) -> None:
         if self._retired:
-            task = asyncio.ensure_future(_close(*self._retired.pop(0)))
+            task = asyncio.ensure_future(self._retired.pop(0).close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
         """Close all of them now."""
         retired, self._retired = self._retired, []
-        for http, exchange in retired:
-            await _close(http, exchange)
-
-
-async def _close(http: httpx2.AsyncClient, exchange: Exchange | None) -> None:
-    await http.aclose()
-    if exchange is not None:
-        await exchange.close()
+        for transport in retired:
+            await transport.close()
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Connection:
@@ -126,138 +102,20 @@ def connect(kubeconfig: str | None = None, context: str | None = None) -> Connec
     Nothing is sent yet. Raises ConfigurationError.
     """
     chosen = choose(kubeconfig, context)
-    config, source = chosen.config, chosen.source
-    files = RotatedFiles(chosen.files)
-    proxy, server_name = (str(chosen.cluster.get(field) or "") or None for field in ("proxy-url", "tls-server-name"))
-    try:
-        parameters = client_adapter.ConnectionParams(timeout=_TIMEOUT, trust_env=False, proxy=proxy)
-        arguments: dict[str, Any] = parameters.httpx_params(config)
-        arguments["auth"] = _authentication(chosen, arguments["auth"])
-        http = httpx2.AsyncClient(
-            **arguments,
-            headers={"User-Agent": USER_AGENT, "Accept": "application/json"},
-            limits=httpx2.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=32, keepalive_expiry=60),
-        )
-    except (ConfigError, OSError, ValueError) as error:
-        raise ConfigurationError(f"{source}: {error}") from error
-    server = config.cluster.server
-    exchange = Exchange(http, server, arguments["verify"], arguments["auth"], proxy, _MAX_CONNECTIONS, server_name)
-    renewal = Renewal(files, lambda: connect(kubeconfig, context))
-    return Connection(http, server, config.namespace, source, exchange, renewal, context=chosen.context)
+    # before certificates are read: what changes meanwhile is read again
+    files = RotatedFiles(chosen.tls_files)
+    connection = _reached(chosen, transport_to(chosen))
+    connection.renewal = Renewal(files, lambda: connect(kubeconfig, context))
+    return connection
 
 
-def _authentication(chosen: Chosen, ready: Any) -> Any:
-    user = chosen.config.user
-    if user is not None and user.token_file is not None:
-        return _FileToken(Path(user.token_file), str.strip)
-    if user is not None and user.token is not None and chosen.user_file is not None:
-        name = chosen.config.context.user
-        return _FileToken(chosen.user_file, lambda text: _token_of(text, name))
-    if user is not None and user.exec is not None and user.token is None:
-        return _CommandToken(user.exec.apiVersion, [user.exec.command, *(user.exec.args or [])], _variables(user.exec.env))
-    return ready
+def connect_foreign(chosen: Chosen, proxy: str | None = None) -> Connection:
+    """A connection to another cluster, whose API server may be anybody: its answers are bounded. Nothing is sent yet.
+
+    `proxy` is for a kubeconfig that has no `proxy-url`. Raises ConfigurationError; its message has no value of the kubeconfig.
+    """
+    return _reached(chosen, transport_to(chosen, FOREIGN, proxy))
 
 
-def _token_of(kubeconfig: str, user: str | None) -> str:
-    users = yaml.safe_load(kubeconfig).get("users") or []
-    return next((str(one["user"].get("token") or "") for one in users if one.get("name") == user), "")
-
-
-def _variables(extra: Any) -> dict[str, str]:
-    return dict(os.environ) | {one.name: one.value for one in extra or []}
-
-
-class _FileToken(httpx2.Auth):
-    """A token that others rotate: the file it is in is read again when it changed, and once more after a 401."""
-
-    def __init__(self, path: Path, extract: Callable[[str], str]) -> None:
-        self._path = path
-        self._extract = extract
-        self._seen: tuple[int, int] | None = None
-        self._token = ""
-
-    def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
-        self._read()
-        request.headers["Authorization"] = f"Bearer {self._token}"
-        response = yield request
-        if response.status_code == 401:
-            self._seen = None
-            self._read()
-            request.headers["Authorization"] = f"Bearer {self._token}"
-            yield request
-
-    def _read(self) -> None:
-        try:
-            state = self._path.stat()
-            if self._seen != (state.st_mtime_ns, state.st_ino):
-                self._token = self._extract(self._path.read_text()) or self._token
-                self._seen = (state.st_mtime_ns, state.st_ino)
-        except (OSError, yaml.YAMLError, AttributeError, KeyError) as error:
-            # half-written or gone for a moment: the token at hand may still be good
-            if not self._token:
-                raise ConfigurationError(f"{self._path}: the token cannot be read") from error
-
-
-class _Credential(msgspec.Struct, rename="camel"):
-    token: str = ""
-
-
-class _ExecCredential(msgspec.Struct):
-    """client-go credential plugin, output: https://kubernetes.io/docs/reference/config-api/client-authentication.v1/."""
-
-    status: _Credential | None = None
-
-
-class _CommandToken(httpx2.Auth):
-    """A token that a credential plugin prints; asked again after a 401. lightkube's own does not know version v1."""
-
-    def __init__(self, version: str, command: list[str], environment: dict[str, str]) -> None:
-        if version not in _EXEC_VERSIONS:
-            raise ConfigError(f"users.exec.apiVersion {version} is not known; there are {' and '.join(_EXEC_VERSIONS)}")
-        self._command = command
-        info = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
-        self._environment = environment | {"KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
-        self._token = ""
-        self._lock = asyncio.Lock()
-
-    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        used = await self._get("")
-        request.headers["Authorization"] = f"Bearer {used}"
-        response = yield request
-        if response.status_code == 401:
-            request.headers["Authorization"] = f"Bearer {await self._get(used)}"
-            yield request
-
-    async def _get(self, refused: str) -> str:
-        """The token; a new one where the one at hand was refused."""
-        async with self._lock:
-            if not self._token or self._token == refused:
-                self._token = await self._ask()
-            return self._token
-
-    async def _ask(self) -> str:
-        name = self._command[0]
-        pipe = asyncio.subprocess.PIPE
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command, env=self._environment, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=None
-            )
-        except OSError as error:
-            raise ConfigurationError(f"users.exec.command {name}: {error.strerror}") from error
-        try:
-            async with asyncio.timeout(_EXEC_SECONDS):
-                output, _ = await process.communicate()
-        except TimeoutError as error:
-            raise ConfigurationError(f"users.exec.command {name} gave no token within {_EXEC_SECONDS} s") from error
-        finally:
-            if process.returncode is None:
-                process.kill()
-        if process.returncode != 0:
-            raise ConfigurationError(f"users.exec.command {name} ended with exit code {process.returncode}")
-        try:
-            credential = msgspec.json.decode(output, type=_ExecCredential)
-        except msgspec.DecodeError:
-            credential = _ExecCredential()
-        if credential.status is None or not credential.status.token:
-            raise ConfigurationError(f"users.exec.command {name} printed no status.token")
-        return credential.status.token
+def _reached(chosen: Chosen, transport: Transport) -> Connection:
+    return Connection(transport, chosen.cluster.server, chosen.namespace, chosen.source, chosen.context)

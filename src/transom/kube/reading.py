@@ -5,12 +5,16 @@ metadata, and set aside.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Final, Generic, TypeVar
 
 import msgspec
 import structlog
 
+from transom.kube.errors import StatusError, status_error
 from transom.kube.nesting import MAX_LEVELS, shortened, too_deep
 from transom.kube.objects import Metadata, ObjectMeta, T
 from transom.kube.resources import Resource
@@ -53,8 +57,37 @@ class _Named(msgspec.Struct, frozen=True):
     metadata: _Identity = _Identity()
 
 
+class _Cause(msgspec.Struct, frozen=True):
+    """metav1.StatusCause."""
+
+    message: str | None = None
+
+
+class _Details(msgspec.Struct, frozen=True):
+    """metav1.StatusDetails."""
+
+    causes: list[_Cause] | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    """metav1.Status."""
+
+    code: int | None = None
+    reason: str | None = None
+    message: str | None = None
+    details: _Details | None = None
+
+    @property
+    def whole_message(self) -> str:
+        """With the causes that it does not name itself: of an eviction that is refused, the PodDisruptionBudget."""
+        said = self.message or ""
+        causes = (cause.message for cause in (self.details.causes if self.details else None) or ())
+        return " ".join((said, *(cause for cause in causes if cause and cause not in said)))
+
+
 _decode_metadata: Final = msgspec.json.Decoder(Metadata).decode
 _decode_named: Final = msgspec.json.Decoder(_Named).decode
+_decode_status: Final = msgspec.json.Decoder(_Status).decode
 
 
 def decoded(read: Callable[[bytes], V], data: bytes) -> V:
@@ -111,3 +144,33 @@ def metadata_of(text: bytes) -> Metadata:
     except msgspec.DecodeError:
         return Metadata()
     return Metadata(ObjectMeta(named.name, named.namespace, named.uid, named.resource_version))
+
+
+def refusal(body: bytes, code: int, retry_after: str | None = None) -> StatusError:
+    """What an answer other than success says; `retry_after` is its header."""
+    try:
+        status = decoded(_decode_status, body)
+    except msgspec.DecodeError:
+        # a proxy or a server that is not ready answers in its own words: the first of them
+        told = " ".join(body[:200].decode(errors="replace").split())
+        if told.startswith("<") or 300 <= code < 400:
+            told = f"HTTP {code} and a page for browsers, which is no API server's answer: a proxy or a login stands before it"
+        status = _Status(None, None, told)
+    return status_error(status.code or code, status.reason or "", status.whole_message, _seconds(retry_after))
+
+
+def _seconds(header: str | None) -> float | None:
+    """`Retry-After`: seconds or an HTTP date (RFC 9110, section 10.2.3)."""
+    if header is None:
+        return None
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        when = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return max(0.0, when.timestamp() - datetime.fromtimestamp(time.time(), UTC).timestamp())

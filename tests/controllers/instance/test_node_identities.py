@@ -477,7 +477,7 @@ async def test_a_linux_nodes_request_is_nobodys_alarm(cluster: Cluster, payload:
 async def acting(cluster: Cluster, user: str, group: str) -> AsyncIterator[Client]:
     """A client that is somebody else to the API server."""
     connection = connect(str(cluster.control_plane.kubeconfig))
-    connection.http.headers.update({"Impersonate-User": user, "Impersonate-Group": group})
+    connection.transport.headers.update({"Impersonate-User": user, "Impersonate-Group": group})
     try:
         yield Client(connection)
     finally:

@@ -19,10 +19,10 @@ from tests.support.management.management import Management
 from transom.controllers.propagation import kubeconfigs
 from transom.controllers.propagation.controller import way_to
 from transom.kube.client import Client
-from transom.kube.connection import Connection
+from transom.kube.connection import Connection, connect_foreign
 from transom.kube.errors import ApiError, ConfigurationError, ConnectionFailed, StatusError
+from transom.kube.kubeconfig import choose_foreign
 from transom.kube.objects import Whole
-from transom.kube.remote import connect_remote, server_of
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
@@ -44,8 +44,8 @@ def kubeconfig(cluster: dict[str, Any], user: dict[str, Any] | None = None) -> s
 
 def connected(text: str | bytes) -> Connection:
     """As the controller does it."""
-    config = kubeconfigs.read(text if isinstance(text, bytes) else text.encode(), SOURCE)
-    return connect_remote(config, SOURCE, way_to(server_of(config, SOURCE), OWN))
+    chosen = choose_foreign(kubeconfigs.read(text if isinstance(text, bytes) else text.encode(), SOURCE), SOURCE)
+    return connect_foreign(chosen, way_to(chosen.cluster.server, OWN))
 
 
 def beside(text: str) -> str:
@@ -82,6 +82,7 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
     ("a proxy of no kind", kubeconfig({"server": "https://10.0.0.1", "proxy-url": "gopher://x"}), "no usable URL"),
     ("a port of six digits", kubeconfig({"server": "https://10.0.0.1:123456"}), "no usable URL"),
     ("a proxy's port of six digits", kubeconfig({"server": "https://x", "proxy-url": "http://x:123456"}), "no usable URL"),
+    ("no host", kubeconfig({"server": "https://"}), "no usable URL"),
     ("no brackets", kubeconfig({"server": "https://[::1"}), "no usable URL"),
     ("http", kubeconfig({"server": "http://10.0.0.1"}), "no https URL"),
     ("a token of other letters", kubeconfig({"server": "https://10.0.0.1"}, {"token": "hunter2é"}), "user.token has"),
@@ -130,9 +131,9 @@ def test_whatever_server_and_proxy_are_they_end_as_they_say(text: str) -> None:
             connected(kubeconfig(cluster))
 
 
-@pytest.mark.parametrize("server", ["https://a..b", f"https://{'x' * 64}.example", "https://"], ids=repr)
+@pytest.mark.parametrize("server", ["https://a..b", f"https://{'x' * 64}.example"], ids=repr)
 async def test_address_that_is_none_is_a_failed_connection(server: str) -> None:
-    connection = connect_remote(json.loads(kubeconfig({"server": server})), SOURCE)
+    connection = connect_foreign(choose_foreign(json.loads(kubeconfig({"server": server})), SOURCE))
     try:
         with pytest.raises(ConnectionFailed):
             await Client(connection).get(EGRESS_PROXIES, "cluster")
@@ -196,7 +197,7 @@ ANSWERS: list[tuple[str, bytes, list[bytes], str]] = [
     ("no JSON", b"", [b"<html>"], "malformed"),
     ("no UTF-8", b"", [b'{"metadata":{"name":"\xff"}}'], "not UTF-8"),
     ("a number of 5,000 digits", b"", [b'{"metadata":{"generation":' + b"1" * 5_000 + b"}}"], "out of range"),
-    ("cut off", b"Content-Length: 100\r\n", [b"{"], "without"),
+    ("cut off", b"Content-Length: 100\r\n", [b"{"], "cut before its end"),
 ]
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import json
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -23,10 +24,10 @@ from transom.controllers.propagation import kubeconfigs
 from transom.controllers.propagation.controller import way_to
 from transom.controllers.propagation.propagated import CA, CREDENTIALS
 from transom.kube.client import Client
-from transom.kube.connection import Connection
+from transom.kube.connection import Connection, connect_foreign
 from transom.kube.errors import ConfigurationError, ConnectionFailed, NotFound
+from transom.kube.kubeconfig import choose_foreign
 from transom.kube.objects import Whole
-from transom.kube.remote import connect_remote
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, REGISTRATIONS, SECRETS, Resource
 from transom.manifests.admission import admission_roles
 from transom.manifests.definitions import definitions
@@ -148,9 +149,8 @@ async def test_pods_of_a_workload_cluster_get_the_proxy_from_the_transom_there(
 
                 async def given() -> list[str]:
                     path, dry = PODS.path("shop"), {"dryRun": "All"}
-                    response = await there.connection.http.request("POST", path, params=dry, json=plain_pod("probe"))
-                    assert response.status_code == 201, response.text
-                    return [one["name"] for one in response.json()["spec"]["containers"][0].get("env", ())]
+                    made = json.loads(await there.request("POST", path, dry, plain_pod("probe")))
+                    return [one["name"] for one in made["spec"]["containers"][0].get("env", ())]
 
                 assert "HTTPS_PROXY" in await management.until(given)
 
@@ -256,7 +256,7 @@ async def test_settings_of_somebody_else_there_are_named_and_left_alone(
 
 def remote(text: str | bytes, source: str, proxy: str | None = None) -> Connection:
     data = text.encode() if isinstance(text, str) else text
-    return connect_remote(kubeconfigs.read(data, source), source, proxy)
+    return connect_foreign(choose_foreign(kubeconfigs.read(data, source), source), proxy)
 
 
 REFUSED = [

@@ -20,11 +20,12 @@ from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.apply import apply
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
+from transom.kube.connection import connect_foreign
 from transom.kube.errors import ApiError, ConfigurationError, NotFound
+from transom.kube.kubeconfig import choose_foreign
 from transom.kube.lease import LeaseLost
 from transom.kube.objects import ObjectMeta, Projected, Whole
 from transom.kube.queue import KeyQueue, Priority
-from transom.kube.remote import connect_remote, server_of
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, Resource
 from transom.kube.store import ObjectKey
 from transom.proxy import layers
@@ -124,9 +125,8 @@ class PropagationController:
         source = f"Secret {namespace}/{name}-kubeconfig"
         try:
             # of thousands of values in a thread: it is somebody else's text
-            kubeconfig = await asyncio.to_thread(kubeconfigs.read, found, source)
-            server = server_of(kubeconfig, source)
-            connection = connect_remote(kubeconfig, source, way_to(server, self._settings.own))
+            kubeconfig = choose_foreign(await asyncio.to_thread(kubeconfigs.read, found, source), source)
+            connection = connect_foreign(kubeconfig, way_to(kubeconfig.cluster.server, self._settings.own))
         except ConfigurationError as error:
             raise _Failure(str(error)) from error
         try:
