@@ -1,7 +1,16 @@
 """What has a name on a drive: files, directories and junctions, each with its owner and access list."""
 
+from collections.abc import Iterator
+from fnmatch import translate
+from functools import lru_cache
+from re import IGNORECASE, Pattern
+from re import compile as compile_pattern
+
+from transom.simulator import access
 from transom.simulator.access import ADMINISTRATORS, Acl
 
+READ, WRITE = 1, 2
+"""What an open file is opened for, and what it lets others do meanwhile. Nobody here lets others remove or rename it."""
 _TEXTS = {
     2: "The system cannot find the file specified.",
     3: "The system cannot find the path specified.",
@@ -75,3 +84,63 @@ class Junction(Entry):
 
 Node = SimulatedFile | SimulatedDirectory
 """What is there once junctions were followed."""
+
+
+def require_shared(file: SimulatedFile, opened: int, share: int) -> None:
+    """Whether a file can be opened beside those that have it open. Raises FileError(32)."""
+    if any(opened & ~theirs or others & ~share for others, theirs in file.opens):
+        raise FileError(32)
+
+
+def listed(directory: SimulatedDirectory) -> list[Entry]:
+    """The entries in the order of NTFS: by name, without case."""
+    return [directory.entries[name] for name in sorted(directory.entries)]
+
+
+def files(directory: SimulatedDirectory, path: str = "C:") -> Iterator[tuple[str, SimulatedFile]]:
+    """Every file below, with its path."""
+    for node in listed(directory):
+        place = f"{path}\\{node.name}"
+        if isinstance(node, SimulatedDirectory):
+            yield from files(node, place)
+        elif isinstance(node, SimulatedFile):
+            yield place, node
+
+
+@lru_cache(maxsize=4096)
+def parts(path: str) -> tuple[str, ...]:
+    """The names of a path below C:\\, `.` and `..` resolved, blanks and dots at the end of a name dropped as Win32 does."""
+    plain = path.replace("/", "\\")
+    if plain[1:2] == ":":
+        if plain[0] not in "cC":
+            raise FileError(3)
+        plain = plain[2:]
+    found: list[str] = []
+    for part in plain.split("\\"):
+        if part == "..":
+            del found[-1:]
+        elif part != "." and (kept := part.rstrip(". ")):
+            found.append(kept)
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def pattern(wildcard: str) -> Pattern[str]:
+    """The names that a last part with `*` and `?` fits."""
+    return compile_pattern(translate("*" if wildcard == "*.*" else wildcard.replace("[", "[[]")), IGNORECASE)
+
+
+def in_use(directory: SimulatedDirectory) -> bool:
+    """Whether something has the directory, or anything below it, open."""
+    return bool(directory.holds) or any(
+        in_use(node) if isinstance(node, SimulatedDirectory) else node.holds for node in directory.entries.values()
+    )
+
+
+def inherit(entry: Entry) -> None:
+    """Gives what lies below the access list that it inherits from here."""
+    for below in entry.entries.values() if isinstance(entry, SimulatedDirectory) else ():
+        if not below.protected:
+            inherited = access.inherited(entry.acl, below.owner, directory=not isinstance(below, SimulatedFile))
+            below.acl = (*access.explicit(below.acl), *inherited)
+            inherit(below)

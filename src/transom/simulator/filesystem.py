@@ -3,15 +3,27 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from fnmatch import translate
-from functools import lru_cache
-from re import IGNORECASE, Pattern
-from re import compile as compile_pattern
 from time import time
 
 from transom.simulator import access
 from transom.simulator.access import ADMINISTRATORS, Acl
-from transom.simulator.entries import Entry, FileError, Junction, Node, SimulatedDirectory, SimulatedFile
+from transom.simulator.entries import (
+    READ,
+    WRITE,
+    Entry,
+    FileError,
+    Junction,
+    Node,
+    SimulatedDirectory,
+    SimulatedFile,
+    files,
+    in_use,
+    inherit,
+    listed,
+    parts,
+    pattern,
+    require_shared,
+)
 
 __all__ = [
     "READ",
@@ -27,12 +39,11 @@ __all__ = [
     "files",
     "listed",
     "parts",
+    "require_shared",
 ]
 
 _JUNCTIONS = 63  # that one path may go through (Microsoft: "Symbolic Link Effects on File Systems Functions")
 _ENTRY = 1  # bytes of a file without content
-READ, WRITE = 1, 2
-"""What an open file is opened for, and what it lets others do meanwhile. Nobody here lets others remove or rename it."""
 
 
 class Handle:
@@ -83,12 +94,6 @@ class Handle:
             if self._wrote:
                 self.file.modified = int(time())
                 self._filesystem.scanner(self.file)
-
-
-def require_shared(file: SimulatedFile, opened: int, share: int) -> None:
-    """Whether a file can be opened beside those that have it open. Raises FileError(32)."""
-    if any(opened & ~theirs or others & ~share for others, theirs in file.opens):
-        raise FileError(32)
 
 
 _ACTOR: ContextVar[str | None] = ContextVar("actor", default=None)
@@ -313,7 +318,7 @@ class FileSystem:
                 raise FileError(5)
         if isinstance(node, SimulatedFile) and node.holds:
             raise FileError(32)
-        if isinstance(node, SimulatedDirectory) and _in_use(node):
+        if isinstance(node, SimulatedDirectory) and in_use(node):
             raise FileError(5)
         if isinstance(there, SimulatedFile) and there is not node:
             self.remove(there)
@@ -333,7 +338,7 @@ class FileSystem:
         entry.protected = protected if protected is not None else entry.protected
         own = access.explicit(entry.acl if acl is None else acl)
         entry.acl = own if entry.protected else (*own, *self._inherited(entry))
-        _propagate(entry)
+        inherit(entry)
 
     def matching(self, path: str) -> list[tuple[str, Entry]]:
         """What a path whose last part may have `*` and `?` names, as (path, node), in the order of names."""
@@ -344,7 +349,7 @@ class FileSystem:
         directory = self.find(head + "\\")
         if not isinstance(directory, SimulatedDirectory):
             return []
-        fits = _pattern("*" if last == "*.*" else last)
+        fits = pattern(last)
         return [(f"{head}\\{node.name}", node) for node in listed(directory) if fits.match(node.name)]
 
     def _place(self, path: str) -> tuple[SimulatedDirectory, str]:
@@ -388,54 +393,3 @@ class FileSystem:
     def _give_back(self, file: SimulatedFile, entry: int = 0) -> None:
         if self.free is not None:
             self.free += len(file.data) + entry
-
-
-def _propagate(entry: Entry) -> None:
-    for below in entry.entries.values() if isinstance(entry, SimulatedDirectory) else ():
-        if not below.protected:
-            inherited = access.inherited(entry.acl, below.owner, directory=not isinstance(below, SimulatedFile))
-            below.acl = (*access.explicit(below.acl), *inherited)
-            _propagate(below)
-
-
-def listed(directory: SimulatedDirectory) -> list[Entry]:
-    """The entries in the order of NTFS: by name, without case."""
-    return [directory.entries[name] for name in sorted(directory.entries)]
-
-
-def files(directory: SimulatedDirectory, path: str = "C:") -> Iterator[tuple[str, SimulatedFile]]:
-    """Every file below, with its path."""
-    for node in listed(directory):
-        place = f"{path}\\{node.name}"
-        if isinstance(node, SimulatedDirectory):
-            yield from files(node, place)
-        elif isinstance(node, SimulatedFile):
-            yield place, node
-
-
-@lru_cache(maxsize=4096)
-def parts(path: str) -> tuple[str, ...]:
-    """The names of a path below C:\\, `.` and `..` resolved, blanks and dots at the end of a name dropped as Win32 does."""
-    plain = path.replace("/", "\\")
-    if plain[1:2] == ":":
-        if plain[0] not in "cC":
-            raise FileError(3)
-        plain = plain[2:]
-    found: list[str] = []
-    for part in plain.split("\\"):
-        if part == "..":
-            del found[-1:]
-        elif part != "." and (kept := part.rstrip(". ")):
-            found.append(kept)
-    return tuple(found)
-
-
-def _in_use(directory: SimulatedDirectory) -> bool:
-    return bool(directory.holds) or any(
-        _in_use(node) if isinstance(node, SimulatedDirectory) else node.holds for node in directory.entries.values()
-    )
-
-
-@lru_cache(maxsize=256)
-def _pattern(wildcard: str) -> Pattern[str]:
-    return compile_pattern(translate(wildcard.replace("[", "[[]")), IGNORECASE)
