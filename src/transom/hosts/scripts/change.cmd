@@ -80,14 +80,14 @@ echo waiting 1>&2
 goto take
 
 :held
->"%RESULT%" echo held
-if exist "%LOCK%\owner.txt" for /f "usebackq delims=" %%a in ("%LOCK%\owner.txt") do >>"%RESULT%" echo holder %%a
->>"%RESULT%" echo boot %BOOT%
+>"%RESULT%" echo @Word.HELD@
+if exist "%LOCK%\owner.txt" for /f "usebackq delims=" %%a in ("%LOCK%\owner.txt") do >>"%RESULT%" echo @Word.HOLDER@ %%a
+>>"%RESULT%" echo @Word.BOOT@ %BOOT%
 rmdir /s /q "%BASE%\%TAKE%" 2>nul
 exit /b 1
 
 :taken
->"%RESULT%" echo taken
+>"%RESULT%" echo @Word.TAKEN@
 call :work >"%LOCK%\alive"
 del "%LOCK%\alive" 2>nul
 if exist "%HERE%\job-started" goto follow
@@ -111,7 +111,7 @@ if %WAITED% GTR 3 "%PING%" -n 2 127.0.0.1 >nul
 goto follow
 :unfinished
 del /q "%HERE%\fetch-*.txt" 2>nul
->>"%RESULT%" echo unfinished
+>>"%RESULT%" echo @Word.UNFINISHED@
 exit /b 1
 :gather
 if defined OVER exit /b 1
@@ -146,7 +146,7 @@ if %TRIES% GTR 10 goto import
 "%PING%" -n 2 127.0.0.1 >nul
 goto fence
 :import
->>"%RESULT%" echo begun
+>>"%RESULT%" echo @Word.BEGUN@
 @REMOVE@
 @CLOSE@
 @VERIFY@
@@ -165,23 +165,23 @@ exit /b 0
 
 rem Read before an earlier pass had ended on the host: what it did is not to be done once more.
 :overtaken
->>"%RESULT%" echo overtaken
+>>"%RESULT%" echo @Word.OVERTAKEN@
 exit /b 0
 
 :superseded
->>"%RESULT%" echo superseded %SEEN%
+>>"%RESULT%" echo @Word.SUPERSEDED@ %SEEN%
 set "OVER=1"
 exit /b 0
 
 :notimported
 del "%HERE%\change.reg" 2>nul
->>"%RESULT%" echo notimported
+>>"%RESULT%" echo @Word.NOT_IMPORTED@
 exit /b 0
 
 :nojob
 "%SC%" delete TransomRestart >nul 2>nul
 "%SCHTASKS%" /delete /tn TransomRestart /f >nul 2>nul
->>"%RESULT%" echo nojob
+>>"%RESULT%" echo @Word.NO_JOB@
 exit /b 0
 
 @BOOTING@

@@ -13,5 +13,5 @@ exit /b 0
 
 :unclosed
 del "%HERE%\*.reg" 2>nul
->>"%RESULT%" echo unclosed
+>>"%RESULT%" echo @Word.UNCLOSED@
 exit /b 0

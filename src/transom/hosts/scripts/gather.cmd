@@ -1,6 +1,6 @@
 @echo off
 setlocal EnableExtensions DisableDelayedExpansion
-echo transom-begun
+echo @Told.BEGUN@
 rem Reads what Transom wants to know of this host into one file, "gathered", in a directory of its own.
 set "BASE=@BASE@"
 set "SC=%SystemRoot%\System32\sc.exe"
@@ -31,7 +31,7 @@ call :part version.txt
 >computer.txt echo "%COMPUTERNAME%"
 >>computer.txt echo "%SSH_CONNECTION%"
 call :part computer.txt
->>index.txt echo end
+>>index.txt echo @Entry.END@
 set "TRIES=0"
 :join
 copy /y /b %PARTS% gathered >nul 2>nul
@@ -43,15 +43,15 @@ if %TRIES% GTR 10 exit /b 1
 goto join
 :joined
 del /q "%BASE%\%NAME%\*.reg" "%BASE%\%NAME%\*.txt" "%BASE%\%NAME%\*.err" "%BASE%\%NAME%\*.all"
-for /d %%d in (%BASE%\g-* %BASE%\p-* %BASE%\t-* %BASE%\v-*) do echo transom-left: %%~nxd
-for %%f in (gathered) do echo transom-gather: %NAME% %%~zf
+for /d %%d in (%BASE%\g-* %BASE%\p-* %BASE%\t-* %BASE%\v-*) do echo @Told.LEFT@ %%~nxd
+for %%f in (gathered) do echo @Told.GATHERED@ %NAME% %%~zf
 exit /b 0
 
 :refused
-echo transom-refused: access
+echo @Told.NO_ACCESS@
 exit /b 1
 :elsewhere
-echo transom-refused: root
+echo @Told.NO_ROOT@
 exit /b 1
 
 :zero
@@ -103,7 +103,7 @@ call :part %1.txt
 exit /b 0
 
 :missing
->>index.txt echo missing %1
+>>index.txt echo @Entry.MISSING@ %1
 call :part %1.err
 exit /b 0
 
@@ -115,11 +115,11 @@ call :export %1 "@SERVICES@\%~2"
 exit /b 0
 
 :absent
->>index.txt echo absent %1
+>>index.txt echo @Entry.ABSENT@ %1
 call :part %1.txt
 exit /b 0
 
 :part
-for %%f in (%1) do >>index.txt echo part %1 %%~zf
+for %%f in (%1) do >>index.txt echo @Entry.PART@ %1 %%~zf
 set "PARTS=%PARTS%+%1"
 exit /b 0

@@ -26,7 +26,7 @@ goto leave
 :restart
 if not exist "%LOCK%\%PASS%" exit
 >"%HERE%\job-started" echo %PASS%
->"%RESULT%" echo begun
+>"%RESULT%" echo @Word.BEGUN@
 @FLAGS@
 @STOPS@
 @INSTALL@
@@ -34,7 +34,7 @@ if not exist "%LOCK%\%PASS%" exit
 @STARTS@
 @SETTLE@
 @FORGET@
->>"%RESULT%" echo ended
+>>"%RESULT%" echo @Word.ENDED@
 exit /b 0
 
 rem STATE: the number on the third line that sc query prints (its words are translated); empty: no such service.
@@ -90,7 +90,7 @@ goto owed
 set "DONE_%1=1"
 exit /b 0
 :stuck
->>"%RESULT%" echo stuck %STATE% %~2
+>>"%RESULT%" echo @Word.STUCK@ %STATE% %~2
 set "STUCK=1"
 set "UNWELL=1"
 exit /b 0
@@ -107,7 +107,7 @@ exit /b 0
 :gone
 call :settle %2
 set "SKIP_%1=1"
->>"%RESULT%" echo gone %~2
+>>"%RESULT%" echo @Word.GONE@ %~2
 exit /b 0
 
 :settle
@@ -131,10 +131,10 @@ goto poll
 :running
 if not defined DONE_%1 exit /b 0
 call :settle %2
->>"%RESULT%" echo restarted %~2
+>>"%RESULT%" echo @Word.RESTARTED@ %~2
 exit /b 0
 :unstarted
->>"%RESULT%" echo unstarted %STATE% %~2
+>>"%RESULT%" echo @Word.UNSTARTED@ %STATE% %~2
 set "DOWN=1"
 set "UNWELL=1"
 exit /b 0

@@ -6,7 +6,7 @@ if not "%ERRORLEVEL%"=="3010" goto nofeature
 set "BOOT_FOR=%BOOT_FOR% containers"
 exit /b 0
 :nofeature
->>"%RESULT%" echo unprepared containers
+>>"%RESULT%" echo @Word.UNPREPARED@ containers
 set "FAILED=1"
 exit /b 0
 
@@ -16,7 +16,7 @@ if errorlevel 1 goto noname
 set "BOOT_FOR=%BOOT_FOR% name"
 exit /b 0
 :noname
->>"%RESULT%" echo unprepared name
+>>"%RESULT%" echo @Word.UNPREPARED@ name
 set "FAILED=1"
 exit /b 0
 
@@ -24,7 +24,7 @@ exit /b 0
 "%SystemRoot%\System32\netsh.exe" advfirewall firewall delete rule name="Transom TCP %~1" >nul 2>nul
 "%SystemRoot%\System32\netsh.exe" advfirewall firewall add rule name="Transom TCP %~1" dir=in action=allow protocol=TCP localport=%~1 >nul 2>nul
 if not errorlevel 1 exit /b 0
->>"%RESULT%" echo unprepared port %~1
+>>"%RESULT%" echo @Word.UNPREPARED@ port %~1
 set "FAILED=1"
 exit /b 0
 
@@ -33,6 +33,6 @@ rem A directory that is there already has to be SYSTEM's, the Administrators', T
 if not exist "%~1\" exit /b 0
 @OWNER@
 if not errorlevel 1 exit /b 0
->>"%RESULT%" echo foreign %~1
+>>"%RESULT%" echo @Word.FOREIGN@ %~1
 set "FAILED=1"
 exit /b 0

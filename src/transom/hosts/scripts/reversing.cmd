@@ -15,7 +15,7 @@ if defined SKIP_%1 exit /b 0
 call :state %2
 if "%STATE%"=="4" exit /b 0
 set "LOST=1"
->>"%RESULT%" echo lost %STATE%- %EXIT%- %~2
+>>"%RESULT%" echo @Word.LOST@ %STATE%- %EXIT%- %~2
 exit /b 0
 
 :keep
@@ -26,7 +26,7 @@ exit /b 0
 
 rem The host as it was: what was made goes, what was replaced gets its name and its values again, and runs.
 :reverse
->>"%RESULT%" echo reversing
+>>"%RESULT%" echo @Word.REVERSING@
 set "UNWELL="
 @OWED@
 @HALTS@
@@ -38,7 +38,7 @@ del "%HERE%\former.reg" 2>nul
 :reverted
 if not defined UNWELL if exist "%HERE%\former-ledger.reg" "%REG%" import "%HERE%\former-ledger.reg" /reg:64 >nul 2>nul
 @AGAIN@
->>"%RESULT%" echo reversed
+>>"%RESULT%" echo @Word.REVERSED@
 exit /b 0
 
 rem %1 number, %2 name: the ledger has it before it is stopped
@@ -64,6 +64,6 @@ del "%~2" 2>nul
 if exist "%~2" ren "%~2" "%~nx2.transom-old-@ID@-new" 2>nul
 if not exist "%~2" ren "%~2.transom-old-@ID@" "%~nx2" 2>nul
 if not exist "%~2.transom-old-@ID@" exit /b 0
->>"%RESULT%" echo unrestored %~2
+>>"%RESULT%" echo @Word.UNRESTORED@ %~2
 set "UNWELL=1"
 exit /b 0

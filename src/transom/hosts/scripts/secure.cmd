@@ -5,4 +5,4 @@ if /i not "%SystemRoot%"=="C:\Windows" goto elsewhere
 if errorlevel 1 goto refused
 "%ICACLS%" "%BASE%" /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F >nul 2>nul
 if errorlevel 1 goto refused
-echo transom-closed
+echo @Told.CLOSED@

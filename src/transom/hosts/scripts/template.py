@@ -7,6 +7,8 @@ from functools import cache
 
 import msgspec
 
+from transom.hosts.scripts.results import named
+
 BASE = r"C:\Windows\Transom"
 """Where everything of ours lies that is not in the registry or of a payload: administrators alone make directories there.
 
@@ -39,5 +41,5 @@ def filled(name: str, values: Mapping[str, str]) -> str:
 
 @cache
 def template(name: str) -> str:
-    """The text of a template."""
-    return (importlib.resources.files("transom.hosts") / "scripts" / name).read_text("ascii")
+    """The text of a template, with its words."""
+    return named((importlib.resources.files("transom.hosts") / "scripts" / name).read_text("ascii"))

@@ -3,7 +3,7 @@ rem %1 a directory of the payload that was there before: SYSTEM, Administrators,
 @OWNER@
 if not errorlevel 1 exit /b 0
 set "BAD=1"
->>"%RESULT%" echo foreign %~1
+>>"%RESULT%" echo @Word.FOREIGN@ %~1
 exit /b 0
 
 rem %1 a file that was sent, %2 the hash that it must have
@@ -23,14 +23,14 @@ if not defined SAME goto mismatch
 exit /b 0
 :unsent
 set "BAD=1"
->>"%RESULT%" echo unsent %~2
+>>"%RESULT%" echo @Word.UNSENT@ %~2
 exit /b 0
 :unhashed
 set "BAD=1"
->>"%RESULT%" echo unhashed %~2
+>>"%RESULT%" echo @Word.UNHASHED@ %~2
 exit /b 0
 :mismatch
 set "BAD=1"
 del "%STAGED%" 2>nul
->>"%RESULT%" echo mismatch %~2
+>>"%RESULT%" echo @Word.MISMATCH@ %~2
 exit /b 0

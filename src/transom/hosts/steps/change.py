@@ -10,6 +10,7 @@ import msgspec
 from transom.hosts.errors import Held, HostError, ImportFailed, Overtaken, RestartsFailed, ScriptFailed, Superseded
 from transom.hosts.owner import Owner
 from transom.hosts.scripts import access_script, install_result, install_script, script
+from transom.hosts.scripts.results import Word
 from transom.hosts.scripts.script import Patience
 from transom.hosts.scripts.template import Script
 from transom.hosts.ssh.directory import Directory, local, remote
@@ -25,10 +26,10 @@ from transom.windows.registry import reg
 _RESULT_LIMIT = 32768
 _FETCHED = re.compile(r"[0-9]{1,4} -?[0-9]{1,10} [0-9]{1,10} [0-9]{1,10}")
 _FORMS = {
-    "superseded": re.compile(r"[0-9]{1,10}"),
-    "stuck": re.compile(r"\S{0,20} .+"),
-    "unstarted": re.compile(r"\S{0,20} .+"),
-    "lost": re.compile(r"\S{0,20}- \S{0,20}- .+"),
+    Word.SUPERSEDED: re.compile(r"[0-9]{1,10}"),
+    Word.STUCK: re.compile(r"\S{0,20} .+"),
+    Word.UNSTARTED: re.compile(r"\S{0,20} .+"),
+    Word.LOST: re.compile(r"\S{0,20}- \S{0,20}- .+"),
 }
 """How the lines go on that begin with these words."""
 _BOOT = re.compile(r"0x[0-9A-Fa-f]{1,16}")
@@ -91,18 +92,18 @@ async def carry_out(
     ended = await _run(directory, name)
     if not ended.succeeded:
         told = _Result.of(await directory.transport.read(remote(name, "result.txt"), _RESULT_LIMIT) or b"")
-        if told.says("unfinished"):
+        if told.says(Word.UNFINISHED):
             # the job still reads its script
             raise RestartsFailed(_UNFINISHED)
         await directory.remove(name)
         raise told.refusal(owner)
     found = await collect(directory, ended, "change.cmd")
     result = _Result.of(found.answers.result())
-    boot = tuple(word for text in result.values("mustboot") for word in text.split() if word in _BOOT_FOR)
+    boot = tuple(word for text in result.values(Word.MUST_BOOT) for word in text.split() if word in _BOOT_FOR)
     trouble = result.trouble(plan, patience)
-    restarted = tuple(dict.fromkeys(result.values("restarted")))
+    restarted = tuple(dict.fromkeys(result.values(Word.RESTARTED)))
     after = msgspec.structs.replace(await found.state(questions), dependencies=actual.dependencies)
-    return HostChange(after, restarted, trouble, result.fetched(len(fetches)), boot, result.values("remains"))
+    return HostChange(after, restarted, trouble, result.fetched(len(fetches)), boot, result.values(Word.REMAINS))
 
 
 async def fetch(directory: Directory, fetches: Sequence[Secret]) -> tuple[Fetched, ...] | None:
@@ -146,67 +147,67 @@ class _Result:
     def of(cls, text: bytes) -> "_Result":
         return cls([line.strip() for line in text.decode("ascii", "replace").splitlines()])
 
-    def says(self, word: str) -> bool:
+    def says(self, word: Word) -> bool:
         return word in self._lines
 
-    def values(self, word: str) -> tuple[str, ...]:
+    def values(self, word: Word) -> tuple[str, ...]:
         return tuple(line.removeprefix(f"{word} ") for line in self._lines if line.startswith(f"{word} "))
 
-    def _parted(self, word: str) -> "tuple[_Result, _Result]":
+    def _parted(self, word: Word) -> "tuple[_Result, _Result]":
         at = self._lines.index(word)
         return _Result(self._lines[:at]), _Result(self._lines[at:])
 
     def fetched(self, tries: int) -> tuple[Fetched, ...] | None:
         """What came of the first `tries` fetches."""
-        if self.says("nocurl"):
+        if self.says(Word.NO_CURL):
             return None
-        found = [Fetched(*map(int, text.split())) for text in self.values("fetched") if _FETCHED.fullmatch(text)]
+        found = [Fetched(*map(int, text.split())) for text in self.values(Word.FETCHED) if _FETCHED.fullmatch(text)]
         return tuple(one for one in found if one.endpoint < tries)
 
     def refusal(self, owner: Owner) -> HostError:
         """Why nothing was begun, or nothing is known of what was."""
-        if self.says("held"):
-            boot = "".join(self.values("boot"))
-            holder = "".join(self.values("holder"))[:_NAME_LENGTH]
+        if self.says(Word.HELD):
+            boot = "".join(self.values(Word.BOOT))
+            holder = "".join(self.values(Word.HOLDER))[:_NAME_LENGTH]
             return Held(holder or "a pass that does not say whose it is", int(boot, 16) if _BOOT.fullmatch(boot) else None)
-        if seen := self.values("superseded"):
+        if seen := self.values(Word.SUPERSEDED):
             return Superseded(owner.generation or 0, int(seen[0]))
-        if self.says("overtaken"):
+        if self.says(Word.OVERTAKEN):
             return Overtaken()
-        if self.says("begun"):
+        if self.says(Word.BEGUN):
             return ScriptFailed("the change was carried out, and the host could not be read afterwards (is the disk full?)")
-        if self.says("taken"):
+        if self.says(Word.TAKEN):
             return ScriptFailed("another pass took the host over; nothing was changed by this one")
         return ScriptFailed("the script that changes the host did not begin (is the disk full?)")
 
     def trouble(self, plan: Plan, patience: Patience) -> HostError | None:
         """What went wrong after the host was taken."""
-        if self.says("reversing"):
+        if self.says(Word.REVERSING):
             if plan.install.reversal is None:
                 return ScriptFailed("the script says that it took the change back, which it was not told to")
-            first, then = self._parted("reversing")
+            first, then = self._parted(Word.REVERSING)
             return install_result.put_back(first.values, then.values, plan)
-        if self.says("unclosed"):
+        if self.says(Word.UNCLOSED):
             return ImportFailed(
                 rf"{LEDGER} could not be closed to ordinary users: neither Set-Acl nor regini.exe did it. Nothing was changed"
             )
         if failed := install_result.trouble(self.values, plan):
             return failed
-        if self.says("notimported"):
+        if self.says(Word.NOT_IMPORTED):
             return ImportFailed("reg import did not take the change; the user must be an administrator with access to the keys")
-        if self.says("nojob"):
+        if self.says(Word.NO_JOB):
             return RestartsFailed(
                 "the restarts could not be started: Windows ran neither the task TransomRestart nor a service of that name"
             )
-        stuck = [_service(text) for text in self.values("stuck")]
-        down = [name for name in map(_service, self.values("unstarted")) if name not in stuck]
+        stuck = [_service(text) for text in self.values(Word.STUCK)]
+        down = [name for name in map(_service, self.values(Word.UNSTARTED)) if name not in stuck]
         problems = [f"{name} did not stop within {patience.stopping(name)} s" for name in stuck]
         problems += [f"{name} does not run, {patience.starting(name)} s after its start" for name in down]
         if problems:
             return RestartsFailed(
                 "; ".join(problems) + ". Every other service that should run was started; the next pass tries again"
             )
-        if script.hands_over(plan) and not self.says("ended"):
+        if script.hands_over(plan) and not self.says(Word.ENDED):
             return RestartsFailed(
                 "the restarts have not ended; they go on by themselves, and the next pass looks at them again"
             )

@@ -7,6 +7,7 @@ from typing import Self
 import msgspec
 
 from transom.hosts.errors import ScriptFailed, Unreadable
+from transom.hosts.scripts.results import Entry
 from transom.windows.addresses import address
 from transom.windows.host.queries import BOOT, ENVIRONMENT, LEDGER, SERVICES, Queries
 from transom.windows.host.state import ObservedState, Service, ServiceState
@@ -29,7 +30,9 @@ _HEAD = 2
 _RESULT_LIMIT = 32768
 _COMPUTER_LIMIT = 512
 """Letters of a computer's name and of SSH_CONNECTION; a DNS name has 255 at most (RFC 1035, 2.3.4)."""
-_ENTRY = re.compile(rb"(?:(part|missing|absent) ([a-z]{1,20}(?:-[0-9]{1,10})?(?:\.[a-z]{1,10})?)(?: ([0-9]{1,10}))?|end)\r?\n")
+_KINDS = "|".join(kind for kind in Entry if kind is not Entry.END)
+_NAME = r"[a-z]{1,20}(?:-[0-9]{1,10})?(?:\.[a-z]{1,10})?"
+_ENTRY = re.compile(rf"(?:({_KINDS}) ({_NAME})(?: ([0-9]{{1,10}}))?|{Entry.END})\r?\n".encode())
 # texts of reg.exe are translated; where they are not English, a key without permission counts as missing
 _DENIED = re.compile(rb"denied", re.IGNORECASE)
 _NO_SUCH_SERVICE = re.compile(rb"(?<![0-9])1060(?![0-9])")
@@ -53,7 +56,7 @@ class FactsParser(msgspec.Struct, frozen=True):
                 "there is something wrong with its registry"
             )
         sizes: list[tuple[str, int]] = []
-        unanswered: dict[str, set[str]] = {"missing": set(), "absent": set()}
+        unanswered: dict[str, set[str]] = {Entry.MISSING: set(), Entry.ABSENT: set()}
         position = 0
         ended = False
         while not ended and (entry := _ENTRY.match(data, position)):
@@ -62,7 +65,7 @@ class FactsParser(msgspec.Struct, frozen=True):
                 ended = True
                 continue
             kind, name = entry[1].decode(), entry[2].decode()
-            if kind == "part":
+            if kind == Entry.PART:
                 sizes.append((name, int(entry[3] or 0)))
             else:
                 unanswered[kind].add(name)
@@ -72,7 +75,7 @@ class FactsParser(msgspec.Struct, frozen=True):
             position += size
         if not ended or position != len(data):
             raise ScriptFailed("what the host gathered is not complete (is its disk full?)")
-        return cls(parts, frozenset(unanswered["missing"]), frozenset(unanswered["absent"]))
+        return cls(parts, frozenset(unanswered[Entry.MISSING]), frozenset(unanswered[Entry.ABSENT]))
 
     def state(self, questions: Queries) -> ObservedState:
         """The state that a gather of `questions` found. Raises Unreadable, ScriptFailed."""

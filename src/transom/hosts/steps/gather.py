@@ -7,6 +7,7 @@ import msgspec
 
 from transom.hosts.errors import DirectoryNotOurs, NotAdministrator, ScriptFailed, Unreadable
 from transom.hosts.scripts import script
+from transom.hosts.scripts.results import Told
 from transom.hosts.scripts.template import BASE, Script
 from transom.hosts.ssh.directory import Directory, local, remote
 from transom.hosts.ssh.transport import Run
@@ -15,15 +16,12 @@ from transom.hosts.understanding import understood
 from transom.windows.host.queries import Queries
 from transom.windows.host.state import ObservedState
 
-_BEGUN, _CLOSED = "transom-begun", "transom-closed"
-_REFUSED, _ROOT = "transom-refused: access", "transom-refused: root"
-_LEFT = "transom-left: "
 _UNENDED = "the script that reads the host did not come to its end (is the disk full?)"
 _SHELL = (
     "the script that reads the host did not run. The default shell of the host's SSH server has to be cmd.exe or PowerShell, "
     r"not bash: look at DefaultShell below HKLM\SOFTWARE\OpenSSH, and whether a policy keeps cmd.exe from running scripts"
 )
-_GATHERED = re.compile(r"transom-gather: ([gp]-[0-9a-f]{8}-[0-9a-f]{1,32}) ([0-9]{1,10})")
+_GATHERED = re.compile(rf"{Told.GATHERED} ([gp]-[0-9a-f]{{8}}-[0-9a-f]{{1,32}}) ([0-9]{{1,10}})")
 _TIDIED = 100
 """Left-overs that one pass looks at; who has more is looked at again."""
 
@@ -75,20 +73,20 @@ async def _first(directory: Directory, questions: Queries) -> Collected:
     if not await directory.has(closing):
         await directory.install(closing, secrets.token_hex(4))
     ended = await transport.run(local(closing.name))
-    if _ROOT in ended.lines:
+    if Told.NO_ROOT in ended.lines:
         raise DirectoryNotOurs(
             f"Windows does not lie in C:\\Windows on this host: {BASE} may be anybody's, and nothing was done"
         )
-    if _REFUSED in ended.lines and directory.base == "made":
+    if Told.NO_ACCESS in ended.lines and directory.base == "made":
         raise NotAdministrator(
             f"the user is no administrator of the host: it may not give {BASE} to Administrators; use one that is"
         )
-    if _REFUSED in ended.lines:
+    if Told.NO_ACCESS in ended.lines:
         raise DirectoryNotOurs(
             f"{BASE} belongs to somebody who is neither SYSTEM nor Administrators, or others have access to it; "
             "look who made it, and remove it"
         )
-    if _CLOSED not in ended.lines:
+    if Told.CLOSED not in ended.lines:
         raise _unended(ended)
     if directory.base == "made":
         await directory.check_made()
@@ -100,7 +98,7 @@ async def _first(directory: Directory, questions: Queries) -> Collected:
 
 
 def _unended(ended: Run) -> ScriptFailed:
-    return ScriptFailed(_UNENDED if ended.succeeded or _BEGUN in ended.lines else _SHELL)
+    return ScriptFailed(_UNENDED if ended.succeeded or Told.BEGUN in ended.lines else _SHELL)
 
 
 async def install(directory: Directory, questions: Queries) -> Script:
@@ -122,7 +120,7 @@ async def collect(directory: Directory, ended: Run, *scripts: str) -> Collected:
     data = await directory.transport.read(remote(name, "gathered"), size)
     if data is None:
         raise ScriptFailed("the host's answers are not where its script said")
-    left = [line.removeprefix(_LEFT) for line in ended.lines if line.startswith(_LEFT)]
+    left = [line.removeprefix(f"{Told.LEFT} ") for line in ended.lines if line.startswith(f"{Told.LEFT} ")]
     others = [other for other in left if other != name]
     if others:
         await directory.tidy(others[:_TIDIED], name)
