@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from transom.kube.errors import ConnectionFailed
-from transom.kube.groups import Groups
+from transom.kube.versions import Groups
 
 
 async def test_one_answer_is_for_all_as_long_as_it_is_young() -> None:

@@ -13,12 +13,12 @@ import structlog
 
 from transom.kube.connection import NO_ANSWER, Connection
 from transom.kube.errors import AnswerTooLarge, ApiError, ConnectionFailed, Unreadable
-from transom.kube.groups import Groups
 from transom.kube.nesting import shortened, too_deep
 from transom.kube.objects import T
 from transom.kube.reading import Malformed, around, decoded, read_object, refusal
 from transom.kube.resources import Resource
 from transom.kube.transport import Answer, Request, WayErrors
+from transom.kube.versions import Groups
 
 _log: Final = structlog.get_logger("transom.kube.client")
 FIELD_MANAGER: Final = "transom"

@@ -5,16 +5,17 @@ the variables it manages. A proxy is used where the kubeconfig's cluster has a `
 """
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import structlog
 
 from transom.kube.errors import ConfigurationError
 from transom.kube.kubeconfig import Chosen, choose
-from transom.kube.rotation import RotatedFiles
 from transom.kube.transport import FOREIGN, Transport, transport_to
 
 _log: Final = structlog.get_logger("transom.kube.connection")
@@ -22,6 +23,8 @@ NO_ANSWER: Final = "none"
 """Stands for the status of a request that was not answered, or not in time."""
 _RETIRED_SECONDS: Final = 1800.0
 """Longer than any watch lasts."""
+_LOOK_AGAIN: Final = 1.0
+"""Seconds between two looks at files."""
 
 
 @dataclass
@@ -68,7 +71,7 @@ class Connection:
 class Renewal:
     """How connections are made anew, and those that were in use before."""
 
-    def __init__(self, files: RotatedFiles, connect: Callable[[], Connection]) -> None:
+    def __init__(self, files: "RotatedFiles", connect: Callable[[], Connection]) -> None:
         self.files = files
         self.connect = connect
         self._retired: list[Transport] = []
@@ -119,3 +122,28 @@ def connect_foreign(chosen: Chosen, proxy: str | None = None) -> Connection:
 
 def _reached(chosen: Chosen, transport: Transport) -> Connection:
     return Connection(transport, chosen.cluster.server, chosen.namespace, chosen.source, chosen.context)
+
+
+class RotatedFiles:
+    """Client certificates, keys and CAs that connections were made from, which others rotate."""
+
+    def __init__(self, paths: Iterable[Path], clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen = {path: _state(path) for path in paths}
+        self._next = clock() + _LOOK_AGAIN
+
+    def changed(self) -> bool:
+        """Whether a file is another one; said until `RotatedFiles` are made anew. A file that is gone is on its way back."""
+        now = self._clock()
+        if now < self._next:
+            return False
+        self._next = now + _LOOK_AGAIN
+        return any((state := _state(path)) is not None and state != seen for path, seen in self._seen.items())
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -1,12 +1,18 @@
-"""The version of a kind that a server prefers, where several are served and an upgrade may change which."""
+"""What a server serves: groups of kinds, and of a kind the version that it prefers, which an upgrade may change."""
 
+import asyncio
 import dataclasses
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
 
-from transom.kube.client import Client
-from transom.kube.errors import NotFound
+import msgspec
+
+from transom.kube.errors import ApiError, NotFound
 from transom.kube.objects import T
 from transom.kube.resources import Resource
+
+if TYPE_CHECKING:
+    from transom.kube.client import Client
 
 PREFERRED: Final = "preferred"
 """The version of a Resource that leaves it to the server."""
@@ -16,7 +22,7 @@ class KindAbsent(NotFound):
     """404: the server has no version of the kind."""
 
 
-async def served(client: Client, resource: Resource[T]) -> Resource[T]:
+async def served(client: "Client", resource: Resource[T]) -> Resource[T]:
     """`resource` in the version that the server prefers among those that have the kind; one with a fixed version as it is.
 
     Raises KindAbsent, ApiError.
@@ -38,3 +44,39 @@ async def served(client: Client, resource: Resource[T]) -> Resource[T]:
         if any(one.get("name") == resource.plural for one in kinds.get("resources") or ()):
             return dataclasses.replace(resource, version=version)
     raise KindAbsent(404, "NotFound", f"no version of {resource.group} has {resource.plural}")
+
+
+class _Group(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _GroupList(msgspec.Struct, frozen=True):
+    """metav1.APIGroupList."""
+
+    groups: list[_Group] | None = None
+
+
+class Groups:
+    """Which groups a server has, as of its last answer: asked once for all who wait for a kind of one that is not there."""
+
+    def __init__(self, get_json: Callable[[str], Awaitable[Any]]) -> None:
+        self._get_json = get_json
+        self._names: frozenset[str] = frozenset()
+        self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
+
+    async def may_have(self, group: str, within: float) -> bool:
+        """Whether the server has that group, by an answer of the last `within` seconds; true where nobody can tell."""
+        if not group:
+            # the core group has a list of its own
+            return True
+        loop = asyncio.get_running_loop()
+        async with self._reading:
+            if loop.time() - self._read_at > within:
+                try:
+                    answer = msgspec.convert(await self._get_json("/apis"), _GroupList)
+                except (ApiError, msgspec.ValidationError):
+                    return True
+                self._names = frozenset(one.name for one in answer.groups or ())
+                self._read_at = loop.time()
+        return group in self._names
