@@ -14,10 +14,9 @@ from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.steps.change import carry_out, fetch
 from transom.hosts.steps.delivery import Delivery, DeliveryProgress, Report
 from transom.hosts.steps.facts_parser import merged
-from transom.hosts.steps.gather import gather
+from transom.hosts.steps.gather import found_files, gather, probed
 from transom.hosts.steps.outputs import outputs
 from transom.hosts.steps.payload_directory import PayloadDirectory
-from transom.hosts.steps.probing import found_files, probed
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import SERVICES, Queries
 from transom.windows.host.state import ObservedState

@@ -3,7 +3,7 @@
 from transom.hosts.passes.passes import PassSettings, opened
 from transom.hosts.ssh.connection import Access
 from transom.hosts.ssh.known_hosts import HostKeys
-from transom.hosts.understanding import understood
+from transom.hosts.steps.gather import understood
 from transom.windows.parts.adopted import IMPORTED, IMPORTED_LIMIT, Adopted
 
 

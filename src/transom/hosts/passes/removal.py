@@ -13,8 +13,7 @@ from transom.hosts.ssh.connection import Access
 from transom.hosts.ssh.directory import Directory
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.steps.change import carry_out
-from transom.hosts.steps.gather import gather
-from transom.hosts.steps.probing import probed
+from transom.hosts.steps.gather import gather, probed
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.host.state import DesiredState, ObservedState
 from transom.windows.ledger import ledger

@@ -1,7 +1,12 @@
-"""Read a host: put the script once, run it, fetch what it wrote."""
+"""Read a host: put the script once, run it, fetch what it wrote; and what of its files is there."""
 
+import asyncio
 import re
 import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -10,12 +15,19 @@ from transom.hosts.scripts import script
 from transom.hosts.scripts.results import Told
 from transom.hosts.scripts.template import BASE, Script
 from transom.hosts.ssh.directory import Directory, local, remote
-from transom.hosts.ssh.transport import Run
+from transom.hosts.ssh.transport import Run, Transport
 from transom.hosts.steps.facts_parser import LIMIT, FactsParser
-from transom.hosts.understanding import understood
 from transom.windows.host.queries import Queries
-from transom.windows.host.state import ObservedState
+from transom.windows.host.state import CHANGED, ObservedState
+from transom.windows.ledger import ledger
 
+_Read = TypeVar("_Read")
+_AT_ONCE: Final = 64 * 1024
+"""Bytes that are read in less time than another thread is worth: some 10 ms at worst."""
+_SECONDS: Final = 1.0
+"""Of CPU for one answer."""
+# one thread: answers that take long take turns, and the loop has a rival at most
+_thread: Final = ThreadPoolExecutor(1, "answers")
 _UNENDED = "the script that reads the host did not come to its end (is the disk full?)"
 _SHELL = (
     "the script that reads the host did not run. The default shell of the host's SSH server has to be cmd.exe or PowerShell, "
@@ -126,3 +138,47 @@ async def collect(directory: Directory, ended: Run, *scripts: str) -> Collected:
         await directory.tidy(others[:_TIDIED], name)
     await directory.remove(name, ("gathered", *scripts))
     return Collected(await understood(lambda: FactsParser.of(data), len(data)), len(data))
+
+
+async def understood(read: Callable[[], _Read], size: int) -> _Read:
+    """What `read` makes of `size` bytes. Raises Unreadable where that took too long, and what `read` raises."""
+    if size <= _AT_ONCE:
+        return read()
+
+    def timed() -> tuple[_Read, float]:
+        begun = time.thread_time()
+        return read(), time.thread_time() - begun
+
+    found, seconds = await asyncio.get_running_loop().run_in_executor(_thread, timed)
+    if seconds > _SECONDS:
+        raise Unreadable(f"the host's answer took {seconds:.1f} s of CPU to read; there is something wrong with its registry")
+    return found
+
+
+async def probed(transport: Transport, state: ObservedState, files: Sequence[str], directories: Sequence[str]) -> ObservedState:
+    """The state with those of the files and directories that are there. Raises HostError."""
+    recorded = {path.casefold(): own for path, own in ledger.read(state.registry).installed.files.items()}
+    found = await asyncio.gather(*(transport.look(path.replace("\\", "/")) for path in (*files, *directories)))
+    hashes: dict[str, str] = {}
+    for path, there in zip(files, found, strict=False):
+        own = recorded.get(path.casefold())
+        if there is not None:
+            hashes[path] = (own.known(there.size, there.modified) if own is not None else None) or CHANGED
+    present = tuple(path for path, there in zip(directories, found[len(files) :], strict=True) if there and there.directory)
+    return msgspec.structs.replace(state, files=hashes, directories=present)
+
+
+async def found_files(transport: Transport, state: ObservedState, known: Mapping[str, str]) -> Mapping[str, str]:
+    """The SHA-256 of files that are there and are neither in the ledger nor `known`: they are taken over. Raises HostError.
+
+    Some hundred megabytes of programs are read, one file after the other, once for a host.
+    """
+    recorded = ledger.read(state.registry).installed
+    found = {}
+    for path in state.files:
+        if path not in known and recorded.file(path) is None:
+            there = await transport.look(path.replace("\\", "/"))
+            sha256 = await transport.digest(path.replace("\\", "/"), there.size) if there and not there.directory else None
+            if sha256 is not None:
+                found[path] = sha256
+    return found
