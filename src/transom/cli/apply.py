@@ -98,8 +98,7 @@ def _report(source: Source, hosts: HostOptions, *, dry_run: bool, all_at_once: b
     import msgspec
 
     from transom.apply.report import Report
-    from transom.cli.foreign_nodes import worked_on
-    from transom.cli.manager import manager_of, pause
+    from transom.cli.manager import manager_of, pause, worked_on
 
     operators = source
     if take_over and source.filename:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from transom.cli.completion import contexts, namespaces
-from transom.cli.options import Options
+from transom.cli.options import Options, Verbose, log_to_stderr
 from transom.cli.output import ExitCode, fail
-from transom.cli.verbose import Verbose, log_to_stderr
 
 if TYPE_CHECKING:
     from transom.kube.client import Client

@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from transom.cli.findings import files
-from transom.cli.host_keys import RequireHostKeys
+from transom.cli.host_options import (
+    CHANNEL,
+    CONNECT,
+    WHOLE,
+    ChannelTimeout,
+    ConnectTimeout,
+    PassTimeout,
+    RequireHostKeys,
+    timeouts,
+)
+from transom.cli.options import Verbose, log_to_stderr
 from transom.cli.output import ExitCode, Format, fail, print_data, tell
-from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
-from transom.cli.verbose import Verbose, log_to_stderr
 from transom.proxy.secret import redact_variable
 
 if TYPE_CHECKING:

@@ -8,11 +8,18 @@ import typer
 
 from transom.cli.completion import instances
 from transom.cli.findings import Source
-from transom.cli.host_keys import RequireHostKeys
-from transom.cli.options import Options
+from transom.cli.host_options import (
+    CHANNEL,
+    CONNECT,
+    WHOLE,
+    ChannelTimeout,
+    ConnectTimeout,
+    PassTimeout,
+    RequireHostKeys,
+    timeouts,
+)
+from transom.cli.options import Options, log_to_stderr
 from transom.cli.output import ExitCode, Format, fail, print_data, saying_on_ctrl_c, tell
-from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
-from transom.cli.verbose import log_to_stderr
 
 if TYPE_CHECKING:
     from transom.apply.report import Report

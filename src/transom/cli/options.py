@@ -12,6 +12,10 @@ import typer
 from transom.cli.output import Format
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="The output format.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Tell requests, channels and steps on stderr, with secrets masked.")
+]
+"""Of servers and hosts; no body of a request and no value is in it."""
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -50,3 +54,14 @@ def _parameters(group: type[Options]) -> list[inspect.Parameter]:
         inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name])
         for field in msgspec.structs.fields(group)
     ]
+
+
+def log_to_stderr(*, verbose: bool) -> None:
+    """Set up logging for a command of a person."""
+    import logging
+
+    from transom.operations import logs
+
+    logs.configure("console", "debug" if verbose else "warning", lasting=False)
+    # of SSH: who was connected to, what was run, and nothing that was sent
+    logging.getLogger("asyncssh").setLevel(logging.INFO if verbose else logging.WARNING)

@@ -29,8 +29,7 @@ def rollback(source: Source, hosts: HostOptions, output: Output = Format.TEXT, d
     _ = hosts.timeouts
     with saying_on_ctrl_c(UNTOUCHED):
         from transom.apply.target import targets_of
-        from transom.cli.foreign_nodes import worked_on
-        from transom.cli.manager import manager_of
+        from transom.cli.manager import manager_of, worked_on
 
         objects, examined = examine_or_fail(source)
         targets = hosts.chosen(targets_of(objects, examined.settings, ssh_config=True))

@@ -6,10 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from transom.cli.cluster import NAMESPACE, namespace_name
-from transom.cli.host_keys import HELP
+from transom.cli.host_options import (
+    CHANNEL,
+    CHANNEL_HELP,
+    CONNECT,
+    CONNECT_HELP,
+    REQUIRE_HOST_KEYS_HELP,
+    WHOLE,
+    WHOLE_HELP,
+    duration,
+    timeouts,
+)
 from transom.cli.output import ExitCode, fail
 from transom.cli.server import LocalMetrics, configure_logs, option
-from transom.cli.timeouts import CHANNEL, CHANNEL_HELP, CONNECT, CONNECT_HELP, WHOLE, WHOLE_HELP, duration, timeouts
 
 if TYPE_CHECKING:
     from transom.controllers.runtime.options import Options
@@ -60,7 +69,7 @@ def run(
     connect_timeout: Annotated[str, option("--connect-timeout", CONNECT_HELP)] = CONNECT,
     channel_timeout: Annotated[str, option("--channel-timeout", CHANNEL_HELP)] = CHANNEL,
     pass_timeout: Annotated[str, option("--pass-timeout", WHOLE_HELP)] = WHOLE,
-    require_host_keys: Annotated[bool, option("--require-host-keys", HELP)] = False,
+    require_host_keys: Annotated[bool, option("--require-host-keys", REQUIRE_HOST_KEYS_HELP)] = False,
     payload_cache: Annotated[
         Path | None,
         option(

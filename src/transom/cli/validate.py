@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from transom.proxy.finding import Finding
+    from transom.proxy.settings import Effective
     from transom.sources.objects import Objects
 
 
@@ -27,9 +28,7 @@ def validate(
     objects, examined = examine(source)
     findings = [*examined.findings, *(_unplaced(objects) if source.filename else ())]
     if probe and not examined.errors:
-        from transom.cli.probe import probe_endpoints
-
-        findings += probe_endpoints(objects, examined.settings)
+        findings += _probed(objects, examined.settings)
     counts = Counter(finding.severity for finding in findings)
     if output is Format.TEXT:
         print_findings(findings, sys.stdout)
@@ -40,6 +39,24 @@ def validate(
         print_data([as_json(finding) for finding in findings], output)
     if counts["error"]:
         raise SystemExit(ExitCode.INVALID)
+
+
+def _probed(objects: "Objects", settings: "Effective") -> "Iterator[Finding]":
+    """Try the endpoints of the cluster that the manifests describe; a failure is an error, with policy Report a warning."""
+    import asyncio
+
+    from transom.proxy import layers
+    from transom.proxy.url import parse
+    from transom.readiness import probe
+
+    base = layers.base(objects)
+    if base is None or settings.own is None:
+        return
+    report = base.source.place.error if settings.own.readiness_policy == "Gate" else base.source.place.warning
+    for index, answer in enumerate(asyncio.run(probe(settings.own))):
+        if answer.failure:
+            message = f"{parse(answer.endpoint).redacted} through the proxy, 3 tries: {answer.failure}"
+            yield report(("spec", "readinessEndpoints", index), message)
 
 
 def _unplaced(objects: "Objects") -> "Iterator[Finding]":

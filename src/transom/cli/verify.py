@@ -8,9 +8,17 @@ import typer
 from transom.cli.examples import epilog
 from transom.cli.facts import addressed
 from transom.cli.findings import files
-from transom.cli.host_keys import RequireHostKeys
+from transom.cli.host_options import (
+    CHANNEL,
+    CONNECT,
+    WHOLE,
+    ChannelTimeout,
+    ConnectTimeout,
+    PassTimeout,
+    RequireHostKeys,
+    timeouts,
+)
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
-from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How long things on a host may take, as options, and durations as people write them."""
+"""How hosts are connected to, as options: which keys are believed, and how long things may take, as people write it."""
 
 import re
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +19,10 @@ WHOLE_HELP = "How long all the work on one host may take, files sent included."
 ConnectTimeout = Annotated[str, typer.Option("--connect-timeout", metavar="DURATION", help=CONNECT_HELP)]
 ChannelTimeout = Annotated[str, typer.Option("--channel-timeout", metavar="DURATION", help=CHANNEL_HELP)]
 PassTimeout = Annotated[str, typer.Option("--pass-timeout", metavar="DURATION", help=WHOLE_HELP)]
+REQUIRE_HOST_KEYS_HELP = "Connect to no host whose key is not known: by spec.hostKey, or from an earlier connection."
+RequireHostKeys = Annotated[
+    bool, typer.Option("--require-host-keys", envvar="TRANSOM_REQUIRE_HOST_KEYS", help=REQUIRE_HOST_KEYS_HELP)
+]
 
 
 def timeouts(connect: str, channel: str, whole: str) -> "Timeouts":
