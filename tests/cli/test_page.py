@@ -12,18 +12,27 @@ from tests.support.repository import DOCS
 
 from transom.apply.report import HostReport, Report
 from transom.capi.image.inputs import Download
-from transom.cli.status import ClusterStatus
-from transom.cli.status_table import ObjectStatus
 from transom.controllers.clusters import adoption as fleet
 from transom.controllers.clusters.bootstrap import ObjectsReport
 from transom.controllers.clusters.objects import Kept
 from transom.controllers.instances import adoption as windows
+from transom.diagnosis import overview, story
 from transom.hosts.passes.verification import Checked
 from transom.pods.outdated import Outdated
 from transom.proxy.clients import Decision
 from transom.proxy.clients.lint import LintFinding
 from transom.windows.host.steps import Step
 
+STATUS = (
+    overview.ObjectStatus,
+    overview.RolloutStatus,
+    overview.ClusterStatus,
+    overview.Expiry,
+    overview.Webhook,
+    overview.Leader,
+    overview.Running,
+)
+STORY = (story.HostSettings, story.NodeRow, story.ConditionRow, story.EventRow)
 PAGE = DOCS / "commands.md"
 ROWS: dict[str, str] = {
     name: row
@@ -44,7 +53,8 @@ def told(command: str) -> set[str]:
         ("diff", (Report, HostReport, Step)),
         ("rollback", (Report, HostReport, Step)),
         ("apply --objects", (ObjectsReport, Kept)),
-        ("status", (ClusterStatus, ObjectStatus)),
+        ("status", (overview.Status, *STATUS)),
+        ("status host", (story.Story, *STORY)),
         ("adopt", (fleet.PeerObject, windows.PeerLeftover)),
         ("verify host", (Checked,)),
         ("no-proxy check", (Decision,)),

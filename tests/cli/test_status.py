@@ -1,90 +1,151 @@
-"""`transom status`: what is not ready first, with its reason."""
+"""`transom status`: what is not ready first, with its reason and what there is to do."""
 
-import http.server
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from tests.cli.cluster_server import INSTANCES, PROXIES, Cluster, serving
 from tests.cli.servers import kubeconfig
+from tests.support.bundles import egress_proxy, private_key, secret, write
 from tests.support.command import run
 
-from transom.cli.status_table import ObjectStatus, as_counted, group, lines
+from transom.cli.status_table import group, rows
+from transom.diagnosis.overview import ObjectStatus, as_counted, of_host
 
 pytestmark = pytest.mark.server
-META = {"resourceVersion": "1"}
+KEY = secret("cloud-private-key", stringData={"private-key.pem": private_key()})
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
-def instance(name: str, ready: tuple[str, str, str] | None) -> dict[str, Any]:
+def instance(name: str, ready: tuple[str, str, str] | None, **status: Any) -> dict[str, Any]:
     conditions = [] if ready is None else [dict(zip(("status", "reason", "message"), ready, strict=True)) | {"type": "Ready"}]
     meta = {"name": name, "namespace": "transom-system", "uid": name, "resourceVersion": "1"}
-    return {"metadata": meta, "spec": {"address": f"{name}.example"}, "status": {"conditions": conditions}}
+    return {"metadata": meta, "spec": {"address": f"{name}.example"}, "status": {"conditions": conditions, **status}}
 
 
+def named(name: str, **fields: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "transom-system", "uid": name, "resourceVersion": "1"}, **fields}
+
+
+BASE = named(
+    "cluster",
+    status={
+        "conditions": [
+            {"type": "Ready", "status": "False", "reason": "HostsFailed", "message": "see win-2"},
+            {"type": "RolloutHalted", "status": "True", "reason": "NotHealthy", "message": "win-2 failed"},
+            {"type": "PodsInjected", "status": "False", "reason": "NoNamespaceSelector", "message": "not set"},
+        ],
+        "hosts": {"total": 3, "updated": 1, "waiting": 1, "failed": 1},
+        "trustBundle": {"earliestExpiry": "2027-01-01T00:00:00Z"},
+        "settings": "abc",
+    },
+)
+HOSTS = [
+    instance("win-1", ("True", "Ready", "")),
+    instance("win-2", ("False", "Unreachable", "no connection to port 22"), changes="settings/aa:failed!"),
+    instance("win-3", ("False", "Pending", "not yet its turn"), nodeName="win-3", osVersion="10.0.20348", changes=""),
+    instance("win-4", None),
+]
+LEASE = {"holderIdentity": "transom-0", "renewTime": "2020-01-01T00:00:00.000000Z", "leaseDurationSeconds": 15}
+CONTAINERS = {"template": {"spec": {"containers": [{"image": "registry.example/transom:0.1.0"}]}}}
 LISTS: dict[str, list[dict[str, Any]]] = {
-    "/apis/transom.dev/v1alpha1/egressproxies": [
-        {
-            "metadata": {"name": "cluster", "uid": "c", "resourceVersion": "1"},
-            "status": {
-                "conditions": [{"type": "Ready", "status": "False", "reason": "HostsWaiting", "message": "2 hosts wait"}],
-                "hosts": {"total": 3, "updated": 1, "waiting": 1, "failed": 1},
-                "trustBundle": {"earliestExpiry": "2027-01-01T00:00:00Z"},
-                "settings": "abc",
-            },
-        }
-    ],
-    "/apis/transom.dev/v1alpha1/namespaces/transom-system/windowsinstances": [
-        instance("win-1", ("True", "Ready", "")),
-        instance("win-2", ("False", "Unreachable", "no connection to port 22")),
-        instance("win-3", None),
+    PROXIES: [BASE],
+    INSTANCES: HOSTS,
+    "/apis/transom.dev/v1alpha1/windowsinstances": HOSTS,
+    "/apis/coordination.k8s.io/v1/namespaces/transom-system/leases": [named("transom", spec=LEASE)],
+    "/apis/apps/v1/namespaces/transom-system/deployments": [named("transom", spec={"replicas": 2, **CONTAINERS})],
+    "/api/v1/namespaces/transom-system/events": [
+        named("e", type="Warning", reason="Unreachable", message="no answer", count=7, lastTimestamp="2026-11-23T11:00:00Z")
     ],
 }
 
 
 @pytest.fixture
-def server() -> Iterator[str]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = LISTS.get(self.path.partition("?")[0])
-            body = json.dumps({"metadata": META, "items": found} if found is not None else {"code": 404}).encode()
-            self.send_response(200 if found is not None else 404)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{running.server_address[1]}"
-        running.shutdown()
+def cluster() -> Iterator[Cluster]:
+    with serving(Cluster(LISTS)) as running:
+        yield running
 
 
-def test_what_is_not_ready_comes_first_with_its_reason(server: str, tmp_path: Path) -> None:
-    config = kubeconfig(tmp_path / "config", server)
+@pytest.fixture
+def config(cluster: Cluster, tmp_path: Path) -> str:
+    return kubeconfig(tmp_path / "config", cluster.url)
+
+
+def test_what_is_not_ready_comes_first_with_its_reason_and_what_to_do(config: str) -> None:
     told = run("status", "--kubeconfig", config)
     assert told.code == 0, told.err
-    assert [line.split("  ")[0].strip() for line in told.out.splitlines()] == [
+    objects = [line.split("  ")[0].strip() for line in told.out.splitlines() if "EgressProxy/" in line or "Instance/" in line]
+    assert objects[:5] == [
         "EgressProxy/cluster",
         "WindowsInstance/win-2",
+        "WindowsInstance/win-4",
         "WindowsInstance/win-3",
         "WindowsInstance/win-1",
     ]
-    assert "HostsWaiting  2 hosts wait; 3 hosts: 1 updated, 1 waiting, 1 failed; the first CA expires 2027-01-01" in told.out
-    assert "False    Unreachable   no connection to port 22; win-2.example" in told.out
+    assert "HostsFailed  " in told.out
+    assert "see win-2; 3 hosts: 1 updated, 1 waiting, 1 failed; the first CA expires 2027-01-01" in told.out
+    assert re.search(
+        r"False +Unreachable +no connection to port 22; win-2.example\n    next: .*verify host win-2.example", told.out
+    )
     assert "no operator has looked at it" in told.out
     objects = run("status", "--kubeconfig", config, "-o", "json").json["objects"]
     assert [(one["name"], one["ready"]) for one in objects][:2] == [("cluster", "False"), ("win-2", "False")]
     assert objects[0]["earliestExpiry"] == "2027-01-01T00:00:00Z"
+
+
+def test_what_stands_around_the_hosts(config: str) -> None:
+    told = run("status", "--kubeconfig", config).out
+    assert "OPERATOR  nobody works: transom-0 was the last" in told
+    assert "transom: 0 of 2 pods, registry.example/transom:0.1.0" in told
+    assert "WEBHOOK   NoNamespaceSelector: not set" in told
+    assert "ROLLOUT   [######..............] 1 of 3 hosts have the settings, 1 waiting, 1 failed" in told
+    assert "halted: win-2 failed" in told
+    found = run("status", "--kubeconfig", config, "-o", "json").json
+    assert found["rollout"] == {"total": 3, "updated": 1, "waiting": 1, "failed": 1, "halted": "win-2 failed"}
+    assert found["leader"] == {"holder": "transom-0", "renewed": "2020-01-01T00:00:00.000000Z", "working": False}
+
+
+@pytest.mark.parametrize("forbidden", [("/apis/apps", "/apis/coordination"), ("/apis/transom.dev/v1alpha1/egress",)])
+def test_a_person_who_may_read_some_kinds_sees_these(forbidden: tuple[str, ...], cluster: Cluster, config: str) -> None:
+    cluster.forbidden = forbidden
+    told = run("status", "--kubeconfig", config)
+    assert (told.code, told.err) == (0, "")
+    assert "WindowsInstance/win-2" in told.out
+    assert told.out.count("NOT READ") >= len(forbidden)
+    assert "is forbidden: User tim cannot list it" in told.out
+    unread = run("status", "--kubeconfig", config, "-o", "json").json["unread"]
+    assert len(unread) >= len(forbidden)
+
+
+def test_the_story_of_a_host(config: str) -> None:
+    told = run("status", "host", "win-3", "--kubeconfig", config)
+    assert told.code == 0, told.err
+    for line in (
+        "WindowsInstance/win-3  win-3.example  lifecycle Egress",
+        "State      waiting: Pending: not yet its turn",
+        "Waits for  an operator: nobody holds the lease",
+        "Waits for  win-2, which halted the rollout",
+        "for the services containerd, kubelet, cloud-node-manager; restart Rolling",
+        "Known      Windows 10.0.20348",
+        "Condition  Ready=False  Pending",
+        "Unreachable: no answer (x7)",
+        "Node       win-3: not read",
+    ):
+        assert line in told.out, line
+    found = run("status", "host", "win-3", "--kubeconfig", config, "-o", "json").json
+    assert (found["host"]["reason"], found["settings"]["current"]) == ("Pending", False)
+    missing = run("status", "host", "win-9", "--kubeconfig", config)
+    assert (missing.code, missing.out) == (1, "")
+    assert "there is no WindowsInstance win-9 in namespace transom-system; there are win-1, win-2, win-3, win-4" in missing.err
+    assert run("status", "hosts", "--kubeconfig", config).code == 2
 
 
 def of_many(count: int) -> list[ObjectStatus]:
@@ -99,14 +160,14 @@ def of_many(count: int) -> list[ObjectStatus]:
 
 
 def one(name: str, reason: str, message: str) -> ObjectStatus:
-    ready = "True" if reason == "Ready" else "False"
-    return ObjectStatus("WindowsInstance", "transom-system", name, ready, reason, message, address=f"{name}.example")
+    return of_host(instance(name, ("True" if reason == "Ready" else "False", reason, message)))
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120, 200])
 def test_a_thousand_hosts_are_on_one_screen(columns: int) -> None:
-    told = list(lines(group(of_many(1000)), columns, "12:00:00 "))
-    assert len(told) <= 24
+    told = [line.text for line in rows(group(of_many(1000)), NOW, columns, "12:00:00 ")]
+    # at 60 columns what there is to do takes more lines
+    assert len(told) <= (24 if columns >= 80 else 28)
     assert [line for line in told if cell_len(line) > columns or line != line.rstrip()] == []
     words = " ".join(" ".join(told).split())
     assert "500 WindowsInstances True Ready win-500, win-501" in words
@@ -117,8 +178,9 @@ def test_a_thousand_hosts_are_on_one_screen(columns: int) -> None:
 
 
 def test_in_a_pipe_a_line_is_as_long_as_it_is() -> None:
-    told = list(lines(group(of_many(1000))))
-    assert len(told) == 6
+    told = [line.text for line in rows(group(of_many(1000)), NOW)]
+    assert len(told) == 8
+    assert sum(line.startswith("    next: ") for line in told) == 2
     assert all(f"win-{number}" in "".join(told) for number in range(7, 1000) if number != 8)
 
 
@@ -127,31 +189,69 @@ def test_names_are_sorted_as_people_count() -> None:
     assert sorted(names, key=as_counted) == ["a1b9", "a1b10", "win", "win-2", "win-10"]
 
 
-def test_what_changes_is_told_at_once_also_into_a_pipe(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = "/apis/transom.dev/v1alpha1/namespaces/transom-system/windowsinstances"
-    monkeypatch.setitem(LISTS, path, LISTS[path])
+def test_what_changes_is_told_at_once_also_into_a_pipe(cluster: Cluster, config: str, tmp_path: Path) -> None:
     # tests that run in the background of a shell ignore Ctrl-C, and so would what they start
-    command = ["env", "--default-signal=INT", sys.executable, "-m", "transom", "status", "--watch", "--kubeconfig"]
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "transom", "status", "--watch", "--kubeconfig", config]
     environment = {"PATH": os.defpath, "HOME": str(tmp_path)}
-    with subprocess.Popen(
-        [*command, kubeconfig(tmp_path / "config", server)], stdout=subprocess.PIPE, env=environment, text=True
-    ) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
         assert process.stdout is not None
-        first = [process.stdout.readline() for _ in range(4)]
-        LISTS[path] = [instance("win-1", ("False", "Pending", "not yet its turn")), LISTS[path][2]]
-        then = [process.stdout.readline() for _ in range(2)]
+        out = process.stdout
+        first = [out.readline() for _ in range(7)]
+        cluster.change(INSTANCES, "MODIFIED", versioned(instance("win-1", ("False", "Pending", "not yet its turn"))))
+        cluster.change(INSTANCES, "DELETED", versioned(HOSTS[1]))
+        then = [out.readline()]
+        while "gone" not in then[-1]:
+            then.append(out.readline())
         process.send_signal(signal.SIGINT)
-        assert process.stdout.read() == ""
+        assert out.read() == ""
     assert process.returncode == 130
-    assert "WindowsInstance/win-1" in first[3]
-    assert re.fullmatch(r"\d\d:\d\d:\d\d WindowsInstance/win-1  False  Pending  not yet its turn; win-1.example\n", then[0])
-    assert then[1].endswith(" WindowsInstance/win-2: gone\n")
+    assert "WindowsInstance/win-1" in first[6]
+    assert re.fullmatch(r"\d\d:\d\d:\d\d WindowsInstance/win-1  False  Pending +not yet its turn; win-1.example\n", then[0])
+    assert then[-1].endswith(" WindowsInstance/win-2: gone\n")
+    # each kind is listed once, by whoever follows it
+    lists = [url for url in cluster.asked if url.startswith(INSTANCES)]
+    assert len(lists) == 1
 
 
-def test_a_cluster_without_transom(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(LISTS, "/api/v1/namespaces/elsewhere", [])
-    told = run("status", "--kubeconfig", kubeconfig(tmp_path / "config", server), "-n", "elsewhere")
-    assert (told.code, told.out) == (1, "")
-    assert "the definitions of Transom are not there" in told.err
+def versioned(value: dict[str, Any]) -> dict[str, Any]:
+    return value | {"metadata": value["metadata"] | {"resourceVersion": "2"}}
+
+
+def test_a_cluster_without_transom(cluster: Cluster, config: str) -> None:
+    cluster.lists = {"/api/v1/namespaces/elsewhere": []}
+    for more in ((), ("--watch",)):
+        told = run("status", "--kubeconfig", config, "-n", "elsewhere", *more)
+        assert (told.code, told.out) == (1, "")
+        assert "the definitions of Transom are not there" in told.err
     wrong = run("status", "--watch", "-o", "json")
     assert (wrong.code, "--watch is for text" in wrong.err) == (2, True)
+
+
+def test_of_a_directory_what_was_last_known_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (lab := tmp_path / "lab").mkdir()
+    instance = {
+        "apiVersion": "transom.dev/v1alpha1",
+        "kind": "WindowsInstance",
+        "metadata": {"name": "win-1"},
+        "spec": {"address": "127.0.0.1", "port": 1, "username": "u"},
+    }
+    files = write(lab, egress_proxy({"httpProxy": "http://u:hunter2@p.x:1", "noProxy": "*"}), instance, KEY)
+    before = run("status", "-f", files)
+    assert before.code == 0, before.err
+    assert "WindowsInstance/win-1  Unknown  NotSeen  no command has worked on it from here" in squeezed(before.out)
+    assert run("diff", "-f", files, "--connect-timeout", "1s").code == 3
+    after = run("status", "-f", files)
+    assert "WindowsInstance/win-1 False Failed" in " ".join(after.out.split())
+    assert f"next: transom apply -f {files} --limit win-1" in after.out
+    told = run("status", "host", "win-1", "-f", files)
+    assert "State      failed: Failed" in told.out
+    assert "HTTP_PROXY http://***@p.x:1" in told.out
+    assert "hunter2" not in before.out + after.out + told.out
+    kept = [file.read_text() for file in (tmp_path / "state" / "transom" / "last").iterdir()]
+    assert len(kept) == 1
+    assert "hunter2" not in kept[0]
+
+
+def squeezed(text: str) -> str:
+    return re.sub(" {2,}", "  ", text)

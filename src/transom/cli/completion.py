@@ -52,6 +52,11 @@ def instances(ctx: typer.Context, incomplete: str) -> list[str]:
     return _beginning(_asked(ctx, names), incomplete)
 
 
+def about_status(ctx: typer.Context, incomplete: str) -> list[str]:
+    """`host`, and behind it the name of one."""
+    return instances(ctx, incomplete) if ctx.params.get("about") else _beginning(("host",), incomplete)
+
+
 def providers(incomplete: str) -> list[str]:
     """The providers of Cluster API."""
     from transom.capi.providers import PROVIDERS

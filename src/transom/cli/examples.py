@@ -19,7 +19,12 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "diff": (("transom diff -f lab", ""), ("transom diff -l env=prod -o json", "the hosts of the current context's cluster")),
     "rollback": (("transom rollback -f lab --dry-run", ""), ("transom rollback -f lab --limit win-1", "")),
     "adopt": (("transom adopt --from wmco", "only says it"), ("transom adopt --from wmco --context prod --yes", "does it")),
-    "status": (("transom status", ""), ("transom status --watch -l env=prod", "")),
+    "status": (
+        ("transom status", ""),
+        ("transom status host win-1", "all that is known of one host"),
+        ("transom status --watch -l env=prod", "a live table"),
+        ("transom status -f lab", "what was last known from here"),
+    ),
     "facts": (
         ("transom facts win-1 -f lab", "a host of the manifests"),
         ("transom facts Administrator@10.0.0.11 --key id_ed25519", "any host"),

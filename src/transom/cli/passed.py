@@ -69,7 +69,7 @@ class PassedSettings:
         return next((one for one in self.of(target) if change_of(one) != change_of(target.egress)), None)
 
     def _file(self, target: Target) -> Path:
-        return self._directory / hashlib.sha256(_place(target)).hexdigest()[:16]
+        return self._directory / hashlib.sha256(place_of(target)).hexdigest()[:16]
 
     def _write(self, target: Target, known: list[Egress], seal: Fernet) -> None:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -83,10 +83,11 @@ class PassedSettings:
 
 def _sealed_by(target: Target, key: Secret) -> Fernet:
     """What a host's settings are sealed with: a key by HKDF (RFC 5869) of its SSH key."""
-    derivation = HKDF(SHA256(), 32, salt=_place(target), info=b"transom: settings that passed")
+    derivation = HKDF(SHA256(), 32, salt=place_of(target), info=b"transom: settings that passed")
     return Fernet(base64.urlsafe_b64encode(derivation.derive(key.reveal().encode())))
 
 
-def _place(target: Target) -> bytes:
+def place_of(target: Target) -> bytes:
+    """What a host is known by here: address and port."""
     spec = target.instance.spec
     return f"{spec.address.casefold()} {spec.port}".encode()

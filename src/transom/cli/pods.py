@@ -12,14 +12,11 @@ from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
 
 if TYPE_CHECKING:
     from transom.kube.client import Client
-    from transom.pods.environment import PodEgress
     from transom.pods.patch import Patch
     from transom.pods.pod import Pod
-    from transom.sources.examination import Examined
     from transom.sources.objects import Objects
 
 pods = typer.Typer(help="What pods get of the settings, and why.", no_args_is_help=True)
-_HIDDEN = "***"
 
 
 class _Explained(NamedTuple):
@@ -50,6 +47,7 @@ def explain(
     default/kubernetes. With POD in their stead: what a pod of the cluster has, and would get if it were made now.
     """
     from transom.pods.patch import patch
+    from transom.sources.pod_settings import pod_egress
 
     if (pod is None) == (not source.filename):
         fail("either POD, with -n NAMESPACE, or -f PATH")
@@ -60,7 +58,7 @@ def explain(
         if not objects.workloads:
             fail("there is no pod in these manifests, and nothing that makes pods", ExitCode.INVALID)
         labels = {one.metadata.name: one.metadata.labels for one in objects.namespaces}
-        egress = _egress(objects, examined, _address(objects))
+        egress = pod_egress(objects, examined, _address(objects))
         found = [
             _Explained(
                 f"{one.kind}/{one.metadata.namespace}/{one.metadata.name}",
@@ -93,6 +91,7 @@ def outdated(
     not restart them.
     """
     from transom.pods.outdated import outdated
+    from transom.sources.pod_settings import UNKNOWN, HashKeyUnread, pod_egress
 
     if all_namespaces and source.namespace:
         fail("-A and -n exclude each other")
@@ -107,9 +106,9 @@ def outdated(
         address = _address(objects)
     else:
         running, labels, address = _read(source, labels=selector)
-    egress = _egress(objects, examined, address)
-    if egress.digest == _HIDDEN:
-        fail(f"Secret {its.own}/transom-webhook cannot be read: without its key pods of these settings cannot be told apart")
+    egress = pod_egress(objects, examined, address)
+    if egress.digest == UNKNOWN:
+        fail(str(HashKeyUnread(its.own)))
     own = examined.settings.own
     found = outdated(running, labels, egress, own.variables if own is not None else None)
     if output is not Format.TEXT:
@@ -134,15 +133,16 @@ def _live(name: str, source: Source) -> _Explained:
     from transom.pods.outdated import is_outdated
     from transom.pods.patch import patch
     from transom.proxy.names import NAME
+    from transom.sources.pod_settings import UNKNOWN, pod_egress
 
     if not NAME.match(name):
         fail(f"{name!r} is no name of a pod")
     objects, examined = examine_or_fail(_of_transom(source))
     (pod,), labels, address = _read(source, name)
-    egress = _egress(objects, examined, address)
+    egress = pod_egress(objects, examined, address)
     place = pod.metadata.namespace or ""
     its = labels.get(place, {})
-    outdated = None if egress.digest == _HIDDEN else is_outdated(pod, its, egress)
+    outdated = None if egress.digest == UNKNOWN else is_outdated(pod, its, egress)
     return _Explained(f"Pod/{place}/{name}", patch(pod, place, its, egress), True, outdated)
 
 
@@ -173,18 +173,6 @@ def _read(
 def _address(objects: "Objects") -> str | None:
     services = {(one.metadata.namespace, one.metadata.name): one.cluster_ip for one in objects.services}
     return services.get(("default", "kubernetes"))
-
-
-def _egress(objects: "Objects", examined: "Examined", address: str | None) -> "PodEgress":
-    import msgspec
-
-    from transom.pods.environment import HASH_KEY, of
-
-    present = objects.secret(objects.namespace, "transom-webhook")
-    key = present.data.get(HASH_KEY) if present else None
-    made = of(examined.settings.own, objects.namespace, address, key.reveal().encode() if key else b"")
-    # without the webhook's key the digest would give credentials away to whoever guesses
-    return msgspec.structs.replace(made, digest=_HIDDEN) if made.in_secret and key is None else made
 
 
 _AGE = {

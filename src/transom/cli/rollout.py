@@ -10,6 +10,7 @@ from transom.apply.report import STOPPED, HostReport, Report
 from transom.apply.roll_out import change_of, roll_out
 from transom.apply.target import Target, Work, passing, report_of, reporting
 from transom.cli.hosts import HostOptions
+from transom.cli.last_known import Command, LastKnown
 from transom.cli.passed import PassedSettings
 from transom.cli.progress import Progress
 from transom.cli.state import directory, host_keys, settings
@@ -37,7 +38,7 @@ async def carry_out(targets: list[Target], options: HostOptions, manager: Manage
     made, known = settings(options.timeouts, manager), host_keys(required=options.require_host_keys)
     work = moving(passing(known, made), known, made)
     with Progress(len(targets), "done") as progress:
-        collected = Collected(targets, progress)
+        collected = Collected(targets, progress, "apply")
         async with collected:
             waits = await _held_back(targets)
             free = [target for target in targets if change_of(target.egress) not in waits]
@@ -64,7 +65,7 @@ async def put_back(targets: list[Target], options: HostOptions, manager: Manager
     """Change the hosts, without one waiting for another: those that are not healthy must not."""
     work = passing(host_keys(required=options.require_host_keys), settings(options.timeouts, manager))
     with Progress(len(targets), "rolled back") as progress:
-        collected = Collected(targets, progress)
+        collected = Collected(targets, progress, "rollback")
         async with collected:
             async for target, report in roll_out(targets, progress.watching(work), at_once=options.workers, all_at_once=True):
                 collected.add(target, report)
@@ -74,7 +75,7 @@ async def put_back(targets: list[Target], options: HostOptions, manager: Manager
 async def compare(targets: list[Target], options: HostOptions, manager: Manager) -> Report:
     """What would be changed."""
     with Progress(len(targets), "compared") as progress:
-        collected = Collected(targets, progress)
+        collected = Collected(targets, progress, "diff")
         async with collected:
             async for target, report in side_by_side(
                 targets, _comparing(options, manager, progress), options.workers, otherwise=_faulty
@@ -86,8 +87,9 @@ async def compare(targets: list[Target], options: HostOptions, manager: Manager)
 class Collected:
     """The reports of hosts as they come. A Ctrl-C in the block ends it; hosts without a report by then were not reached."""
 
-    def __init__(self, targets: Sequence[Target], progress: Progress) -> None:
-        self._targets, self._progress = targets, progress
+    def __init__(self, targets: Sequence[Target], progress: Progress, command: Command) -> None:
+        self._targets, self._progress, self._command = targets, progress, command
+        self._kept = LastKnown(directory())
         self._found: dict[str, HostReport] = {}
         self._stopped = False
 
@@ -102,6 +104,12 @@ class Collected:
         """One host more."""
         self._found[target.instance.place.object] = report
         self._progress.done(report)
+        if report.error == STOPPED:
+            return
+        try:
+            self._kept.note(target, report, self._command)
+        except OSError as error:
+            self._progress.warn(f"{error.filename or directory()}: {error.strerror}: `transom status -f` will not know of it")
 
     @property
     def report(self) -> Report:

@@ -1,121 +1,135 @@
 """`transom status`: what is where in a cluster, and what waits and why; what is not ready comes first."""
 
 import sys
-import time
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
-from transom.cli.cluster import ClusterOptions, ask, place
+from transom.cli.cluster import ask, place
+from transom.cli.completion import about_status
+from transom.cli.findings import Source
 from transom.cli.options import Output, grouped
 from transom.cli.output import ExitCode, Format, columns_of, fail, print_data, print_lines, tell
-from transom.cli.status_table import ObjectStatus, as_counted, group, lines
 
 if TYPE_CHECKING:
+    from transom.cli.observation import Answers, Asked
+    from transom.diagnosis.observed import Unread
+    from transom.diagnosis.overview import Status
     from transom.kube.client import Client
-    from transom.kube.objects import Whole
-    from transom.kube.resources import Resource
-
-_EVERY: Final = 2.0
-"""Seconds between two looks of `--watch`."""
-
-
-class ClusterStatus(msgspec.Struct, frozen=True):
-    """All of them, and the server that was asked."""
-
-    server: str
-    objects: tuple[ObjectStatus, ...]
+    from transom.pods.outdated import Outdated
 
 
 @grouped
 def status(
-    cluster: ClusterOptions,
+    source: Source,
+    about: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[host NAME]", help="The whole story of one host.", autocompletion=about_status),
+    ] = None,
     all_namespaces: Annotated[
         bool, typer.Option("--all-namespaces", "-A", help="Also WindowsInstances of namespaces that nobody looks at.")
     ] = False,
     selector: Annotated[
         str, typer.Option("--selector", "-l", metavar="LABELS", help="Only WindowsInstances with these labels: env=prod.")
     ] = "",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, and tell what changes, until Ctrl-C.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C: a live table on a terminal, else what changes.")
+    ] = False,
     output: Output = Format.TEXT,
 ) -> None:
     """Say what is where, and what waits and why.
 
-    The settings and the hosts of a cluster by their condition Ready, what is not ready first. Where no operator works, `transom
-    diff` says it of the hosts themselves.
+    The operator, the rollout, the settings, the hosts, what is not ready first, each with its reason and what there is to do;
+    clusters, CAs that end soon, pods that are older than the settings. With -f: what was last known of the hosts of a
+    directory, from here; nobody is asked. `status host NAME` is the whole story of one host.
     """
-    if watch and output is not Format.TEXT:
-        fail("--watch is for text: `kubectl get windowsinstances -A -w -o json` gives objects")
-    namespace = None if all_namespaces else cluster.own
+    if watch and (output is not Format.TEXT or source.filename or about):
+        fail("--watch is for text, and for a cluster: `kubectl get windowsinstances -A -w -o json` gives objects")
+    namespace = None if all_namespaces else source.own
+    if about:
+        if len(about) != 2 or about[0] != "host":
+            fail(f"{' '.join(about)}: there is `transom status`, and `transom status host NAME`")
+        _tell_story(source, about[1], output)
+    elif source.filename:
+        from transom.cli.last_known import last_known
 
-    async def look(client: "Client") -> ClusterStatus:
-        return await _look(client, namespace, selector)
+        _print(last_known(source, selector), output)
+    elif watch:
+        from transom.cli.status_watch import follow
 
-    async def follow(client: "Client") -> None:
-        import asyncio
-
-        told: dict[tuple[str, str | None, str], ObjectStatus] = {}
-        while True:
-            now = {(one.kind, one.namespace, one.name): one for one in (await _look(client, namespace, selector)).objects}
-            clock = time.strftime("%H:%M:%S ")
-            print_lines(*lines(group(one for key, one in now.items() if told.get(key) != one), columns_of(sys.stdout), clock))
-            print_lines(*(f"{clock} {kind}/{name}: gone" for kind, _, name in sorted(told.keys() - now.keys(), key=str)))
-            sys.stdout.flush()
-            told = now
-            await asyncio.sleep(_EVERY)
-
-    if watch:
         try:
-            ask(cluster, follow)
+            ask(source, lambda client: follow(client, _asked(source, namespace, selector), source.own))
         except KeyboardInterrupt:
             raise SystemExit(ExitCode.INTERRUPTED) from None
-    found = ask(cluster, look)
+    else:
+        found = ask(source, lambda client: _look(client, source, namespace, selector))
+        _print(found, output)
+        if not found.objects and not found.unread:
+            tell(f"transom: {found.server}: no EgressProxy, and no WindowsInstance in namespace {source.own} (-A: in all)")
+
+
+def _asked(source: Source, namespace: str | None, selector: str) -> "tuple[Asked, ...]":
+    from transom.cli.observation import asked_for_status
+
+    return asked_for_status(source.own, namespace, selector)
+
+
+def _print(found: "Status", output: Format) -> None:
+    from transom.cli.status_table import screen
+
     if output is not Format.TEXT:
         print_data(found, output)
         return
-    print_lines(*lines(group(found.objects), columns_of(sys.stdout)))
-    if not found.objects:
-        tell(f"transom: {found.server}: no EgressProxy, and no WindowsInstance in namespace {cluster.own} (-A: in all)")
+    print_lines(*(line.text for line in screen(found, datetime.now(UTC), columns_of(sys.stdout))))
 
 
-async def _look(client: "Client", namespace: str | None, selector: str) -> ClusterStatus:
-    from transom.kube.errors import NotFound
-    from transom.kube.resources import EGRESS_PROXIES, WINDOWS_INSTANCES
+async def _look(client: "Client", source: Source, namespace: str | None, selector: str) -> "Status":
+    from importlib.metadata import version
+
+    import msgspec
+
+    from transom.cli.observation import answers, observed
+    from transom.diagnosis.observed import Unread
+    from transom.diagnosis.overview import overview
+
+    found = await answers(client, _asked(source, namespace, selector))
+    _insist_on_definitions(found)
+    pods = await _older_pods(client, source.own)
+    made = overview(observed(found, place(client.connection), source.own, datetime.now(UTC)), version=version("transom"))
+    if isinstance(pods, Unread):
+        return msgspec.structs.replace(made, unread=(*made.unread, pods))
+    return msgspec.structs.replace(made, pods=pods)
+
+
+def _insist_on_definitions(found: "Answers") -> None:
     from transom.sources.api_server import DefinitionsMissing
     from transom.sources.objects import Objects
 
-    async def listed(resource: "Resource[Whole]", where: str | None, labels: str) -> "list[Whole]":
-        try:
-            return list((await client.list_objects(resource, where, labels=labels)).items)
-        except NotFound:
-            raise DefinitionsMissing([resource.kind], Objects()) from None
-
-    proxies = await listed(EGRESS_PROXIES, None, "")
-    hosts = await listed(WINDOWS_INSTANCES, namespace, selector)
-    found = [*(_proxy(one.value) for one in proxies), *(_host(one.value) for one in hosts)]
-    # the settings are what hosts wait for: they come first among equals
-    found.sort(key=lambda one: (one.ready == "True", one.kind, as_counted(one.name)))
-    return ClusterStatus(place(client.connection), tuple(found))
+    if found.undefined:
+        raise DefinitionsMissing(found.undefined, Objects())
 
 
-def _proxy(value: dict[str, Any]) -> ObjectStatus:
-    status = value.get("status") or {}
-    hosts = {str(key): count for key, count in (status.get("hosts") or {}).items() if isinstance(count, int)}
-    expiry = (status.get("trustBundle") or {}).get("earliestExpiry")
-    return msgspec.structs.replace(
-        _ready("EgressProxy", value), settings=status.get("settings"), hosts=hosts, earliest_expiry=expiry
-    )
+async def _older_pods(client: "Client", namespace: str) -> "tuple[Outdated, ...] | Unread":
+    """The pods that are older than the settings, or why that is not known."""
+    from transom.diagnosis.observed import Unread
+    from transom.kube.errors import NotFound, StatusError
+    from transom.sources.pod_settings import HashKeyUnread, older_pods
+
+    what = "pods older than the settings"
+    try:
+        return tuple(await older_pods(client, namespace, datetime.now(UTC)))
+    except NotFound:
+        return ()
+    except (StatusError, HashKeyUnread) as error:
+        return Unread(what, str(error))
 
 
-def _host(value: dict[str, Any]) -> ObjectStatus:
-    return msgspec.structs.replace(_ready("WindowsInstance", value), address=(value.get("spec") or {}).get("address"))
+def _tell_story(source: Source, name: str, output: Format) -> None:
+    from transom.cli.host_story import of_cluster, of_directory, story_lines
 
-
-def _ready(kind: str, value: dict[str, Any]) -> ObjectStatus:
-    meta, conditions = value["metadata"], (value.get("status") or {}).get("conditions") or ()
-    ready = next((one for one in conditions if one.get("type") == "Ready"), None)
-    if ready is None:
-        ready = {"status": "Unknown", "reason": "NotSeen", "message": "no operator has looked at it"}
-    condition, reason, message = (str(ready.get(field) or "") for field in ("status", "reason", "message"))
-    return ObjectStatus(kind, meta.get("namespace"), str(meta["name"]), condition, reason, message)
+    story = of_directory(source, name) if source.filename else ask(source, lambda client: of_cluster(client, source.own, name))
+    if output is not Format.TEXT:
+        print_data(story, output)
+    else:
+        print_lines(*story_lines(story, columns_of(sys.stdout)))

@@ -9,7 +9,7 @@ from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import PENDING, Condition
 from transom.proxy.status import HostsStatus
 
-_WAITS: Final = frozenset((PENDING, "RolloutHalted", "PendingBoot", "PendingRestart", "NotChecked", "Waiting", "Removing"))
+WAITS: Final = frozenset((PENDING, "RolloutHalted", "PendingBoot", "PendingRestart", "NotChecked", "Waiting", "Removing"))
 """Reasons of a host that is not there yet, and with which nothing is wrong."""
 _SHOWN: Final = 3
 
@@ -51,7 +51,7 @@ def counted(instances: Iterable[CachedInstance], settings: str | None) -> HostCo
         known = ready.observed_generation == one.metadata.generation
         if known and ready.status == "True" and settings is not None and one.live.settings == settings:
             updated += 1
-        elif known and ready.status == "False" and ready.reason not in _WAITS:
+        elif known and ready.status == "False" and ready.reason not in WAITS:
             failed.append(one.metadata.name)
         else:
             waiting += 1
