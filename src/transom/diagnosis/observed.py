@@ -58,7 +58,7 @@ class Observed(msgspec.Struct, frozen=True):
 
 def meta(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """`metadata`."""
-    return value.get("metadata") or {}
+    return mapping(value, "metadata")
 
 
 def name_of(value: Mapping[str, Any]) -> str:
@@ -74,7 +74,7 @@ def namespace_of(value: Mapping[str, Any]) -> str | None:
 
 def labels_of(value: Mapping[str, Any]) -> dict[str, str]:
     """`metadata.labels`."""
-    return dict(meta(value).get("labels") or {})
+    return {str(name): str(text) for name, text in mapping(value, "metadata", "labels").items()}
 
 
 def label_of(kind: str, value: Mapping[str, Any]) -> str:
@@ -89,9 +89,21 @@ def at(value: Any, *path: str) -> Any:
     return value
 
 
+def mapping(value: Any, *path: str) -> Mapping[str, Any]:
+    """The mapping at a path; an empty one where there is none."""
+    found = at(value, *path)
+    return found if isinstance(found, Mapping) else {}
+
+
+def items(value: Any, *path: str) -> list[Mapping[str, Any]]:
+    """The mappings of a list at a path."""
+    found = at(value, *path)
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list | tuple) else []
+
+
 def conditions(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """`status.conditions`."""
-    return [one for one in at(value, "status", "conditions") or () if isinstance(one, Mapping)]
+    return items(value, "status", "conditions")
 
 
 def condition(value: Mapping[str, Any], type_: str) -> Mapping[str, Any]:

@@ -14,7 +14,9 @@ from transom.diagnosis.observed import (
     Value,
     at,
     condition,
+    items,
     labels_of,
+    mapping,
     meta,
     moment,
     name_of,
@@ -161,9 +163,9 @@ def as_counted(name: str) -> list[tuple[int, str]]:
 
 def of_proxy(value: Value) -> ObjectStatus:
     """A row for an EgressProxy."""
-    status = value.get("status") or {}
-    hosts = {str(key): count for key, count in (status.get("hosts") or {}).items() if isinstance(count, int)}
-    expiry = (status.get("trustBundle") or {}).get("earliestExpiry")
+    status = mapping(value, "status")
+    hosts = {str(key): count for key, count in mapping(status, "hosts").items() if isinstance(count, int)}
+    expiry = at(status, "trustBundle", "earliestExpiry")
     made = _ready("EgressProxy", value)
     step = "transom doctor" if made.reason in ("NotSeen", "Invalid") else next_step(made.reason, made.name, "", "")
     return msgspec.structs.replace(
@@ -259,7 +261,7 @@ def leader(observed: Observed) -> Leader | None:
     lease = next((one for one in observed.own("Lease") if name_of(one) == _LEASE), {})
     holder, renewed = str(at(lease, "spec", "holderIdentity") or ""), at(lease, "spec", "renewTime")
     seconds, then = at(lease, "spec", "leaseDurationSeconds") or _DURATION, moment(renewed)
-    working = bool(holder) and then is not None and (observed.now - then).total_seconds() < 2 * int(seconds)
+    working = bool(holder) and then is not None and (observed.now - then).total_seconds() < 2 * _count(seconds)
     return Leader(holder, renewed, working)
 
 
@@ -270,6 +272,6 @@ def _deployments(observed: Observed) -> dict[str, Running] | None:
 
 
 def _running(deployment: Mapping[str, Any]) -> Running:
-    containers = at(deployment, "spec", "template", "spec", "containers") or [{}]
+    containers = items(deployment, "spec", "template", "spec", "containers") or [{}]
     wanted, available = at(deployment, "spec", "replicas"), at(deployment, "status", "availableReplicas")
-    return Running(str(containers[0].get("image") or ""), 1 if wanted is None else int(wanted), int(available or 0))
+    return Running(str(containers[0].get("image") or ""), 1 if wanted is None else _count(wanted), _count(available))

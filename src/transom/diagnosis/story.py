@@ -7,7 +7,7 @@ import msgspec
 
 from transom.controllers.rollout import marks
 from transom.controllers.runtime.labels import ORIGIN, SOURCE
-from transom.diagnosis.observed import Observed, Unread, Value, at, condition, conditions, meta, moment, name_of
+from transom.diagnosis.observed import Observed, Unread, Value, at, condition, conditions, mapping, meta, moment, name_of
 from transom.diagnosis.overview import ObjectStatus, leader, of_host
 from transom.proxy.layers import BASE
 from transom.proxy.objects import WindowsSettings
@@ -84,7 +84,7 @@ class Story(msgspec.Struct, frozen=True):
 
 def story(observed: Observed, instance: Value) -> Story:
     """The story of a host of a cluster."""
-    told = at(instance, "status") or {}
+    told = mapping(instance, "status")
     origin = ": ".join(filter(None, (at(meta(instance), "labels", SOURCE), at(meta(instance), "annotations", ORIGIN))))
     return Story(
         of_host(instance),
@@ -114,7 +114,7 @@ def _settings(observed: Observed, instance: Value) -> HostSettings | None:
     base = next((one for one in observed.of("EgressProxy") if name_of(one) == BASE), None)
     if base is None:
         return None
-    told, windows = at(base, "status") or {}, at(base, "spec", "windows") or {}
+    told, windows = mapping(base, "status"), mapping(base, "spec", "windows")
     wanted, judged = told.get("settings"), at(instance, "status", "settings")
     why = "the host is of this cluster, whose settings it is"
     if condition(base, "Superseded").get("status") == "True":

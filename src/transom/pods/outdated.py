@@ -58,7 +58,7 @@ def outdated(
     for pod in pods:
         if pod.finished:
             continue
-        owner = _owner(pod)
+        owner = owner_of(pod)
         count = counts.setdefault(owner, [0, 0])
         count[0] += 1
         if owner == _KUBE_PROXY:
@@ -78,7 +78,8 @@ def _has_another_proxy(pod: Pod, variables: Mapping[str, str]) -> bool:
     return any(one.name.upper() in _URLS and (one.value or "") != variables.get(one.name.upper(), "") for one in given)
 
 
-def _owner(pod: Pod) -> tuple[str, str, str]:
+def owner_of(pod: Pod) -> tuple[str, str, str]:
+    """Namespace, kind and name of who made a pod: of a Deployment, not of its ReplicaSet."""
     meta = pod.metadata
     namespace = meta.namespace or ""
     owner = next((one for one in meta.owner_references or () if one.controller), None)

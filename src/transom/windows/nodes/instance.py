@@ -148,12 +148,12 @@ def _examine_key(instance: WindowsInstance, objects: SettingsObjects) -> Iterato
             key = secret.data[entry]
             if key is None or "PRIVATE KEY-----" not in key.reveal():
                 yield secret.place.error(("data", entry), "this is not a private key in PEM or OpenSSH form")
-            elif _encrypted(key.reveal()):
+            elif has_passphrase(key.reveal()):
                 message = "the private key has a passphrase, which nobody is there to type: give one without (ssh-keygen -p)"
                 yield secret.place.error(("data", entry), message)
 
 
-def _encrypted(key: str) -> bool:
+def has_passphrase(key: str) -> bool:
     """Whether a key asks for a passphrase: PKCS #8 and PEM say so in letters, OpenSSH in the cipher (PROTOCOL.key, 1)."""
     if "BEGIN ENCRYPTED PRIVATE KEY" in key or "Proc-Type: 4,ENCRYPTED" in key:
         return True

@@ -1,0 +1,72 @@
+"""From objects in plain values to what is known of a cluster, or of a directory. Pure."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import msgspec
+
+from transom.diagnosis.observed import Observed, Value, mapping, meta, name_of, namespace_of
+from transom.pods.environment import PodEgress
+from transom.proxy.secret import Secret
+from transom.sources.core_objects import decoded_text
+from transom.sources.examination import Examined, examine
+from transom.sources.objects import Objects
+from transom.sources.pod_settings import pod_egress
+
+KINDS = (
+    "EgressProxy",
+    "WindowsInstance",
+    "Proxy",
+    "Cluster",
+    "Secret",
+    "ConfigMap",
+    "Namespace",
+    "Node",
+    "Pod",
+    "DaemonSet",
+    "Deployment",
+    "Lease",
+    "MutatingWebhookConfiguration",
+)
+"""What is looked at."""
+_NAMESPACELESS = frozenset(("EgressProxy", "Proxy", "Namespace", "Node", "MutatingWebhookConfiguration"))
+_TRANSOMS = frozenset(("WindowsInstance", "Secret", "ConfigMap"))
+"""Kinds of which one that names no namespace is in Transom's, as for `transom apply -f`."""
+
+
+def of_values(values: Iterable[Value], source: str, namespace: str, now: datetime) -> Observed:
+    """What a directory of manifests says; of each kind everything is known that is there."""
+    found: dict[str, list[Value]] = {kind: [] for kind in KINDS}
+    for value in values:
+        kind = str(value.get("kind") or "")
+        if kind in found and isinstance(value.get("metadata"), Mapping):
+            found[kind].append(_placed(value, kind, namespace))
+    kept = {kind: tuple(map(sealed, listed) if kind == "Secret" else listed) for kind, listed in found.items()}
+    return Observed(source, namespace, now, kept, live=False)
+
+
+def with_settings(observed: Observed, objects: Objects, server: str | None) -> Observed:
+    """With what the settings say, and what is wrong with them. `server` is the API server's URL."""
+    examined = examine(objects, observed.now, server)
+    return msgspec.structs.replace(
+        observed, settings=examined.settings, findings=examined.findings, pod_egress=_pod_egress(objects, examined)
+    )
+
+
+def _pod_egress(objects: Objects, examined: Examined) -> PodEgress | None:
+    return pod_egress(objects, examined, None) if examined.settings.own is not None else None
+
+
+def _placed(value: Value, kind: str, namespace: str) -> Value:
+    if kind in _NAMESPACELESS or namespace_of(value):
+        return value
+    return {**value, "metadata": {**meta(value), "namespace": namespace if kind in _TRANSOMS else "default"}}
+
+
+def sealed(secret: Value) -> Value:
+    """A Secret with its texts as `Secret`, and nothing else of it that may hold one."""
+    head = {"name": name_of(secret), "namespace": namespace_of(secret)}
+    plain = {key: Secret(text) for key, text in mapping(secret, "stringData").items() if isinstance(text, str)}
+    encoded = {key: decoded_text(text) for key, text in mapping(secret, "data").items() if isinstance(text, str)}
+    texts = {key: Secret(text) for key, text in encoded.items() if text is not None}
+    return {"kind": "Secret", "metadata": head, "data": {**texts, **plain}}

@@ -1,0 +1,135 @@
+"""What is wrong with the settings themselves, beyond what makes them invalid."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from transom.diagnosis.check import Seen
+from transom.diagnosis.observed import (
+    Observed,
+    at,
+    condition,
+    conditions,
+    items,
+    label_of,
+    mapping,
+    moment,
+    name_of,
+    namespace_of,
+)
+from transom.diagnosis.overview import SOON
+from transom.proxy.clients.lint import lint
+from transom.proxy.layers import BASE
+from transom.proxy.trust import Certificate
+
+_ELSEWHERE: Final = frozenset(
+    ("metadata.name", "spec.keySecret.name", "spec.credentialsSecret.name", "spec.trustedCA.name", "spec.credentialsSecret")
+)
+"""Fields whose faults have a check of their own."""
+_PASSPHRASE: Final = "passphrase"  # noqa: S105  # a word of a message
+_MOST: Final = 5
+_OWN_MANAGERS: Final = ("transom",)
+
+
+def invalid(seen: Observed) -> Iterator[Seen]:
+    """What `transom validate` calls an error."""
+    found: dict[str, list[str]] = {}
+    for one in seen.findings:
+        if one.severity == "error" and one.field not in _ELSEWHERE and _PASSPHRASE not in one.message:
+            found.setdefault(one.object or one.file, []).append(f"{one.field}: {one.message}" if one.field else one.message)
+    for name, told in found.items():
+        rest = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+        where = "" if seen.live else f" -f {seen.source}"
+        yield Seen(name, told[0] + rest, f"transom validate{where}")
+
+
+def no_proxy_ignored(seen: Observed) -> Iterator[Seen]:
+    """Items of NO_PROXY that a client in use reads otherwise than meant: those of hosts, and of what Transom fetches there."""
+    for one in seen.of("EgressProxy"):
+        text = at(one, "spec", "noProxy")
+        if not isinstance(text, str) or text.strip() == "*":
+            continue
+        clients = ["go"]
+        clients += ["curl"] if at(one, "spec", "readinessEndpoints") else []
+        clients += ["winhttp"] if at(one, "spec", "windows", "winHTTP") is True else []
+        for item in lint(text, clients)[:_MOST]:
+            who = ", ".join(item.clients)
+            instead = f": write {item.instead}" if item.instead else ": leave it out" if item.instead == "" else ""
+            evidence = f"spec.noProxy has `{item.item}`: {item.problem} ({who})"
+            command = f"kubectl edit egressproxy {name_of(one)}{instead}; transom no-proxy lint says more"
+            yield Seen(label_of("EgressProxy", one), evidence, command)
+
+
+def intermediate_without_issuer(seen: Observed) -> Iterator[Seen]:
+    """A certificate of the bundle that another signed, which is not in it."""
+    bundles = {BASE: seen.settings.own.trust} if seen.settings is not None and seen.settings.own is not None else {}
+    for name, bundle in bundles.items():
+        subjects = {one.subject for one in bundle}
+        for one in bundle:
+            if one.issuer != one.subject and one.issuer not in subjects:
+                yield Seen(
+                    f"EgressProxy/{name}", _told(one), "add the certificate of its issuer to the ConfigMap of spec.trustedCA"
+                )
+
+
+def _told(one: Certificate) -> str:
+    return f"the bundle has {one.subject}, signed by {one.issuer}, which it has not"
+
+
+def certificate_ends(seen: Observed) -> Iterator[Seen]:
+    """A bundle of which a certificate ends soon, or has ended."""
+    for one in seen.of("EgressProxy"):
+        end = moment(at(one, "status", "trustBundle", "earliestExpiry"))
+        if end is not None and end - seen.now < SOON:
+            days = (end - seen.now).days
+            ends = f"ends in {days} days" if days >= 0 else "has ended"
+            evidence = f"the first certificate of its bundle {ends} ({end:%Y-%m-%d})"
+            yield Seen(label_of("EgressProxy", one), evidence, _ADD)
+
+
+_ADD: Final = "put the new CA beside the old one into the ConfigMap of spec.trustedCA; take the old one out when all trust it"
+
+
+def two_owners(seen: Observed) -> Iterator[Seen]:
+    """Fields of the settings that two write, and hosts that another operator has."""
+    for one in seen.of("EgressProxy"):
+        owners: dict[str, set[str]] = {}
+        for entry in items(one, "metadata", "managedFields"):
+            if entry.get("subresource") or entry.get("manager") in _OWN_MANAGERS:
+                continue
+            for path in _leaves(mapping(entry, "fieldsV1", "f:spec"), "spec"):
+                owners.setdefault(path, set()).add(str(entry.get("manager")))
+        shared = {path: who for path, who in owners.items() if len(who) > 1}
+        if shared:
+            path, who = next(iter(shared.items()))
+            evidence = f"{path} is set by {' and '.join(sorted(who))}" + (
+                f" (and {len(shared) - 1} more)" if len(shared) > 1 else ""
+            )
+            command = f"kubectl get egressproxy {name_of(one)} -o yaml --show-managed-fields, and let one of them go"
+            yield Seen(label_of("EgressProxy", one), evidence, command)
+    for host in seen.own("WindowsInstance"):
+        said = next((each for each in conditions(host) if each.get("reason") == "ManagedByOther"), None)
+        if said is not None:
+            command = f"kubectl annotate windowsinstance {name_of(host)} -n {namespace_of(host)} transom.dev/adopt=true"
+            yield Seen(label_of("WindowsInstance", host), str(said.get("message")), command)
+
+
+def _leaves(fields: Mapping[str, Any], path: str) -> Iterator[str]:
+    """The fields that an entry of managedFields owns (structured-merge-diff, `f:` names)."""
+    for key, below in fields.items():
+        if not key.startswith("f:"):
+            continue
+        if isinstance(below, Mapping) and any(name.startswith("f:") for name in below):
+            yield from _leaves(below, f"{path}.{key[2:]}")
+        else:
+            yield f"{path}.{key[2:]}"
+
+
+def machines_outdated(seen: Observed) -> Iterator[Seen]:
+    """Machines of workload clusters that are older than their settings."""
+    for one in seen.of("EgressProxy"):
+        said = condition(one, "MachinesOutdated")
+        if said.get("status") == "True" and said.get("reason") != "RollingOut":
+            command = f'kubectl patch egressproxy {name_of(one)} --type=merge -p \'{{"spec":{{"rollout":"Automatic"}}}}\''
+            if said.get("reason") == "CommitNeeded":
+                command = "transom render -f DIR --machine-templates entries, and commit what it prints"
+            yield Seen(label_of("EgressProxy", one), str(said.get("message")), command)
