@@ -24,6 +24,8 @@ class Cluster:
     def __init__(self, lists: dict[str, list[Value]], forbidden: tuple[str, ...] = ()) -> None:
         self.lists, self.forbidden = dict(lists), forbidden
         self.url = ""
+        self.texts: dict[str, str] = {}
+        """What is no list: logs."""
         self.asked: list[str] = []
         self._watching: list[tuple[str, queue.Queue[Value]]] = []
         self._lock = threading.Lock()
@@ -82,7 +84,8 @@ def serving(cluster: Cluster) -> Iterator[Cluster]:
                             self.wfile.write(json.dumps(told.get(timeout=0.05)).encode() + b"\n")
                 return
             code, value = cluster.answer(self.path)
-            body = json.dumps(value).encode()
+            text = cluster.texts.get(urlsplit(self.path).path)
+            code, body = (code, json.dumps(value).encode()) if text is None else (200, text.encode())
             self.send_response(code)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -17,6 +17,8 @@ from transom.controllers.clusters.bootstrap import ObjectsReport
 from transom.controllers.clusters.objects import Kept
 from transom.controllers.instances import adoption as windows
 from transom.diagnosis import overview, story
+from transom.diagnosis.check import Diagnosis
+from transom.diagnosis.observed import Unread
 from transom.hosts.passes.verification import Checked
 from transom.pods.outdated import Outdated
 from transom.proxy.clients import Decision
@@ -55,6 +57,7 @@ def told(command: str) -> set[str]:
         ("apply --objects", (ObjectsReport, Kept)),
         ("status", (overview.Status, *STATUS)),
         ("status host", (story.Story, *STORY)),
+        ("doctor", (Diagnosis, Unread)),
         ("adopt", (fleet.PeerObject, windows.PeerLeftover)),
         ("verify host", (Checked,)),
         ("no-proxy check", (Decision,)),

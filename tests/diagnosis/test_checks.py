@@ -8,10 +8,11 @@ import msgspec
 import pytest
 import yaml
 from tests.support.bundles import certificate, private_key
+from tests.support.repository import DOCS
 
 from transom.controllers.egress.host_counts import WAITS
 from transom.diagnosis import next_steps
-from transom.diagnosis.checks import CHECKS, diagnose
+from transom.diagnosis.checks import CHECKS, diagnose, page_with_checks
 from transom.diagnosis.observed import OWN_KINDS, Observed
 from transom.diagnosis.reading import of_values, with_settings
 from transom.sources.objects import ObjectReader
@@ -100,6 +101,11 @@ def test_what_could_not_be_read_is_no_finding(check: Any) -> None:
     for kind, listed in seen.objects.items():
         odd = tuple({"kind": kind, "metadata": {"name": one["metadata"]["name"]}, "spec": None, "status": 7} for one in listed)
         diagnose(msgspec.structs.replace(seen, objects=seen.objects | {kind: odd}, undefined=OWN_KINDS))
+
+
+def test_the_page_has_each_check() -> None:
+    page = (DOCS / "doctor.md").read_text()
+    assert page_with_checks(page) == page
 
 
 def test_no_secret_is_in_what_was_read() -> None:

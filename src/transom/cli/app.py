@@ -12,6 +12,7 @@ from transom.cli.adopt import adopt
 from transom.cli.apply import apply, diff
 from transom.cli.capi import capi
 from transom.cli.demo import demo
+from transom.cli.doctor import doctor
 from transom.cli.examples import epilog
 from transom.cli.facts import facts
 from transom.cli.init import init
@@ -63,6 +64,7 @@ app.command(epilog=epilog("diff"))(diff)
 app.command(epilog=epilog("rollback"))(rollback)
 app.command(epilog=epilog("adopt"))(adopt)
 app.command(epilog=epilog("status"))(status)
+app.command(epilog=epilog("doctor"))(doctor)
 app.command(epilog=epilog("facts"))(facts)
 app.command(epilog=epilog("validate"))(validate)
 app.command(epilog=epilog("render"))(render)

@@ -25,6 +25,11 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("transom status --watch -l env=prod", "a live table"),
         ("transom status -f lab", "what was last known from here"),
     ),
+    "doctor": (
+        ("transom doctor", "the cluster of the current context"),
+        ("transom doctor -f lab", "a directory"),
+        ("transom doctor --bundle transom.tar.gz", "what support asks for"),
+    ),
     "facts": (
         ("transom facts win-1 -f lab", "a host of the manifests"),
         ("transom facts Administrator@10.0.0.11 --key id_ed25519", "any host"),
@@ -89,6 +94,7 @@ _ENDS: Final = {
     "rollback": "as apply; with --dry-run as diff",
     "adopt": "0 all is handed over, or could be, 1 something stays with it",
     "status": "0 also where something is not ready, 1 the cluster did not answer",
+    "doctor": "0 nothing looks wrong, 1 something does, 3 nothing does, and not all could be read",
     "facts": "0 done, 1 a host could not be read",
     "validate": "0 no error (warnings are none), 2 there are errors",
     "uninstall": "0 done, 1 hosts are still there, or nothing was done",

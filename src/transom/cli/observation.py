@@ -1,19 +1,24 @@
 """What is known of a cluster, for `transom status` and `transom doctor`: by a person who may read only some of it."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
+from transom.cli import thin
+from transom.diagnosis.newcomers import references
 from transom.diagnosis.observed import OWN_KINDS, Observed, Unread, Value
+from transom.diagnosis.reading import sealed, with_settings
 from transom.kube.client import Client
 from transom.kube.errors import NotFound, StatusError
-from transom.kube.objects import Whole
-from transom.kube.resources import EGRESS_PROXIES, REGISTRATIONS, WINDOWS_INSTANCES, Resource
+from transom.kube.objects import Metadata, Whole
+from transom.kube.resources import EGRESS_PROXIES, OPENSHIFT_PROXIES, REGISTRATIONS, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.kube.versions import PREFERRED, served
 from transom.pods.registration import NAME as REGISTRATION
+from transom.sources.api_server import DefinitionsMissing, load
 
 FORBIDDEN: Final = 403
 LEASES: Final = Resource("coordination.k8s.io", "v1", "Lease", "leases", True, Whole)
@@ -24,7 +29,7 @@ CLUSTERS: Final = Resource("cluster.x-k8s.io", PREFERRED, "Cluster", "clusters",
 class Asked(msgspec.Struct, frozen=True):
     """A list that is asked for: of a namespace, or (None) of all."""
 
-    resource: Resource[Whole]
+    resource: Resource[Any]
     namespace: str | None = None
     labels: str = ""
     fields: str = ""
@@ -78,6 +83,25 @@ async def answers(client: Client, asked: Sequence[Asked], *, needed: bool = True
     return Answers({kind: tuple(_distinct(found)) for kind, found in objects.items()}, tuple(unread), tuple(undefined))
 
 
+def asked_by_doctor(own: str) -> tuple[Asked, ...]:
+    """What `transom doctor` looks at. Of Secrets those in Transom's namespace alone."""
+    return (
+        Asked(EGRESS_PROXIES),
+        Asked(WINDOWS_INSTANCES),
+        Asked(OPENSHIFT_PROXIES),
+        Asked(CLUSTERS),
+        Asked(SECRETS, own),
+        Asked(thin.CONFIG_MAPS),
+        Asked(thin.NAMESPACES),
+        Asked(thin.NODES),
+        Asked(thin.PODS),
+        Asked(thin.DAEMON_SETS),
+        Asked(DEPLOYMENTS, own),
+        Asked(LEASES, own, fields="metadata.name=transom"),
+        Asked(REGISTRATIONS, fields=f"metadata.name={REGISTRATION}"),
+    )
+
+
 def observed(found: Answers, source: str, namespace: str, now: datetime) -> Observed:
     """The answers as what is known of a cluster."""
     return Observed(source, namespace, now, found.objects, found.unread, found.undefined)
@@ -106,3 +130,38 @@ def _distinct(found: Iterable[Value]) -> Iterable[Value]:
         meta = one.get("metadata") or {}
         by_key.setdefault((meta.get("namespace"), meta.get("name")), one)
     return by_key.values()
+
+
+async def seen_by_doctor(client: Client, source: str, namespace: str, now: datetime) -> Observed:
+    """All that `transom doctor` looks at. Raises ApiError where the server does not answer, or nothing may be read."""
+    version = await client.get_json("/version")
+    found = await answers(client, asked_by_doctor(namespace))
+    seen = observed(found, source, namespace, now)
+    seen = msgspec.structs.replace(seen, objects=sealed(seen.objects), kubernetes=str(version.get("gitVersion") or ""))
+    seen = msgspec.structs.replace(seen, elsewhere=tuple(await _elsewhere(client, seen)))
+    try:
+        objects = await load(client, namespace)
+    except DefinitionsMissing as error:
+        objects = error.objects
+    except StatusError as error:
+        if error.code != FORBIDDEN:
+            raise
+        return msgspec.structs.replace(seen, unread=(*seen.unread, Unread("the settings", str(error))))
+    return with_settings(seen, objects, client.connection.server)
+
+
+async def _elsewhere(client: Client, seen: Observed) -> list[tuple[str, str, str]]:
+    """Where in other namespaces there is something of the name that the settings name, as far as this person may look."""
+    missing = [
+        (kind, name)
+        for kind, name, _ in references(seen)
+        if seen.was_read(kind) and not any((one.get("metadata") or {}).get("name") == name for one in seen.own(kind))
+    ]
+    found: list[tuple[str, str, str]] = []
+    for kind, name in missing:
+        plural = {"Secret": "secrets", "ConfigMap": "configmaps"}[kind]
+        resource = Resource("", "v1", kind, plural, True, Metadata)
+        with contextlib.suppress(StatusError):
+            listing = await client.list_objects(resource, fields=f"metadata.name={name}")
+            found += [(kind, one.metadata.namespace or "", name) for one in listing.items]
+    return found

@@ -145,3 +145,20 @@ def diagnose(observed: Observed) -> tuple[Diagnosis, ...]:
 
 def _can_look(check: Check, observed: Observed) -> bool:
     return all(kind in observed.objects or kind in observed.undefined for kind in check.kinds)
+
+
+_HEAD: Final = "| finding | what is seen | what comes of it |\n|---|---|---|\n"
+
+
+def page_with_checks(page: str) -> str:
+    """The page with the table of checks as they are now; raises ValueError where it has none."""
+    before, head, after = page.partition(_HEAD)
+    if not head:
+        raise ValueError("the page has no table of checks")
+    rows = "".join(f"| `{one.id}` | {_seen(one)} | {one.consequence} |\n" for one in CHECKS)
+    rest = after.partition("\n\n")[2]
+    return f"{before}{head}{rows}\n{rest}"
+
+
+def _seen(check: Check) -> str:
+    return (check.look.__doc__ or "").partition("\n")[0].rstrip(".")

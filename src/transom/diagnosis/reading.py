@@ -1,5 +1,6 @@
 """From objects in plain values to what is known of a cluster, or of a directory. Pure."""
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
@@ -29,6 +30,7 @@ KINDS = (
     "MutatingWebhookConfiguration",
 )
 """What is looked at."""
+_USERINFO = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s/@:]{1,256}:[^\s/@]{1,256}@", re.IGNORECASE)
 _NAMESPACELESS = frozenset(("EgressProxy", "Proxy", "Namespace", "Node", "MutatingWebhookConfiguration"))
 _TRANSOMS = frozenset(("WindowsInstance", "Secret", "ConfigMap"))
 """Kinds of which one that names no namespace is in Transom's, as for `transom apply -f`."""
@@ -41,8 +43,7 @@ def of_values(values: Iterable[Value], source: str, namespace: str, now: datetim
         kind = str(value.get("kind") or "")
         if kind in found and isinstance(value.get("metadata"), Mapping):
             found[kind].append(_placed(value, kind, namespace))
-    kept = {kind: tuple(map(sealed, listed) if kind == "Secret" else listed) for kind, listed in found.items()}
-    return Observed(source, namespace, now, kept, live=False)
+    return Observed(source, namespace, now, sealed({kind: tuple(listed) for kind, listed in found.items()}), live=False)
 
 
 def with_settings(observed: Observed, objects: Objects, server: str | None) -> Observed:
@@ -63,7 +64,23 @@ def _placed(value: Value, kind: str, namespace: str) -> Value:
     return {**value, "metadata": {**meta(value), "namespace": namespace if kind in _TRANSOMS else "default"}}
 
 
-def sealed(secret: Value) -> Value:
+def sealed(objects: Mapping[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
+    """Objects by kind, with what is secret in Secrets and ConfigMaps as `Secret`."""
+    seals = {"Secret": sealed_secret, "ConfigMap": sealed_config_map}
+    return {kind: tuple(map(seals[kind], listed)) if kind in seals else listed for kind, listed in objects.items()}
+
+
+def sealed_config_map(config_map: Value) -> Value:
+    """A ConfigMap: its keys, and as `Secret` those texts that have a URL with a password. Nothing else is looked at."""
+    head = {"name": name_of(config_map), "namespace": namespace_of(config_map)}
+    texts = {
+        key: Secret(text) if isinstance(text, str) and _USERINFO.search(text) else text if isinstance(text, Secret) else ""
+        for key, text in mapping(config_map, "data").items()
+    }
+    return {"kind": "ConfigMap", "metadata": head, "data": texts}
+
+
+def sealed_secret(secret: Value) -> Value:
     """A Secret with its texts as `Secret`, and nothing else of it that may hold one."""
     head = {"name": name_of(secret), "namespace": namespace_of(secret)}
     plain = {key: Secret(text) for key, text in mapping(secret, "stringData").items() if isinstance(text, str)}

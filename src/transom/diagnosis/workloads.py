@@ -1,6 +1,5 @@
 """What workloads of a cluster with Windows nodes and a proxy fall into."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -12,9 +11,9 @@ from transom.pods.decision import INJECT_CA
 from transom.pods.environment import PROXY_VARIABLES, excluded
 from transom.pods.outdated import owner_of
 from transom.pods.pod import HOST_OS, MIRROR, Pod
+from transom.proxy.secret import Secret
 
 _HOLDING: Final = ("NoSchedule", "NoExecute")
-_USERINFO: Final = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s/@:]{1,256}:[^\s/@]{1,256}@", re.IGNORECASE)
 _RESOURCES: Final = {"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}
 _ON_LINUX: Final = '\'{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/os":"linux"}}}}}\''
 
@@ -56,7 +55,7 @@ def daemon_set_without_system(seen: Observed) -> Iterator[Seen]:
 def credentials_in_config_map(seen: Observed) -> Iterator[Seen]:
     """A URL with a password where everybody may read it."""
     for one in seen.of("ConfigMap"):
-        keys = sorted(key for key, text in mapping(one, "data").items() if isinstance(text, str) and _USERINFO.search(text))
+        keys = sorted(key for key, text in mapping(one, "data").items() if isinstance(text, Secret))
         if keys:
             namespace, name = namespace_of(one), name_of(one)
             evidence = f"data of {', '.join(keys[:5])} has a URL with a password"

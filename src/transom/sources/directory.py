@@ -1,11 +1,12 @@
 """Objects from files: the manifests that would be applied to a cluster."""
 
+import contextlib
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from transom.proxy.finding import Finding, field_name
 from transom.proxy.names import shown_key, shown_secret_key
@@ -37,6 +38,28 @@ def load(paths: Iterable[str], namespace: str = "transom-system") -> Objects:
         message = f"there is no object that Transom reads: {kinds}; is this the file that is meant?"
         reader.fault(Finding("error", listed[0] if listed else "", "", "", message))
     return reader.objects()
+
+
+def values(paths: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Every object of the same files in plain values, of lists their items. What cannot be read `load` tells, and is none."""
+    for name in _files(paths, ObjectReader()):
+        if name == STANDARD_INPUT:
+            # it can be read once, and `load` does
+            continue
+        with contextlib.suppress(InvalidText, OSError):
+            data = Path(name).read_bytes() if Path(name).stat().st_size <= MAX_BYTES else b""
+            for document in read_documents(data):
+                yield from _objects(document.value)
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    if not isinstance(value, dict):
+        return
+    if str(value.get("kind")).endswith("List") and isinstance(value.get("items"), list):
+        for item in value["items"]:
+            yield from _objects(item)
+    else:
+        yield value
 
 
 def _load_file(name: str, reader: ObjectReader) -> None:

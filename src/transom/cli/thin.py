@@ -1,0 +1,134 @@
+"""Kinds of which a cluster has thousands, as `transom doctor` keeps them: what a check looks at, and no more."""
+
+from typing import Any, ClassVar, Final, Self
+
+import msgspec
+
+from transom.diagnosis.reading import sealed_config_map
+from transom.kube.objects import ObjectMeta, OwnerReference, Projected, Whole
+from transom.kube.resources import Resource
+from transom.pods.pod import MIRROR
+
+
+class _Mirror(msgspec.Struct, frozen=True, omit_defaults=True):
+    mirror: str | None = msgspec.field(default=None, name=MIRROR)
+
+
+class _Meta(Projected, frozen=True):
+    name: str = ""
+    namespace: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: _Mirror | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+class _Container(Projected, frozen=True):
+    name: str = ""
+    env_from: Any = None
+    security_context: Any = None
+
+
+class _PodSpec(Projected, frozen=True):
+    node_name: str | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Any = None
+    tolerations: Any = None
+    os: Any = None
+    security_context: Any = None
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+
+
+class _ContainerStatus(Projected, frozen=True):
+    image: str = ""
+    state: Any = None
+
+
+class _PodStatus(Projected, frozen=True):
+    phase: str | None = None
+    container_statuses: list[_ContainerStatus] | None = None
+    init_container_statuses: list[_ContainerStatus] | None = None
+
+
+class _Pod(Projected, frozen=True):
+    metadata: _Meta = _Meta()
+    spec: _PodSpec | None = None
+    status: _PodStatus | None = None
+
+
+class _Template(Projected, frozen=True):
+    metadata: _Meta = _Meta()
+    spec: _PodSpec | None = None
+
+
+class _DaemonSetSpec(Projected, frozen=True):
+    template: _Template | None = None
+
+
+class _DaemonSet(Projected, frozen=True):
+    metadata: _Meta = _Meta()
+    spec: _DaemonSetSpec | None = None
+
+
+class _NodeSpec(Projected, frozen=True):
+    taints: Any = None
+    unschedulable: bool | None = None
+
+
+class _NodeInfo(Projected, frozen=True):
+    kubelet_version: str = ""
+
+
+class _NodeStatus(Projected, frozen=True):
+    node_info: _NodeInfo | None = None
+
+
+class _Node(Projected, frozen=True):
+    metadata: _Meta = _Meta()
+    spec: _NodeSpec | None = None
+    status: _NodeStatus | None = None
+
+
+class _Namespace(Projected, frozen=True):
+    metadata: _Meta = _Meta()
+
+
+class _Thin(Whole, frozen=True):
+    """An object of which `kept` is read."""
+
+    kept: ClassVar[Any] = _Namespace
+
+    @classmethod
+    def from_json(cls, data: bytes | msgspec.Raw) -> Self:
+        """Raises msgspec.ValidationError."""
+        value = msgspec.to_builtins(msgspec.json.decode(data, type=cls.kept))
+        return cls(msgspec.convert(value.get("metadata") or {}, ObjectMeta), value)
+
+
+class _ThinPod(_Thin, frozen=True):
+    kept = _Pod
+
+
+class _ThinNode(_Thin, frozen=True):
+    kept = _Node
+
+
+class _ThinDaemonSet(_Thin, frozen=True):
+    kept = _DaemonSet
+
+
+class _ThinConfigMap(Whole, frozen=True):
+    """Of a text of 200 kB it is enough to know that it has no password."""
+
+    @classmethod
+    def from_json(cls, data: bytes | msgspec.Raw) -> Self:
+        """Raises msgspec.ValidationError."""
+        whole = Whole.from_json(data)
+        return cls(whole.metadata, sealed_config_map(whole.value))
+
+
+PODS: Final = Resource("", "v1", "Pod", "pods", True, _ThinPod)
+NODES: Final = Resource("", "v1", "Node", "nodes", False, _ThinNode)
+NAMESPACES: Final = Resource("", "v1", "Namespace", "namespaces", False, _Thin)
+CONFIG_MAPS: Final = Resource("", "v1", "ConfigMap", "configmaps", True, _ThinConfigMap)
+DAEMON_SETS: Final = Resource("apps", "v1", "DaemonSet", "daemonsets", True, _ThinDaemonSet)

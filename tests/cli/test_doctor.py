@@ -1,0 +1,139 @@
+"""`transom doctor` as people call it; what it looks for is in tests/diagnosis."""
+
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.cli.cluster_server import Cluster, serving
+from tests.cli.servers import kubeconfig
+from tests.support.bundles import egress_proxy, private_key, secret, write
+from tests.support.command import run
+
+pytestmark = pytest.mark.server
+PASSWORD = "hunter2%^&"
+OWN = "/api/v1/namespaces/transom-system"
+INSTANCE = {
+    "apiVersion": "transom.dev/v1alpha1",
+    "kind": "WindowsInstance",
+    "metadata": {"name": "win-1", "namespace": "transom-system", "uid": "w"},
+    "spec": {"address": "127.0.0.1", "username": "Administrator"},
+}
+PROXY = egress_proxy({"httpProxy": f"http://u:{PASSWORD}@p.example:1", "noProxy": "*"}, "proxy")
+PODS = [
+    {
+        "metadata": {"name": "transom-0", "namespace": "transom-system"},
+        "spec": {"containers": [{"name": "transom", "env": [{"name": "X_TOKEN", "value": "hunter2"}]}]},
+        "status": {"containerStatuses": [{"image": "transom:1", "state": {"waiting": {"reason": "ErrImagePull"}}}]},
+    }
+]
+LOG = "GET http://u:hunter2@p.example and hunter2%25%5E%26, Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln\n"
+LISTS: dict[str, list[dict[str, Any]]] = {
+    "/apis/transom.dev/v1alpha1/egressproxies": [PROXY],
+    "/apis/transom.dev/v1alpha1/windowsinstances": [INSTANCE],
+    "/apis/coordination.k8s.io/v1/namespaces/transom-system/leases": [],
+    "/apis/apps/v1/namespaces/transom-system/deployments": [],
+    "/apis/apps/v1/daemonsets": [],
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": [],
+    "/api/v1/nodes": [],
+    "/api/v1/namespaces": [],
+    "/api/v1/pods": PODS,
+    f"{OWN}/pods": PODS,
+    "/api/v1/configmaps": [],
+    f"{OWN}/configmaps": [],
+    f"{OWN}/secrets": [secret("proxy", stringData={"password": PASSWORD})],
+    "/api/v1/secrets": [{"metadata": {"name": "cloud-private-key", "namespace": "default"}}],
+    f"{OWN}/events": [
+        {
+            "metadata": {"name": "e", "namespace": "transom-system"},
+            "involvedObject": {"kind": "WindowsInstance", "name": "win-1"},
+            "reason": "Unreachable",
+            "message": f"no way to http://u:{PASSWORD}@p.example",
+        }
+    ],
+}
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with serving(Cluster(LISTS)) as running:
+        running.texts[f"{OWN}/pods/transom-0/log"] = LOG
+        yield running
+
+
+def test_each_finding_has_evidence_consequence_and_command(cluster: Cluster, tmp_path: Path) -> None:
+    told = run("doctor", "--kubeconfig", kubeconfig(tmp_path / "config", cluster.url), "-o", "json")
+    assert told.code == 1, told.err
+    found = {one["id"]: one for one in told.json["findings"]}
+    assert list(found) == ["base-missing", "reference-elsewhere", "leader-missing", "image-not-pulled", "settings-invalid"]
+    assert "kubectl get secret cloud-private-key -n default -o json" in found["reference-elsewhere"]["command"]
+    assert all(one["evidence"] and one["consequence"] and one["command"] for one in found.values())
+    assert "hunter2" not in told.out
+    text = run("doctor", "--kubeconfig", kubeconfig(tmp_path / "config", cluster.url))
+    assert text.code == 1
+    assert (
+        "base-missing  EgressProxy/proxy\n  seen  EgressProxies are proxy: none is named `cluster`\n  so    no host" in text.out
+    )
+    assert text.out.splitlines()[-1].endswith("5 findings")
+
+
+def test_what_may_not_be_read_is_named_and_is_no_finding(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.lists |= {"/apis/transom.dev/v1alpha1/egressproxies": [], "/apis/transom.dev/v1alpha1/windowsinstances": []}
+    cluster.forbidden = ("/api/v1/",)
+    told = run("doctor", "--kubeconfig", kubeconfig(tmp_path / "config", cluster.url))
+    assert told.code == 3, told.err
+    for what in ("secrets in transom-system", "configmaps", "nodes", "pods", "namespaces", "the settings"):
+        assert f"transom: {what} could not be read: " in told.err
+    assert "nothing looks wrong" in told.out
+
+
+def test_the_definitions_are_missing(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.lists = {path: listed for path, listed in cluster.lists.items() if "transom.dev" not in path}
+    told = run("doctor", "--kubeconfig", kubeconfig(tmp_path / "config", cluster.url), "-o", "json")
+    assert told.json["findings"][0]["id"] == "definitions-missing"
+
+
+def test_a_directory(tmp_path: Path) -> None:
+    key = secret("cloud-private-key", stringData={"private-key.pem": private_key("hunter2")})
+    wrong = write(tmp_path, egress_proxy({"httpProxy": "http://p.example:1", "noProxy": "*"}, "proxy"), INSTANCE, key)
+    told = run("doctor", "-f", wrong, "-o", "json")
+    assert (told.code, [one["id"] for one in told.json["findings"]]) == (1, ["base-missing", "key-with-passphrase"])
+    good = egress_proxy({"httpProxy": "http://p.example:1", "noProxy": "*"})
+    right = write(tmp_path, good, INSTANCE, secret("cloud-private-key", stringData={"private-key.pem": private_key()}))
+    told = run("doctor", "-f", right)
+    assert (told.code, told.err) == (0, "")
+    assert told.out.endswith("nothing looks wrong\n")
+    assert run("doctor", "-f", right, "--bundle", str(tmp_path / "x")).code == 2
+
+
+def test_the_directory_that_init_makes(tmp_path: Path) -> None:
+    """Nothing looks wrong in the manifests of the demo on a simulated host."""
+    assert run("init", str(tmp_path / "lab"), "--simulated").code == 0
+    told = run("doctor", "-f", str(tmp_path / "lab"))
+    assert (told.code, told.err) == (0, ""), told.out
+
+
+def test_the_bundle_has_no_secret(cluster: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "transom.tar.gz"
+    told = run("doctor", "--kubeconfig", kubeconfig(tmp_path / "config", cluster.url), "--bundle", str(file))
+    assert told.code == 1, told.err
+    assert file.stat().st_mode & 0o777 == 0o600
+    with tarfile.open(file) as archive:
+        files = {one.name: archive.extractfile(one).read().decode() for one in archive.getmembers()}  # type: ignore[union-attr]
+    assert files.keys() >= {
+        "transom/findings.json",
+        "transom/status.json",
+        "transom/versions.json",
+        "transom/objects/egressproxy.yaml",
+        "transom/objects/event.yaml",
+        "transom/logs/transom-0.log",
+        "transom/hosts/win-1.json",
+    }
+    assert [name for name, text in files.items() if "hunter2" in text or "c2ln" in text] == []
+    assert files["transom/logs/transom-0.log"] == "GET http://***@p.example and ***, Bearer ***\n"
+    (sealed,) = yaml.safe_load_all(files["transom/objects/secret.yaml"])
+    assert sealed["data"] == {"password": "***"}
+    assert json.loads(files["transom/hosts/win-1.json"])["events"][0]["message"] == "no way to http://***@p.example"
