@@ -1,0 +1,89 @@
+"""`transom status` and `transom doctor` on a real API server with an operator: what the fake of tests/cli is held against."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import command as command_line
+from tests.support.operator.clusters import PROXY, Cluster
+from tests.support.waiting import until
+
+from transom.cli.observation import asked_for_status
+from transom.cli.status_watch import Followed
+from transom.diagnosis.overview import Status
+from transom.kube.resources import WINDOWS_INSTANCES
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(autouse=True)
+def environment(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setenv("KUBECONFIG", str(cluster.control_plane.kubeconfig))
+    monkeypatch.setenv("TRANSOM_NAMESPACE", cluster.namespace)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    yield
+
+
+async def run(*arguments: str) -> command_line.Ran:
+    return await asyncio.to_thread(command_line.run, *arguments)
+
+
+async def findings(cluster: Cluster) -> list[str]:
+    """What is found of this test's own objects: others share the server."""
+    told = await run("doctor", "-o", "json")
+    assert told.code in (0, 1), told.err
+    assert told.json["unread"] == []
+    own = (f"/{cluster.namespace}/", "EgressProxy/cluster", "CustomResourceDefinition", "MutatingWebhookConfiguration")
+    return [one["id"] for one in told.json["findings"] if any(part in one["object"] for part in own)]
+
+
+async def test_nothing_looks_wrong_in_a_cluster_at_work_and_what_is_broken_is_found(cluster: Cluster) -> None:
+    host = await cluster.simulator.add_host()
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    await cluster.instance("win-1", host)
+    assert "leader-missing" in await findings(cluster)
+    async with cluster.operator():
+        await cluster.wait_ready()
+        assert await findings(cluster) == []
+        status = (await run("status", "-o", "json")).json
+        assert [(one["name"], one["ready"]) for one in status["objects"]] == [("cluster", "True"), ("win-1", "True")]
+        assert status["leader"]["working"] is True
+        assert status["rollout"]["updated"] == 1
+        told = (await run("status", "host", "win-1", "-o", "json")).json
+        assert told["settings"]["current"] is True
+        assert told["settings"]["httpProxy"] == PROXY
+        assert told["changes"]["settings"] in ("passed", "over")
+        await _follows(cluster)
+    await cluster.merge(WINDOWS_INSTANCES, "win-1", {"spec": {"keySecret": {"name": "elsewhere"}}})
+    assert "reference-elsewhere" in await findings(cluster)
+
+
+async def _follows(cluster: Cluster) -> None:
+    """Each kind is listed once; then what changes is told by the server."""
+    followed = Followed(cluster.client, asked_for_status(cluster.namespace, cluster.namespace, ""), cluster.namespace)
+    tasks = [asyncio.create_task(one.run()) for one in followed.reflectors]
+    try:
+        await followed.first()
+        assert ready(followed.status(datetime.now(UTC))) == {"cluster": "True", "win-1": "True"}
+        lists = [one.lists for one in followed.reflectors]
+        await cluster.merge(WINDOWS_INSTANCES, "win-1", {"spec": {"paused": True}})
+
+        async def is_paused() -> bool:
+            return any(one.reason == "Paused" for one in followed.status(datetime.now(UTC)).objects)
+
+        await until(is_paused)
+        assert [one.lists for one in followed.reflectors] == lists
+        assert max(lists) == 1
+    finally:
+        for task in tasks:
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks)
+
+
+def ready(status: Status) -> dict[str, Any]:
+    return {one.name: one.ready for one in status.objects}
