@@ -1,5 +1,6 @@
 """`transom doctor` as people call it; what it looks for is in tests/diagnosis."""
 
+import asyncio
 import json
 import tarfile
 from collections.abc import Iterator
@@ -12,6 +13,11 @@ from tests.cli.cluster_server import Cluster, serving
 from tests.cli.servers import kubeconfig
 from tests.support.bundles import egress_proxy, private_key, secret, write
 from tests.support.command import run
+
+from transom.simulator import Simulator
+from transom.windows.host.queries import ENVIRONMENT
+from transom.windows.registry.registry import SetValue
+from transom.windows.registry.registry import sz as text
 
 pytestmark = pytest.mark.server
 PASSWORD = "hunter2%^&"
@@ -106,7 +112,32 @@ def test_a_directory(tmp_path: Path) -> None:
     told = run("doctor", "-f", right)
     assert (told.code, told.err) == (0, "")
     assert told.out.endswith("nothing looks wrong\n")
-    assert run("doctor", "-f", right, "--bundle", str(tmp_path / "x")).code == 2
+    assert run("doctor", "-f", right, "--facts").code == 2
+
+
+async def test_the_bundle_of_a_directory_with_what_hosts_look_like(
+    simulator: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    host = await simulator.add_host("win-1")
+    url = text("http://u:hunter2@p.x:1")
+    host.edit([SetValue(ENVIRONMENT, "BUILD_TOKEN", text("hunter2")), SetValue(ENVIRONMENT, "HTTP_PROXY", url)])
+    named = INSTANCE | {"spec": {"address": host.address, "port": host.port, "username": "Administrator"}}
+    key = secret("cloud-private-key", stringData={"private-key.pem": simulator.client_key.export_private_key().decode()})
+    proxy = egress_proxy({"httpProxy": "http://p.example:1", "noProxy": "*"})
+    gone = INSTANCE | {"metadata": {"name": "win-2"}, "spec": {"address": "127.0.0.1", "port": 1, "username": "u"}}
+    (lab := tmp_path / "lab").mkdir()
+    file, files = tmp_path / "bundle.tar.gz", write(lab, proxy, key, named, gone)
+    told = await asyncio.to_thread(run, "doctor", "-f", files, "--bundle", str(file), "--facts")
+    assert told.code == 0, told.err + told.out
+    found = unpacked(file)
+    assert [name for name, content in found.items() if "hunter2" in content or "PRIVATE KEY" in content] == []
+    environment = json.loads(found["transom/facts/win-1.json"])["environment"]
+    assert {name: environment[name] for name in ("BUILD_TOKEN", "HTTP_PROXY")} == {
+        "BUILD_TOKEN": "***",
+        "HTTP_PROXY": "http://***@p.x:1",
+    }
+    assert "no connection to port 1" in json.loads(found["transom/facts/win-2.json"])["error"]
 
 
 def test_the_directory_that_init_makes(tmp_path: Path) -> None:
@@ -121,8 +152,7 @@ def test_the_bundle_has_no_secret(cluster: Cluster, tmp_path: Path) -> None:
     told = run("doctor", "--kubeconfig", kubeconfig(tmp_path / "config", cluster.url), "--bundle", str(file))
     assert told.code == 1, told.err
     assert file.stat().st_mode & 0o777 == 0o600
-    with tarfile.open(file) as archive:
-        files = {one.name: archive.extractfile(one).read().decode() for one in archive.getmembers()}  # type: ignore[union-attr]
+    files = unpacked(file)
     assert files.keys() >= {
         "transom/findings.json",
         "transom/status.json",
@@ -137,3 +167,8 @@ def test_the_bundle_has_no_secret(cluster: Cluster, tmp_path: Path) -> None:
     (sealed,) = yaml.safe_load_all(files["transom/objects/secret.yaml"])
     assert sealed["data"] == {"password": "***"}
     assert json.loads(files["transom/hosts/win-1.json"])["events"][0]["message"] == "no way to http://***@p.example"
+
+
+def unpacked(file: Path) -> dict[str, str]:
+    with tarfile.open(file) as archive:
+        return {one.name: archive.extractfile(one).read().decode() for one in archive.getmembers()}  # type: ignore[union-attr]

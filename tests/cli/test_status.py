@@ -14,11 +14,25 @@ import pytest
 from rich.cells import cell_len
 from tests.cli.cluster_server import INSTANCES, PROXIES, Cluster, serving
 from tests.cli.servers import kubeconfig
+from tests.cli.terminals import Terminal
 from tests.support.bundles import egress_proxy, private_key, secret, write
 from tests.support.command import run
 
-from transom.cli.status_table import group, rows
-from transom.diagnosis.overview import ObjectStatus, as_counted, of_host
+from transom.cli.status_table import group, rows, screen
+from transom.diagnosis.observed import Unread
+from transom.diagnosis.overview import (
+    ClusterStatus,
+    Expiry,
+    Leader,
+    ObjectStatus,
+    RolloutStatus,
+    Running,
+    Status,
+    Webhook,
+    as_counted,
+    of_host,
+)
+from transom.pods.outdated import Outdated
 
 pytestmark = pytest.mark.server
 KEY = secret("cloud-private-key", stringData={"private-key.pem": private_key()})
@@ -211,6 +225,63 @@ def test_what_changes_is_told_at_once_also_into_a_pipe(cluster: Cluster, config:
     # each kind is listed once, by whoever follows it
     lists = [url for url in cluster.asked if url.startswith(INSTANCES)]
     assert len(lists) == 1
+
+
+def test_on_a_terminal_the_table_is_drawn_anew(cluster: Cluster, config: str, tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "transom", "status", "--watch", "--kubeconfig", config]
+    environment = terminal.environment | {"COLUMNS": "80", "LINES": "40"}
+    with subprocess.Popen(command, stdout=terminal.far, stderr=terminal.far, env=environment) as process:
+        os.close(terminal.far)
+        first = drawn(terminal, "Ctrl-C ends")
+        cluster.change(INSTANCES, "MODIFIED", versioned(instance("win-1", ("False", "Pending", "it waits since the edit"))))
+        then = drawn(terminal, "it waits since the edit")
+        process.send_signal(signal.SIGINT)
+    os.close(terminal.near)
+    assert process.returncode == 130
+    assert "WindowsInstance/win-1" in first
+    assert "\x1b[" in then
+    widths = [cell_len(line) for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", first).replace("\r", "").splitlines()]
+    assert max(widths) <= 80
+
+
+def drawn(terminal: Terminal, until: str) -> str:
+    """All that is written up to these words; nothing more comes where the command has ended."""
+    found = ""
+    while until not in found:
+        found += os.read(terminal.near, 65536).decode(errors="replace")
+    return found
+
+
+def test_all_sections_are_readable_at_80_columns() -> None:
+    names = [f"org-{number}" for number in range(9)]
+    status = Status(
+        "https://api.example",
+        tuple(of_many(30)),
+        RolloutStatus(1000, 450, 545, 5, "win-7 has no egress with the new settings, and nothing else is begun until it has"),
+        tuple(ClusterStatus(name, "prod", "Provisioned", ("cluster", "eu")) for name in names),
+        (Expiry("EgressProxy/cluster", "2026-12-01T00:00:00Z", 8), Expiry("EgressProxy/eu", "2026-11-01T00:00:00Z", -22)),
+        tuple(
+            Outdated("shop", "Deployment", f"web-{name}", 5, 3, f"kubectl rollout restart deployment/web-{name}")
+            for name in names
+        ),
+        Webhook(
+            True, "NotCalled", "https://10.0.0.7:9443, which the registration names: it does not answer; pods start without"
+        ),
+        Leader("transom-0_ab12", "2026-11-23T11:59:57Z", True),
+        {"transom": Running("registry.example/transom:0.1.0", 2, 2)},
+        unread=(Unread("leases in transom-system", 'leases is forbidden: User "tim" cannot list resource "leases"'),),
+    )
+    told = [line.text for line in screen(status, NOW, 80)]
+    assert [line for line in told if cell_len(line) > 80] == []
+    words = " ".join(" ".join(told).split())
+    assert "OPERATOR transom-0_ab12 leads, renewed 3s ago transom: 2 of 2 pods" in words
+    assert "ROLLOUT [#########...........] 450 of 1,000 hosts have the settings, 545 waiting, 5 failed halted: win-7" in words
+    assert "ends in 8 days (2026-12-01T00:00:00Z) CA EgressProxy/eu: the first certificate of its bundle has ended" in words
+    assert "CLUSTERS Provisioned, settings of cluster, eu: org-0/prod," in words
+    assert "org-4/prod and 4 more" in words
+    assert "OLD PODS and 4 more owners: transom pods outdated" in words
+    assert "NOT READ leases in transom-system: leases is forbidden" in words
 
 
 def versioned(value: dict[str, Any]) -> dict[str, Any]:

@@ -12,18 +12,24 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from transom.cli.observation import DEPLOYMENTS, Asked, answers
+from transom.apply.target import targets_of
+from transom.cli.facts import looked
+from transom.cli.observation import DEPLOYMENTS, Answers, Asked, answers
 from transom.cli.output import ExitCode, fail
-from transom.diagnosis.check import Diagnosis
+from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, timeouts
+from transom.diagnosis.checks import diagnose
 from transom.diagnosis.masking import Masker
 from transom.diagnosis.observed import Observed, Unread, Value, mapping, name_of
 from transom.diagnosis.overview import overview
 from transom.diagnosis.story import story
+from transom.hosts.errors import HostError
 from transom.kube.client import Client
 from transom.kube.errors import ApiError
 from transom.kube.objects import Whole
 from transom.kube.resources import EVENTS, NODES, Resource
 from transom.proxy.secret import Secret
+from transom.proxy.settings import WindowsSettings, effective
+from transom.sources.objects import Objects
 
 _EVENTS: Final = Resource("", "v1", "Event", EVENTS.plural, True, Whole)
 _PODS: Final = Resource("", "v1", "Pod", "pods", True, Whole)
@@ -33,9 +39,40 @@ _FEW: Final = ("EgressProxy", "WindowsInstance", "Secret", "Lease", "MutatingWeb
 """Kinds whose objects are in it as they were looked at; others stand in findings."""
 
 
-async def write_bundle(client: Client, path: Path, seen: Observed, found: tuple[Diagnosis, ...]) -> int:
-    """Write the file, for its owner alone; how many files are in it. Ends the command where it cannot be written."""
-    own = seen.namespace
+async def write_bundle(client: Client | None, path: Path, seen: Observed, facts: dict[str, Any]) -> int:
+    """Write the file, for its owner alone; how many files are in it. Ends the command where it cannot be written.
+
+    `client` is None for a directory. `facts` are those of hosts, by name.
+    """
+    masker = Masker(_secrets(seen))
+    more = await _more(client, seen.namespace) if client is not None else Answers({}, (), ())
+    files = dict(_files(seen, more.objects, masker, (*seen.unread, *more.unread)))
+    files |= {f"facts/{name}.json": _json(masker.value(told)) for name, told in facts.items()}
+    if client is not None:
+        for pod in more.objects.get("Pod", ()):
+            files[f"logs/{name_of(pod)}.log"] = masker.text(await _log(client, seen.namespace, name_of(pod))).encode()
+    try:
+        _write(path, files)
+    except OSError as error:
+        fail(f"--bundle {path}: cannot be written: {error.strerror}", ExitCode.NOT_DONE)
+    return len(files)
+
+
+async def host_facts(objects: Objects, seen: Observed) -> dict[str, Any]:
+    """What each host looks like now, by name; where it could not be read, why."""
+    settings = seen.settings or effective(objects, seen.now)
+    targets = targets_of(objects, settings, ssh_config=True)
+    names = tuple(WindowsSettings().services)
+    found = await looked(
+        [one.access for one in targets], names, timeouts(CONNECT, CHANNEL, WHOLE), show_secrets=False, required=False
+    )
+    return {
+        target.instance.name: {"error": str(told)} if isinstance(told, HostError) else told
+        for target, (_, told) in zip(targets, found, strict=True)
+    }
+
+
+async def _more(client: Client, own: str) -> Answers:
     asked = (
         Asked(_EVENTS, own),
         # events about what has no namespace
@@ -44,16 +81,7 @@ async def write_bundle(client: Client, path: Path, seen: Observed, found: tuple[
         Asked(_PODS, own),
         Asked(NODES, labels="kubernetes.io/os=windows"),
     )
-    more = await answers(client, asked, needed=False)
-    masker = Masker(_secrets(seen))
-    files = dict(_files(seen, found, more.objects, masker, (*seen.unread, *more.unread)))
-    for pod in more.objects.get("Pod", ()):
-        files[f"logs/{name_of(pod)}.log"] = masker.text(await _log(client, own, name_of(pod))).encode()
-    try:
-        _write(path, files)
-    except OSError as error:
-        fail(f"--bundle {path}: cannot be written: {error.strerror}", ExitCode.NOT_DONE)
-    return len(files)
+    return await answers(client, asked, needed=False)
 
 
 def _secrets(seen: Observed) -> Iterator[Secret]:
@@ -63,13 +91,12 @@ def _secrets(seen: Observed) -> Iterator[Secret]:
 
 def _files(
     seen: Observed,
-    found: tuple[Diagnosis, ...],
     more: dict[str, tuple[Value, ...]],
     masker: Masker,
     unread: tuple[Unread, ...],
 ) -> Iterator[tuple[str, bytes]]:
     versions = {"transom": version("transom"), "kubernetes": seen.kubernetes, "server": seen.source, "at": f"{seen.now:%FT%TZ}"}
-    told: dict[str, Any] = {"versions": versions, "findings": found, "unread": unread, "status": overview(seen)}
+    told: dict[str, Any] = {"versions": versions, "findings": diagnose(seen), "unread": unread, "status": overview(seen)}
     for name, value in told.items():
         yield f"{name}.json", _json(masker.value(msgspec.to_builtins(value)))
     for kind, objects in {**{kind: seen.of(kind) for kind in _FEW}, **more}.items():

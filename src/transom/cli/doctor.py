@@ -27,24 +27,30 @@ def doctor(
         Path | None,
         typer.Option("--bundle", metavar="FILE", help="Also write objects, events and logs, masked, for support: a .tar.gz."),
     ] = None,
+    facts: Annotated[
+        bool, typer.Option("--facts", help="Into the bundle also what each host looks like now: they are asked over SSH.")
+    ] = False,
     output: Output = Format.TEXT,
 ) -> None:
     """Say what looks wrong, and the command that mends it.
 
-    In a cluster, or with -f in a directory. Nothing is changed, and no host is asked. Each finding has its evidence, what comes
-    of it, and a command. What you may not read is named; the checks that need it are left out.
+    In a cluster, or with -f in a directory. Nothing is changed, and no host is asked without --facts. Each finding has its
+    evidence, what comes of it, and a command. What you may not read is named; the checks that need it are left out.
     """
     from transom.diagnosis.checks import CHECKS, diagnose
 
-    if bundle is not None and source.filename:
-        fail("--bundle is of a cluster: a directory can be sent as it is, without its Secrets")
+    if facts and bundle is None:
+        fail("--facts is for the bundle: name its file with --bundle, or see `transom facts`")
     if source.filename:
         for flag, given in (("--context", source.context), ("--kubeconfig", source.kubeconfig)):
             if given:
                 fail(f"{flag} is of no use with -f: the objects come from the files")
-        seen = _of_directory(source)
+        seen, written = _of_directory(source, bundle, facts=facts)
     else:
-        seen = ask(source, lambda client: _of_cluster(client, source, bundle), otherwise=WITHOUT_CLUSTER)
+        work = _of_cluster
+        seen, written = ask(source, lambda client: work(client, source, bundle, facts=facts), otherwise=WITHOUT_CLUSTER)
+    if written:
+        tell(f"transom: wrote {counted(written, 'file')} to {bundle}: secrets are masked; look through it before you send it")
     found = diagnose(seen)
     if output is not Format.TEXT:
         print_data({"source": seen.source, "findings": found, "unread": seen.unread}, output)
@@ -69,24 +75,34 @@ def _lines(found: "Iterable[Diagnosis]", columns: int | None) -> "Iterable[str]"
         yield ""
 
 
-def _of_directory(source: Source) -> "Observed":
+def _of_directory(source: Source, bundle: Path | None, *, facts: bool) -> "tuple[Observed, int]":
+    """What is known, and how many files were written about it."""
+    import asyncio
+
     from transom.diagnosis.reading import of_values, with_settings
     from transom.sources.directory import load, values
 
     paths = source.filename or []
     objects = load(paths, source.own)
-    seen = of_values(values(paths), " ".join(paths), source.own, datetime.now(UTC))
-    return with_settings(seen, objects, None)
+    seen = with_settings(of_values(values(paths), " ".join(paths), source.own, datetime.now(UTC)), objects, None)
+    if bundle is None:
+        return seen, 0
+    from transom.cli.bundle import host_facts, write_bundle
+
+    async def collect() -> int:
+        known = await host_facts(objects, seen) if facts else {}
+        return await write_bundle(None, bundle, seen, known)
+
+    return seen, asyncio.run(collect())
 
 
-async def _of_cluster(client: "Client", source: Source, bundle: Path | None) -> "Observed":
+async def _of_cluster(client: "Client", source: Source, bundle: Path | None, *, facts: bool) -> "tuple[Observed, int]":
     from transom.cli.observation import seen_by_doctor
 
-    seen = await seen_by_doctor(client, place(client.connection), source.own, datetime.now(UTC))
-    if bundle is not None:
-        from transom.cli.bundle import write_bundle
-        from transom.diagnosis.checks import diagnose
+    seen, objects = await seen_by_doctor(client, place(client.connection), source.own, datetime.now(UTC))
+    if bundle is None:
+        return seen, 0
+    from transom.cli.bundle import host_facts, write_bundle
 
-        written = await write_bundle(client, bundle, seen, diagnose(seen))
-        tell(f"transom: wrote {counted(written, 'file')} to {bundle}: secrets are masked; look through it before you send it")
-    return seen
+    known = await host_facts(objects, seen) if facts and objects is not None else {}
+    return seen, await write_bundle(client, bundle, seen, known)

@@ -29,6 +29,7 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("transom doctor", "the cluster of the current context"),
         ("transom doctor -f lab", "a directory"),
         ("transom doctor --bundle transom.tar.gz", "what support asks for"),
+        ("transom doctor -f lab --bundle transom.tar.gz --facts", "with what the hosts look like"),
     ),
     "facts": (
         ("transom facts win-1 -f lab", "a host of the manifests"),

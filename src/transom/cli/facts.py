@@ -85,7 +85,7 @@ def facts(
     try:
         log_to_stderr(verbose=verbose)
         made = timeouts(connect_timeout, channel_timeout, pass_timeout)
-        found = asyncio.run(_look(hosts, names, made, show_secrets=show_secrets, required=require_host_keys))
+        found = asyncio.run(looked(hosts, names, made, show_secrets=show_secrets, required=require_host_keys))
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.INTERRUPTED) from None
     shown = [looks for _, looks in found if not isinstance(looks, HostError)]
@@ -162,7 +162,7 @@ def _check_key(path: Path | None, keys: "tuple[Secret, ...]") -> None:
             fail(f"--key {path}: {error}")
 
 
-async def _look(
+async def looked(
     hosts: "list[Access]", names: tuple[str, ...], timeouts: "Timeouts", *, show_secrets: bool, required: bool
 ) -> "list[tuple[Access, dict[str, Any] | HostError]]":
     """Each host with what it looks like, or why that is not known."""

@@ -19,6 +19,7 @@ from transom.kube.resources import EGRESS_PROXIES, OPENSHIFT_PROXIES, REGISTRATI
 from transom.kube.versions import PREFERRED, served
 from transom.pods.registration import NAME as REGISTRATION
 from transom.sources.api_server import DefinitionsMissing, load
+from transom.sources.objects import Objects
 
 FORBIDDEN: Final = 403
 LEASES: Final = Resource("coordination.k8s.io", "v1", "Lease", "leases", True, Whole)
@@ -132,8 +133,11 @@ def _distinct(found: Iterable[Value]) -> Iterable[Value]:
     return by_key.values()
 
 
-async def seen_by_doctor(client: Client, source: str, namespace: str, now: datetime) -> Observed:
-    """All that `transom doctor` looks at. Raises ApiError where the server does not answer, or nothing may be read."""
+async def seen_by_doctor(client: Client, source: str, namespace: str, now: datetime) -> tuple[Observed, Objects | None]:
+    """All that `transom doctor` looks at, and the settings where they may be read.
+
+    Raises ApiError where the server does not answer, or nothing may be read.
+    """
     version = await client.get_json("/version")
     found = await answers(client, asked_by_doctor(namespace))
     seen = observed(found, source, namespace, now)
@@ -146,8 +150,8 @@ async def seen_by_doctor(client: Client, source: str, namespace: str, now: datet
     except StatusError as error:
         if error.code != FORBIDDEN:
             raise
-        return msgspec.structs.replace(seen, unread=(*seen.unread, Unread("the settings", str(error))))
-    return with_settings(seen, objects, client.connection.server)
+        return msgspec.structs.replace(seen, unread=(*seen.unread, Unread("the settings", str(error)))), None
+    return with_settings(seen, objects, client.connection.server), objects
 
 
 async def _elsewhere(client: Client, seen: Observed) -> list[tuple[str, str, str]]:

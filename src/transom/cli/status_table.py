@@ -34,6 +34,7 @@ def screen(status: Status, now: datetime, columns: int | None = None, *, changes
         yield from rows(group(status.objects), now, columns)
         return
     yield from _broken(_operator(status, now), columns)
+    yield from _broken(_warnings(status), columns)
     yield from rows(group(status.objects), now, columns)
     yield from _broken(_around(status), columns)
 
@@ -139,11 +140,17 @@ def _operator(status: Status, now: datetime) -> Iterator[Line]:
             yield Line(f"          halted: {rollout.halted}", "red")
 
 
-def _around(status: Status) -> Iterator[Line]:
-    """What hangs on the settings besides hosts, and what could not be read."""
+def _warnings(status: Status) -> Iterator[Line]:
+    """What has to be seen also where the rest has no room."""
     for one in status.certificates:
         ends = f"ends in {one.days} days" if one.days >= 0 else "has ended"
         yield Line(f"CA        {one.object}: the first certificate of its bundle {ends} ({one.not_after})", "red")
+    for missing in status.unread:
+        yield Line(f"NOT READ  {missing.what}: {missing.why}", "magenta")
+
+
+def _around(status: Status) -> Iterator[Line]:
+    """What hangs on the settings besides hosts."""
     clusters = _clusters(status.clusters or ())
     for line in clusters[:_LISTED]:
         yield Line(f"CLUSTERS  {line}")
@@ -151,8 +158,6 @@ def _around(status: Status) -> Iterator[Line]:
         yield Line(f"CLUSTERS  and {len(clusters) - _LISTED:,} more kinds: -o json")
     for line in _pods(status.pods or ()):
         yield Line(f"OLD PODS  {line}", "yellow")
-    for missing in status.unread:
-        yield Line(f"NOT READ  {missing.what}: {missing.why}", "magenta")
 
 
 def _clusters(clusters: Sequence[ClusterStatus]) -> list[str]:
@@ -161,7 +166,7 @@ def _clusters(clusters: Sequence[ClusterStatus]) -> list[str]:
     for one in clusters:
         found.setdefault((one.phase, one.settings), []).append(f"{one.namespace}/{one.name}")
     return [
-        f"{phase}, {'settings of ' + ' under '.join(settings) if settings else 'no settings'}: {_names(names)}"
+        f"{phase}, {'settings of ' + ', '.join(settings) if settings else 'no settings'}: {_names(names)}"
         for (phase, settings), names in found.items()
     ]
 

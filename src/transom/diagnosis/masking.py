@@ -21,6 +21,11 @@ _LEAST: Final = 4
 _LEFT_OUT: Final = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 
 
+def _hides(key: Any) -> bool:
+    """Whether the text of a field or a variable of this name is secret; one that ends in `name` names something."""
+    return _NAMED.search(str(key)) is not None and not str(key).lower().endswith("name")
+
+
 class Masker:
     """Takes out what is secret by its form, and the values of these Secrets wherever they stand, in the forms they may have."""
 
@@ -57,8 +62,9 @@ class Masker:
             return self.text(value)
         if isinstance(value, Mapping):
             named = _NAMED.search(str(value.get("name") or "")) is not None
+            hidden = {key for key in value if _hides(key) or (named and key == "value")}
             return {
-                self.text(str(key)): REDACTED if named and key == "value" else self.value(each)
+                self.text(str(key)): REDACTED if key in hidden and isinstance(each, str) else self.value(each)
                 for key, each in value.items()
                 if key not in _LEFT_OUT
             }
