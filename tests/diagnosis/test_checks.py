@@ -14,18 +14,13 @@ from transom.controllers.egress.host_counts import WAITS
 from transom.diagnosis import next_steps
 from transom.diagnosis.checks import CHECKS, diagnose, page_with_checks
 from transom.diagnosis.observed import OWN_KINDS, Observed
-from transom.diagnosis.reading import of_values, with_settings
+from transom.diagnosis.reading import GROUPS, of_values, with_settings
 from transom.sources.objects import ObjectReader
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 TABLE: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("table.yaml").read_text())
 COMMON: list[dict[str, Any]] = TABLE.pop("common")
-VERSIONS = {
-    "EgressProxy": "transom.dev/v1alpha1",
-    "WindowsInstance": "transom.dev/v1alpha1",
-    "Deployment": "apps/v1",
-    "DaemonSet": "apps/v1",
-}
+VERSIONS = {kind: f"{group}/v1alpha1" if group == "transom.dev" else f"{group}/v1".strip("/") for kind, group in GROUPS.items()}
 MADE = {
     "<key>": private_key(),
     "<sealed key>": private_key("hunter2"),
@@ -40,7 +35,7 @@ def observed(fixture: dict[str, Any]) -> Observed:
     named = {(one["kind"], one["metadata"]["name"]) for one in own}
     left_out = fixture.get("without", ())
     common = [one for one in COMMON if (one["kind"], one["metadata"]["name"]) not in named and one["kind"] not in left_out]
-    values = [{"apiVersion": VERSIONS.get(one["kind"], "v1"), **filled(one)} for one in (*common, *own)]
+    values = [{"apiVersion": VERSIONS[one["kind"]], **filled(one)} for one in (*common, *own)]
     seen = of_values(values, "https://api.example", "transom-system", NOW)
     undefined = tuple(fixture.get("undefined", ()))
     known = {kind: listed for kind, listed in seen.objects.items() if kind not in undefined}

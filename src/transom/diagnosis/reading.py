@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
@@ -14,22 +15,22 @@ from transom.sources.examination import Examined, examine
 from transom.sources.objects import Objects
 from transom.sources.pod_settings import pod_egress
 
-KINDS = (
-    "EgressProxy",
-    "WindowsInstance",
-    "Proxy",
-    "Cluster",
-    "Secret",
-    "ConfigMap",
-    "Namespace",
-    "Node",
-    "Pod",
-    "DaemonSet",
-    "Deployment",
-    "Lease",
-    "MutatingWebhookConfiguration",
-)
-"""What is looked at."""
+GROUPS: Final = {
+    "EgressProxy": "transom.dev",
+    "WindowsInstance": "transom.dev",
+    "Proxy": "config.openshift.io",
+    "Cluster": "cluster.x-k8s.io",
+    "Secret": "",
+    "ConfigMap": "",
+    "Namespace": "",
+    "Node": "",
+    "Pod": "",
+    "DaemonSet": "apps",
+    "Deployment": "apps",
+    "Lease": "coordination.k8s.io",
+    "MutatingWebhookConfiguration": "admissionregistration.k8s.io",
+}
+"""The kinds that are looked at: others have kinds of the same names."""
 _USERINFO = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s/@:]{1,256}:[^\s/@]{1,256}@", re.IGNORECASE)
 _NAMESPACELESS = frozenset(("EgressProxy", "Proxy", "Namespace", "Node", "MutatingWebhookConfiguration"))
 _TRANSOMS = frozenset(("WindowsInstance", "Secret", "ConfigMap"))
@@ -38,10 +39,11 @@ _TRANSOMS = frozenset(("WindowsInstance", "Secret", "ConfigMap"))
 
 def of_values(values: Iterable[Value], source: str, namespace: str, now: datetime) -> Observed:
     """What a directory of manifests says; of each kind everything is known that is there."""
-    found: dict[str, list[Value]] = {kind: [] for kind in KINDS}
+    found: dict[str, list[Value]] = {kind: [] for kind in GROUPS}
     for value in values:
         kind = str(value.get("kind") or "")
-        if kind in found and isinstance(value.get("metadata"), Mapping):
+        group = str(value.get("apiVersion") or "").rpartition("/")[0]
+        if GROUPS.get(kind) == group and isinstance(value.get("metadata"), Mapping):
             found[kind].append(_placed(value, kind, namespace))
     return Observed(source, namespace, now, sealed({kind: tuple(listed) for kind, listed in found.items()}), live=False)
 
