@@ -75,7 +75,7 @@ def test_each_finding_has_evidence_consequence_and_command(cluster: Cluster, tmp
     assert told.code == 1, told.err
     found = {one["id"]: one for one in told.json["findings"]}
     assert list(found) == ["base-missing", "reference-elsewhere", "leader-missing", "image-not-pulled", "settings-invalid"]
-    assert "kubectl get secret cloud-private-key -n default -o json" in found["reference-elsewhere"]["command"]
+    assert "kubectl get secret cloud-private-key -n default -o yaml" in found["reference-elsewhere"]["command"]
     assert all(one["evidence"] and one["consequence"] and one["command"] for one in found.values())
     assert "hunter2" not in told.out
     text = run("doctor", "--kubeconfig", kubeconfig(tmp_path / "config", cluster.url))

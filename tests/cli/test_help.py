@@ -56,6 +56,9 @@ def test_each_command_has_examples_that_are_right() -> None:
         ("transom capi worker --provider aw", "aws"),
         ("transom diff --kubeconfig CONFIG --context sta", "staging"),
         ("transom apply -f MANIFESTS --limit win-1", "win-1"),
+        ("transom doc", "doctor"),
+        ("transom status h", "host"),
+        ("transom status -f MANIFESTS host wi", "win-1"),
     ],
 )
 def test_completion(words: str, completed: str, tmp_path: Path) -> None:

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 from tests.support import command as command_line
+from tests.support.bundles import private_key
 from tests.support.operator.clusters import PROXY, Cluster
+from tests.support.pages import on_cluster
 from tests.support.waiting import until
 
 from transom.cli.observation import asked_for_status
 from transom.cli.status_watch import Followed
 from transom.diagnosis.overview import Status
-from transom.kube.resources import WINDOWS_INSTANCES
+from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, SECRETS, WINDOWS_INSTANCES
 
 pytestmark = pytest.mark.lab
 
@@ -33,12 +35,16 @@ async def run(*arguments: str) -> command_line.Ran:
 
 
 async def findings(cluster: Cluster) -> list[str]:
-    """What is found of this test's own objects: others share the server."""
-    told = await run("doctor", "-o", "json")
-    assert told.code in (0, 1), told.err
-    assert told.json["unread"] == []
-    own = (f"/{cluster.namespace}/", "EgressProxy/cluster", "CustomResourceDefinition", "MutatingWebhookConfiguration")
-    return [one["id"] for one in told.json["findings"] if any(part in one["object"] for part in own)]
+    return [one["id"] for one in await told(cluster, "EgressProxy/cluster", "CustomResourceDefinition", "MutatingWebhook")]
+
+
+async def told(cluster: Cluster, *others: str) -> list[dict[str, str]]:
+    """What is found of this test's own objects, and of others whose names have these parts: the server is shared."""
+    ran = await run("doctor", "-o", "json")
+    assert ran.code in (0, 1), ran.err
+    assert ran.json["unread"] == []
+    own = (f"/{cluster.namespace}/", *others)
+    return [one for one in ran.json["findings"] if any(part in one["object"] for part in own)]
 
 
 async def test_nothing_looks_wrong_in_a_cluster_at_work_and_what_is_broken_is_found(cluster: Cluster) -> None:
@@ -53,13 +59,37 @@ async def test_nothing_looks_wrong_in_a_cluster_at_work_and_what_is_broken_is_fo
         assert [(one["name"], one["ready"]) for one in status["objects"]] == [("cluster", "True"), ("win-1", "True")]
         assert status["leader"]["working"] is True
         assert status["rollout"]["updated"] == 1
-        told = (await run("status", "host", "win-1", "-o", "json")).json
-        assert told["settings"]["current"] is True
-        assert told["settings"]["httpProxy"] == PROXY
-        assert told["changes"]["settings"] in ("passed", "over")
+        story = (await run("status", "host", "win-1", "-o", "json")).json
+        assert story["settings"]["current"] is True
+        assert story["settings"]["httpProxy"] == PROXY
+        assert story["changes"]["settings"] in ("passed", "over")
         await _follows(cluster)
-    await cluster.merge(WINDOWS_INSTANCES, "win-1", {"spec": {"keySecret": {"name": "elsewhere"}}})
-    assert "reference-elsewhere" in await findings(cluster)
+
+
+async def test_the_commands_of_newcomers_mend_what_they_are_for(cluster: Cluster, tmp_path: Path) -> None:
+    """As they are printed, by a shell: the base has another name, and key and instance are where nobody looks."""
+    elsewhere = f"{cluster.namespace}-elsewhere"
+    for resource, name, fields, where in (
+        (NAMESPACES, elsewhere, {}, None),
+        (SECRETS, "key-of-win-2", {"stringData": {"private-key.pem": private_key()}}, elsewhere),
+        (WINDOWS_INSTANCES, "win-2", {"spec": {"address": "127.0.0.1", "username": "u"}}, elsewhere),
+        (EGRESS_PROXIES, "corp", {"spec": {"httpProxy": PROXY}}, None),
+    ):
+        value = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}} | fields
+        await cluster.client.server_side_apply(resource, value, name, where, manager="kubectl")
+    await cluster.instance("win-1", None, address="127.0.0.1", username="u", keySecret={"name": "key-of-win-2"})
+    mended = []
+    while found := [one for one in await told(cluster, elsewhere, "EgressProxy/corp") if one["id"] in NEWCOMERS]:
+        first = found[0]
+        assert first["id"] not in mended, first
+        mended.append(first["id"])
+        await on_cluster(tmp_path, cluster.control_plane, first["command"])
+    assert mended == list(NEWCOMERS)
+    copied = (await cluster.client.get(WINDOWS_INSTANCES, "win-2", cluster.namespace)).value["spec"]
+    assert copied["address"] == "127.0.0.1"
+
+
+NEWCOMERS = ("base-missing", "instance-elsewhere", "reference-elsewhere")
 
 
 async def _follows(cluster: Cluster) -> None:

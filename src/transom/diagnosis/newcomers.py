@@ -41,8 +41,9 @@ def base_missing(seen: Observed) -> Iterator[Seen]:
         yield Seen(f"EgressProxy/{BASE}", evidence, "transom init DIR makes one to start from; then: kubectl apply -f DIR")
         return
     names = ", ".join(map(name_of, proxies))
-    copy = f"kubectl get egressproxy {name_of(proxies[0])} -o json | {_copied(BASE)} | kubectl apply -f -"
-    yield Seen(f"EgressProxy/{name_of(proxies[0])}", f"EgressProxies are {names}: none is named `{BASE}`", copy)
+    first = name_of(proxies[0])
+    command = f"{_copied('egressproxy', first, '', BASE, rename=True)} && kubectl delete egressproxy {first}"
+    yield Seen(f"EgressProxy/{first}", f"EgressProxies are {names}: none is named `{BASE}`", command)
 
 
 def instance_elsewhere(seen: Observed) -> Iterator[Seen]:
@@ -50,11 +51,10 @@ def instance_elsewhere(seen: Observed) -> Iterator[Seen]:
     for one in seen.of("WindowsInstance"):
         namespace, name = namespace_of(one) or "", name_of(one)
         if namespace != seen.namespace:
-            moved = f"kubectl get windowsinstance {name} -n {namespace} -o json | {_copied(name, seen.namespace)}"
-            command = f"{moved} | kubectl apply -f - && kubectl delete windowsinstance {name} -n {namespace}"
-            yield Seen(
-                label_of("WindowsInstance", one), f"it is in namespace {namespace}, Transom in {seen.namespace}", command
-            )
+            moved = _copied("windowsinstance", name, namespace, seen.namespace)
+            evidence = f"it is in namespace {namespace}, Transom in {seen.namespace}"
+            command = f"{moved} && kubectl delete windowsinstance {name} -n {namespace}"
+            yield Seen(label_of("WindowsInstance", one), evidence, command)
 
 
 def reference_elsewhere(seen: Observed) -> Iterator[Seen]:
@@ -65,9 +65,8 @@ def reference_elsewhere(seen: Observed) -> Iterator[Seen]:
         places = [namespace for found, namespace, named in seen.elsewhere if (found, named) == (kind, name)]
         wanted = f"{kind}/{seen.namespace}/{name}"
         if places:
-            copy = f"kubectl get {kind.lower()} {name} -n {places[0]} -o json | {_copied(name, seen.namespace)}"
             evidence = f"{by} names it; it is in namespace {', '.join(places)}, and not in {seen.namespace}"
-            yield Seen(wanted, evidence, f"{copy} | kubectl apply -f -")
+            yield Seen(wanted, evidence, _copied(kind.lower(), name, places[0], seen.namespace))
         else:
             yield Seen(wanted, f"{by} names it, and there is none", _made(kind, name, by, seen.namespace))
 
@@ -169,10 +168,12 @@ _SELECT: Final = (
 )
 
 
-def _copied(name: str, namespace: str = "") -> str:
-    """What makes of an object its copy under another name, or in another namespace."""
-    place = f'{{name:"{name}"' + (f',namespace:"{namespace}"}}' if namespace else "}")
-    return f"jq '{{apiVersion,kind,type,data,spec,metadata:{place}}}|del(..|nulls)'"
+def _copied(kind: str, name: str, place: str, to: str, *, rename: bool = False) -> str:
+    """The command that makes of an object its copy under another name, or in another namespace; `place` and `to` say which."""
+    own = rf"s/^  name: {name}$/  name: {to}/;" if rename else ""
+    edit = f"sed -E '{own}/^  (namespace|uid|resourceVersion|generation|creationTimestamp):/d'"
+    source, target = f" -n {place}" if place else "", "" if rename else f" -n {to}"
+    return f"kubectl get {kind} {name}{source} -o yaml | {edit} | kubectl apply{target} -f -"
 
 
 def host_key_changed(seen: Observed) -> Iterator[Seen]:
