@@ -28,6 +28,7 @@ class Cluster:
         """What is no list: logs."""
         self.asked: list[str] = []
         self._watching: list[tuple[str, queue.Queue[Value]]] = []
+        self._told: list[tuple[str, Value]] = []
         self._lock = threading.Lock()
 
     def change(self, path: str, type_: str, value: Value) -> None:
@@ -36,9 +37,11 @@ class Cluster:
             name = value["metadata"]["name"]
             rest = [one for one in self.lists[path] if one["metadata"]["name"] != name]
             self.lists[path] = rest if type_ == "DELETED" else [*rest, value]
+            event = {"type": type_, "object": value}
+            self._told.append((path, event))
             for followed, told in self._watching:
                 if followed == path:
-                    told.put({"type": type_, "object": value})
+                    told.put(event)
 
     def answer(self, url: str) -> tuple[int, Value]:
         path = urlsplit(url).path
@@ -63,6 +66,10 @@ class Cluster:
     def follow(self, path: str) -> Iterator["queue.Queue[Value]"]:
         told: queue.Queue[Value] = queue.Queue()
         with self._lock:
+            # who has listed before a change follows from that version on
+            for changed, event in self._told:
+                if changed == path:
+                    told.put(event)
             self._watching.append((path, told))
         yield told
 

@@ -88,7 +88,7 @@ def test_each_finding_has_evidence_consequence_and_command(cluster: Cluster, tmp
 
 def test_what_may_not_be_read_is_named_and_is_no_finding(cluster: Cluster, tmp_path: Path) -> None:
     cluster.lists |= {"/apis/transom.dev/v1alpha1/egressproxies": [], "/apis/transom.dev/v1alpha1/windowsinstances": []}
-    cluster.forbidden = ("/api/v1/",)
+    cluster.forbidden = ("/api/v1/", "/version")
     told = run("doctor", "--kubeconfig", kubeconfig(tmp_path / "config", cluster.url))
     assert told.code == 3, told.err
     for what in ("secrets in transom-system", "configmaps", "nodes", "pods", "namespaces", "the settings"):

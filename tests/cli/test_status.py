@@ -270,12 +270,13 @@ def test_all_sections_are_readable_at_80_columns() -> None:
         ),
         Leader("transom-0_ab12", "2026-11-23T11:59:57Z", True),
         {"transom": Running("registry.example/transom:0.1.0", 2, 2)},
+        "0.1.0",
         unread=(Unread("leases in transom-system", 'leases is forbidden: User "tim" cannot list resource "leases"'),),
     )
     told = [line.text for line in screen(status, NOW, 80)]
     assert [line for line in told if cell_len(line) > 80] == []
     words = " ".join(" ".join(told).split())
-    assert "OPERATOR transom-0_ab12 leads, renewed 3s ago transom: 2 of 2 pods" in words
+    assert "OPERATOR transom-0_ab12 leads, renewed 3s ago; this program is of version 0.1.0 transom: 2 of 2 pods" in words
     assert "ROLLOUT [#########...........] 450 of 1,000 hosts have the settings, 545 waiting, 5 failed halted: win-7" in words
     assert "ends in 8 days (2026-12-01T00:00:00Z) CA EgressProxy/eu: the first certificate of its bundle has ended" in words
     assert "CLUSTERS Provisioned, settings of cluster, eu: org-0/prod," in words

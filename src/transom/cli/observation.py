@@ -138,10 +138,10 @@ async def seen_by_doctor(client: Client, source: str, namespace: str, now: datet
 
     Raises ApiError where the server does not answer, or nothing may be read.
     """
-    version = await client.get_json("/version")
+    version = await kubernetes_version(client)
     found = await answers(client, asked_by_doctor(namespace))
     seen = observed(found, source, namespace, now)
-    seen = msgspec.structs.replace(seen, objects=sealed(seen.objects), kubernetes=str(version.get("gitVersion") or ""))
+    seen = msgspec.structs.replace(seen, objects=sealed(seen.objects), kubernetes=version)
     seen = msgspec.structs.replace(seen, elsewhere=tuple(await _elsewhere(client, seen)))
     try:
         objects = await load(client, namespace)
@@ -152,6 +152,16 @@ async def seen_by_doctor(client: Client, source: str, namespace: str, now: datet
             raise
         return msgspec.structs.replace(seen, unread=(*seen.unread, Unread("the settings", str(error)))), None
     return with_settings(seen, objects, client.connection.server), objects
+
+
+async def kubernetes_version(client: Client) -> str:
+    """The server's version; empty for who may not ask. Raises ApiError where it does not answer."""
+    try:
+        return str((await client.get_json("/version")).get("gitVersion") or "")
+    except StatusError as error:
+        if error.code != FORBIDDEN:
+            raise
+        return ""
 
 
 async def _elsewhere(client: Client, seen: Observed) -> list[tuple[str, str, str]]:

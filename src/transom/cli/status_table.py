@@ -119,7 +119,7 @@ def _operator(status: Status, now: datetime) -> Iterator[Line]:
     if leader is not None:
         heard = f"renewed {age(now, moment(leader.renewed))} ago" if leader.renewed else ""
         if leader.working:
-            yield Line(f"OPERATOR  {leader.holder} leads, {heard}")
+            yield Line(f"OPERATOR  {leader.holder} leads, {heard}; this program is of version {status.version or 'unknown'}")
         else:
             last = f": {leader.holder} was the last, {heard}" if leader.holder else ": nobody ever did"
             yield Line(f"OPERATOR  nobody works{last} (transom doctor says more)", "red")

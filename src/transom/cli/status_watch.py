@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from transom.cli.cluster import place
-from transom.cli.observation import LEASES, Asked, answers
+from transom.cli.observation import LEASES, Asked, answers, kubernetes_version
 from transom.cli.output import columns_of, print_lines
 from transom.cli.status_table import Line, group, rows, screen
 from transom.cli.terminal import Terminal
@@ -57,7 +57,7 @@ class Followed:
 
     async def first(self) -> None:
         """Wait for the lists. Raises ApiError where the server does not answer, or does not know Transom's kinds."""
-        await self._client.get_json("/version")
+        await kubernetes_version(self._client)
         with suppress(TimeoutError):
             async with asyncio.timeout(_FIRST):
                 for reflector in self.reflectors:
