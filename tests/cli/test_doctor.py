@@ -113,6 +113,7 @@ def test_a_directory(tmp_path: Path) -> None:
     assert (told.code, told.err) == (0, "")
     assert told.out.endswith("nothing looks wrong\n")
     assert run("doctor", "-f", right, "--facts").code == 2
+    assert run("doctor", "-f", "-").code == 2
 
 
 async def test_the_bundle_of_a_directory_with_what_hosts_look_like(

@@ -45,6 +45,8 @@ def doctor(
         for flag, given in (("--context", source.context), ("--kubeconfig", source.kubeconfig)):
             if given:
                 fail(f"{flag} is of no use with -f: the objects come from the files")
+        if "-" in source.filename:
+            fail("-f -: doctor reads its files twice, and the standard input can be read once: write it to a file")
         seen, written = _of_directory(source, bundle, facts=facts)
     else:
         work = _of_cluster

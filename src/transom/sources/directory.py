@@ -44,7 +44,7 @@ def values(paths: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Every object of the same files in plain values, of lists their items. What cannot be read `load` tells, and is none."""
     for name in _files(paths, ObjectReader()):
         if name == STANDARD_INPUT:
-            # it can be read once, and `load` does
+            # it can be read once only
             continue
         with contextlib.suppress(InvalidText, OSError):
             data = Path(name).read_bytes() if Path(name).stat().st_size <= MAX_BYTES else b""
