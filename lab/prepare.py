@@ -24,6 +24,7 @@ from lab import (
     operator_image,
     payload,
     prometheus,
+    releases,
     template,
 )
 from lab.kubernetes import ControlPlaneError
@@ -42,6 +43,7 @@ PARTS: tuple[Callable[[], object], ...] = (
     lambda: build.program(build.KUSTOMIZE),
     lambda: build.program(build.KUBECONFORM),
     lambda: build.program(build.HELM),
+    lambda: build.program(build.CRDIFY),
     lambda: build.program(build.RUNTIME),
     lambda: build.program(build.LINUX_RUNTIME),
     lambda: build.program(build.SCANNER),
@@ -50,6 +52,8 @@ PARTS: tuple[Callable[[], object], ...] = (
     operator_image.layout,
     operator_image.payload_layout,
     operator_image.wheels,
+    releases.released,
+    releases.this,
     cluster_api.bootstrap_provider,
     cluster_api.definitions,
     flux.definitions,
@@ -65,6 +69,7 @@ FAULTS = (
     ControlPlaneError,
     cluster_api.ClusterApiError,
     operator_image.ImageError,
+    releases.ReleaseError,
     DebianError,
     PythonError,
 )

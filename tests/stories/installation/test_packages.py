@@ -3,39 +3,24 @@
 The kubeconfig's namespace is `default`. What the Deployments describe runs here, with the tokens of its ServiceAccounts.
 """
 
-import asyncio
-import contextlib
 import json
-import os
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from lab.control_plane import ControlPlane
-from lab.kubernetes import ControlPlaneError
-from lab.ports import reserve
-from tests.support.operator.clusters import PROXY, Cluster, admin, environment
-from tests.support.operator.programs import Program
-from tests.support.pages import on_cluster, run_by
+from tests.support.operator.clusters import Cluster, admin
+from tests.support.operator.packages import DEFINITIONS, OWN, Installed
+from tests.support.pages import run_by
 from tests.support.repository import ROOT
 from tests.support.waiting import until
 from tests.support.workers.hosts import everything_of
 
-from lab import build
-from transom.simulator import Host, Simulator
+from transom.simulator import Simulator
 from transom.windows.host.queries import LEDGER
 
 pytestmark = pytest.mark.lab
 HERE = "tests/stories/installation/test_packages.py"
-OWN = "transom-system"
-DEFINITIONS = ("egressproxies.transom.dev", "windowsinstances.transom.dev")
-LABEL = "app.kubernetes.io/name=transom"
-CLUSTER_SCOPED = (
-    "clusterroles,clusterrolebindings,customresourcedefinitions,priorityclasses,validatingadmissionpolicies,"
-    "validatingadmissionpolicybindings,mutatingwebhookconfigurations,namespaces"
-)
 
 
 @pytest.fixture(scope="module")
@@ -43,103 +28,6 @@ def plane() -> Iterator[ControlPlane]:
     """With the controllers that collect what has lost its owner, and empty a namespace."""
     with ControlPlane(controllers=True) as running:
         yield running
-
-
-class Installed:
-    """An install in its namespace, with one simulated host and what runs."""
-
-    def __init__(self, plane: ControlPlane, cluster: Cluster, home: Path) -> None:
-        self.plane, self.cluster, self._home = plane, cluster, home
-        cluster.namespace = OWN
-
-    async def kubectl(self, *arguments: str) -> str:
-        return await asyncio.to_thread(self.plane.kubectl, *arguments)
-
-    async def run(self, lines: str) -> str:
-        """Lines of the page, in a directory that has what a clone has."""
-        for name in ("charts", "kustomize"):
-            if not (self._home / name).exists():
-                (self._home / name).symlink_to(ROOT / name)
-        programs = (Path(sys.executable).parent, self.plane.programs, build.program(build.HELM).parent)
-        return await on_cluster(self._home, self.plane, lines, PATH=os.pathsep.join((*map(str, programs), os.defpath)))
-
-    async def established(self) -> None:
-        await self.kubectl("wait", "--for=condition=Established", "--timeout=180s", *(f"crd/{one}" for one in DEFINITIONS))
-
-    async def deployment(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(await self.kubectl("get", "deployment", name, "-n", OWN, "-o", "json"))
-        return found
-
-    async def _program(self, name: str, **more: str) -> Program:
-        """What the Deployment describes."""
-        pod = (await self.deployment(name))["spec"]["template"]["spec"]
-        token = await asyncio.to_thread(self.plane.service_account_token, OWN, pod["serviceAccountName"])
-        command, *arguments = pod["containers"][0]["args"]
-        options = dict(one.removeprefix("--").split("=", 1) for one in arguments)
-        ours = {"bind-address": f"127.0.0.1:{reserve()}"} | more
-        return Program(self.cluster, name, self.plane.user_kubeconfig(name, token), command=command, **options | ours)
-
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Both Deployments."""
-        port = reserve()
-        addresses = {
-            "bind-address": f"127.0.0.1:{port}",
-            "url": f"https://127.0.0.1:{port}",
-            "metrics-bind-address": f"127.0.0.1:{reserve()}",
-        }
-        async with self.operator(), await self._program("transom-webhook", **addresses):
-            yield
-
-    @contextlib.asynccontextmanager
-    async def operator(self) -> AsyncIterator[Program]:
-        async with await self._program("transom") as program:
-            yield program
-
-    async def configured(self) -> Host:
-        """A host that has the settings."""
-        await self.established()
-        host = await self.cluster.simulator.add_host()
-        await self.cluster.put_key()
-        await self.cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
-        await self.cluster.instance("win-1", host)
-        await self.works(host)
-        return host
-
-    async def works(self, host: Host) -> None:
-        await self.cluster.until("win-1", ProxyApplied="True/Applied", Ready="True")
-        assert f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet")
-
-    async def until_pods_start(self, *, injected: bool) -> None:
-        """Until a pod starts, with variables of ours or without."""
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "namespace": "default"}}
-        text = json.dumps(pod | {"spec": {"containers": [{"name": "a", "image": "registry.corp.example/a:1"}]}})
-
-        async def started() -> bool:
-            command = ("create", "--dry-run=server", "-o", "json", "-f", "-")
-            try:
-                made = json.loads(await asyncio.to_thread(self.plane.kubectl, *command, input=text))
-            except ControlPlaneError:
-                return False
-            return bool(made["spec"]["containers"][0].get("env")) == injected
-
-        await until(started)
-
-    async def left(self) -> set[str]:
-        """What there is of Transom that belongs to no namespace."""
-        found = await self.kubectl("get", CLUSTER_SCOPED, "-l", LABEL, "-o", "name")
-        registered = await self.kubectl("get", "mutatingwebhookconfigurations", "-o", "name")
-        return {*found.split(), *registered.split()}
-
-    async def remove(self) -> None:
-        """Everything, whatever came of the test: no operator gives hosts back here."""
-        for kind, where in (("windowsinstances", ("-n", OWN)), ("egressproxies", ())):
-            with contextlib.suppress(ControlPlaneError):
-                for one in (await self.kubectl("get", kind, *where, "-o", "name")).split():
-                    await self.kubectl("patch", one, *where, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
-        await self.kubectl("delete", CLUSTER_SCOPED, "-l", LABEL, "--ignore-not-found", "--timeout=180s")
-        await self.kubectl("delete", "mutatingwebhookconfiguration", "transom", "--ignore-not-found")
-        await self.kubectl("delete", "namespace", OWN, "--ignore-not-found", "--timeout=180s")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Protocol
 import aiohttp
 from lab.control_plane import ControlPlane
 from lab.ports import reserve
+from lab.releases import Wheel
 from tests.support.waiting import PATIENCE
 
 
@@ -25,21 +26,29 @@ class Program:
     """One replica. Ended by SIGTERM at the end of the block, where it still runs."""
 
     def __init__(
-        self, cluster: Place, name: str = "one", kubeconfig: Path | None = None, *, command: str = "run", **options: str
+        self,
+        cluster: Place,
+        name: str = "one",
+        kubeconfig: Path | None = None,
+        *,
+        command: str = "run",
+        wheel: Wheel | None = None,
+        **options: str,
     ) -> None:
+        """Of this tree, or of another wheel."""
         self._directory = cluster.control_plane.directory
         self._log = self._directory / f"{cluster.namespace}-{name}.log"
         self.port = reserve()
         defaults = {"namespace": cluster.namespace, "bind-address": f"127.0.0.1:{self.port}", "log-level": "debug"}
         flags = {"kubeconfig": str(kubeconfig or cluster.control_plane.kubeconfig), **defaults, **options}
-        self._command = [sys.executable, "-m", "transom", command, *(f"--{flag}={value}" for flag, value in flags.items())]
+        transom = wheel.command if wheel else (sys.executable, "-m", "transom")
+        self._command = [*transom, command, *(f"--{flag}={value}" for flag, value in flags.items())]
+        self._environment = {"PATH": os.defpath, "HOME": str(self._directory)} | dict(wheel.environment if wheel else {})
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> "Program":
         with self._log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdout=log, stderr=log, env={"PATH": os.defpath, "HOME": str(self._directory)}
-            )
+            self._process = await asyncio.create_subprocess_exec(*self._command, stdout=log, stderr=log, env=self._environment)
         return self
 
     async def __aexit__(
