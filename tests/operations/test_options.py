@@ -14,9 +14,12 @@ from transom.cli.app import app
 from transom.cli.host_options import seconds as read
 from transom.controllers.runtime.options import Options
 from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.steps.payload_directory import LOCK
 from transom.kube.connection import Connection
 from transom.operations import logs
 from transom.operations.server import AddressInvalid, parse_address
+from transom.payloads import shipped
+from transom.sources.payload import FILE
 
 
 @pytest.mark.parametrize(
@@ -107,3 +110,25 @@ def test_timeouts_of_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for more in ([], ["--connect-timeout=5s", "--channel-timeout=90s", "--pass-timeout=1h"]):
         assert CliRunner().invoke(app, [*arguments, *more]).exit_code == 0
     assert [one.pace.timeouts for one in told] == [Timeouts(10, 60, 900), Timeouts(5, 90, 3600)]
+
+
+def test_the_shipped_payload_of_another_transom_has_a_directory_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was fetched for the files of the one is not taken for those of the other; the same files are the same directory."""
+    arguments = ["run", "--kubeconfig=/nowhere/at/all", "--payload-kubeadm=v1.36.3", f"--payload-cache={tmp_path}"]
+
+    def directories() -> list[Path]:
+        assert "/nowhere/at/all" in CliRunner().invoke(app, arguments).output
+        return sorted(tmp_path.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+
+    (first,) = directories()
+    (first / LOCK).write_text("fetched")
+    assert directories() == [first]
+    ours = shipped.kubeadm("calico", "v1.36.3")
+    later = {**ours, FILE: ours[FILE].replace(b"kind: Payload", b"kind: Payload # of a later version")}
+    assert later != ours
+    monkeypatch.setattr(shipped, "kubeadm", lambda *_, **__: later)
+    (kept, other) = directories()
+    assert (kept, (first / FILE).read_bytes()) == (first, ours[FILE])
+    assert ((other / FILE).read_bytes(), (other / LOCK).exists()) == (later[FILE], False)

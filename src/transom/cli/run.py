@@ -208,15 +208,21 @@ def _traces() -> "Traces | None":
 
 
 def _shipped(kubernetes: str | None, cni: str, payload: str | None, cache: Path | None) -> Path | None:
-    """The directory, below the cache, with the shipped payload of that version; its programs are fetched later."""
+    """The directory, below the cache, with the shipped payload of that version; its programs are fetched later.
+
+    Another Transom may ship other files for the same version: its name has their digest, for what is fetched fits these alone.
+    """
     if kubernetes is None:
         return None
     if payload is not None or cache is None:
         fail("--payload-kubeadm: it needs --payload-cache, and no --payload")
+    import hashlib
+
     from transom.cli.payload import kubeadm_files
 
     files = kubeadm_files(cni, kubernetes, flags=("--payload-cni", "--payload-kubeadm"))
-    directory = cache / f"kubeadm-{cni}-{kubernetes}"
+    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:12]
+    directory = cache / f"kubeadm-{cni}-{kubernetes}-{digest}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
