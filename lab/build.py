@@ -77,6 +77,7 @@ HELM = Program(
 KUSTOMIZE = Program("kustomize", "kustomize", "sigs.k8s.io/kustomize/kustomize/v5", "5.8.2", system="linux")
 KUBECONFORM = Program("kubeconform", "kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform", "0.8.0", system="linux")
 CRDIFY = Program("crdify", "crdify", "sigs.k8s.io/crdify", "0.5.0", system="linux")
+OLM = Program("olm", "olm", ".", "", system="linux")
 CURL = Program("curl", "curl", ".", "")
 CONTAINERD_PROGRAMS = (
     Program("containerd", "containerd", "github.com/containerd/containerd/v2/cmd/containerd", CONTAINERD, _CONTAINERD_VERSION),

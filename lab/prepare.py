@@ -44,6 +44,7 @@ PARTS: tuple[Callable[[], object], ...] = (
     lambda: build.program(build.KUBECONFORM),
     lambda: build.program(build.HELM),
     lambda: build.program(build.CRDIFY),
+    lambda: build.program(build.OLM),
     lambda: build.program(build.RUNTIME),
     lambda: build.program(build.LINUX_RUNTIME),
     lambda: build.program(build.SCANNER),

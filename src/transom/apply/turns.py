@@ -45,6 +45,11 @@ class Turns:
         """Whether no further host is changed."""
         return self.rollout.stage == "halted"
 
+    @property
+    def under_way(self) -> bool:
+        """Whether a host is being changed, or waits for its turn."""
+        return bool(self.rollout.working or self._waiting or self._asked) and not self.superseded
+
     def may_read(self, host: str, ask: Ask, *, differs: bool = False, due: bool = False) -> bool:
         """Whether a host may be read now; if not, it waits, and is asked for again.
 

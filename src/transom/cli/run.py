@@ -116,6 +116,7 @@ def run(
     """
     import asyncio
 
+    from transom.controllers.rollout.operator_condition import VARIABLE
     from transom.controllers.runtime.options import Options, Pace
     from transom.kube.connection import connect
     from transom.kube.errors import ConfigurationError
@@ -152,6 +153,7 @@ def run(
             system_ca_file=system_ca_file or SYSTEM_CA_FILE,
             max_unavailable=max_unavailable,
             require_host_keys=require_host_keys,
+            operator_condition=os.environ.get(VARIABLE, ""),
         )
         connection = connect(kubeconfig, context)
     except AddressInvalid as error:

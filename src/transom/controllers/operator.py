@@ -33,6 +33,7 @@ from transom.controllers.nodes.lifecycle import NodeHosts
 from transom.controllers.nodes.services import NodeServices
 from transom.controllers.pods.controller import PodsController
 from transom.controllers.propagation.controller import PropagationController
+from transom.controllers.rollout import operator_condition
 from transom.controllers.rollout.begun_hosts import BegunHosts
 from transom.controllers.rollout.rollouts import Rollouts
 from transom.controllers.rollout.subjects import Resumption, settings_of
@@ -165,7 +166,7 @@ class Operator:
         """`observe` is told of each pass on a host; `trace` lasts as long as that controller works on that key."""
         self._trace = trace
         self._client = client
-        self._options = options
+        self._options, self._now = options, now
         self._host_name = _OTHER.sub("-", socket.gethostname()) or "transom"
         self.identity = f"{self._host_name}_{secrets.token_hex(4)}"
         self.informers = Informers(client, options.namespace, options.reflector)
@@ -264,6 +265,7 @@ class Operator:
             for _ in range(self._options.workers)
         ]
         all_workers = asyncio.gather(*workers)
+        olm = asyncio.ensure_future(self._tell_olm(leadership))
         self.working = True
         try:
             await asyncio.wait((all_workers, telling), return_when=asyncio.FIRST_COMPLETED)
@@ -276,9 +278,18 @@ class Operator:
             self.working = False
             self._teller = None
             self.dropped_events += leadership.recorder.dropped
-            for task in (*workers, telling):
+            for task in (*workers, telling, olm):
                 task.cancel()
-            await asyncio.gather(*workers, telling, all_workers, return_exceptions=True)
+            await asyncio.gather(*workers, telling, olm, all_workers, return_exceptions=True)
+
+    async def _tell_olm(self, leadership: Leadership) -> None:
+        if name := self._options.operator_condition:
+            await operator_condition.tell(name, self._options.namespace, self._rollouts, leadership, self._now)
+
+    def _rollouts(self) -> set[Rollouts]:
+        """Every kind of change to hosts, of all controllers."""
+        controllers = (one for one in self.controllers.values() if isinstance(one, HostReconciler))
+        return {rollouts for controller in controllers for rollouts in controller.rollouts}
 
     def _tell_malformed(self, kind: str, malformed: Malformed) -> None:
         """In Transom's own namespace: in a tenant's it may tell nothing."""

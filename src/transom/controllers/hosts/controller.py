@@ -4,7 +4,7 @@ The way of a key is the two lists of stages of `HostReconciler`: what has to be 
 A stage takes what is known, and gives what is known then, or `Done`. What is done to a host is chosen by its lifecycle.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -21,6 +21,7 @@ from transom.controllers.instance.finalizers import has_finalizer
 from transom.controllers.instance.view import InstanceView, refusal, regarding_of
 from transom.controllers.keys.key_rotation import Opened, by_former_keys
 from transom.controllers.rollout.marks import CHANGES
+from transom.controllers.rollout.rollouts import Rollouts
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import Fields
 from transom.controllers.runtime.controller import Result
@@ -64,6 +65,11 @@ class HostReconciler:
             self._wait,
             self._conclude,
         )
+
+    @property
+    def rollouts(self) -> Sequence[Rollouts]:
+        """Every kind of change that its hosts take their turns in."""
+        return self._on.turns.rollouts
 
     def begin(self) -> None:
         """Follow the stores, which have been filled."""

@@ -249,6 +249,11 @@ class Rollouts:
         """The rollouts that are stopped."""
         return {group: one for group, one in self._open.items() if one.halted}
 
+    @property
+    def under_way(self) -> bool:
+        """Whether a host is being changed, or waits for its turn."""
+        return any(one.under_way for one in self._open.values())
+
     def _text(self, text: str) -> str:
         resumed = self._resumed()
         return f"{resumed}\n{text}" if resumed else text

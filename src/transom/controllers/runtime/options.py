@@ -42,7 +42,8 @@ class Options(msgspec.Struct, frozen=True):
     have is fetched to `payload_cache`, None: to that directory; with `payload_builds` the directory is the operator's own, who
     completes it as `payload build` does; `openssh_msi` stands in user data;
     `system_ca_file` has the CAs to which a bundle that replaces a trust store is added; so many nodes as
-    `max_unavailable` may be away at once; with `require_host_keys` no host is trusted on first use.
+    `max_unavailable` may be away at once; with `require_host_keys` no host is trusted on first use;
+    `operator_condition` names the object by which OLM hears whether an upgrade of the operator may come; empty: there is none.
     """
 
     namespace: str = "transom-system"
@@ -59,3 +60,4 @@ class Options(msgspec.Struct, frozen=True):
     system_ca_file: str = SYSTEM_CA_FILE
     max_unavailable: int = 1
     require_host_keys: bool = False
+    operator_condition: str = ""
