@@ -19,6 +19,7 @@ NOT_RUN = {
     "README.md": ["it fetches packages from PyPI"] * 2,
     "credentials.md": ["it needs sops, and a key of one's own"],
     "image.md": ["it fetches Debian's packages and PyPI's", "it fetches the programs of their publishers, too"],
+    "olm.md": ["it needs a container engine, opm, and OLM"],
     "workload-clusters.md": ["it makes a cluster of this host"],
 }
 

@@ -99,6 +99,13 @@ def manifests(
         Path | None,
         typer.Option("--output-dir", metavar="DIR", help="Write a file for each object, and the kustomization.yaml of them."),
     ] = None,
+    olm_bundle: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IMAGE",
+            help="Write a bundle, to be this image, and a catalog for the Operator Lifecycle Manager into --output-dir.",
+        ),
+    ] = None,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write it.")] = Format.YAML,
 ) -> None:
     """Print everything needed to install Transom.
@@ -138,12 +145,19 @@ def manifests(
             "`image.registry` of the values); --any-registry is transom of this version, wherever nodes find it"
         )
     made = objects(plain(chosen), namespace, part or ())
-    if output_dir is not None:
+    if olm_bundle is not None:
+        from transom.cli.olm import write
+
+        _examine("--olm-bundle", olm_bundle, any_registry=any_registry)
+        if output_dir is None or part:
+            fail("--olm-bundle: it needs --output-dir, and no --part")
+        write(output_dir, made, namespace, olm_bundle)
+    elif output_dir is not None:
         _write(output_dir, made, namespace)
     elif output is Format.JSON:
         print_data({"apiVersion": "v1", "kind": "List", "items": made}, output)
     else:
-        _dump(made, sys.stdout)
+        dump(made, sys.stdout)
 
 
 def everything(namespace: str) -> list[dict[str, Any]]:
@@ -270,16 +284,17 @@ def _write(directory: Path, objects: list[dict[str, Any]], namespace: str) -> No
             place = [meta["namespace"]] if meta.get("namespace", namespace) != namespace else []
             names.append("-".join([one["kind"].lower(), *place, meta["name"]]) + ".yaml")
             with (directory / names[-1]).open("w", encoding="utf-8") as file:
-                _dump([one], file)
+                dump([one], file)
         kustomization = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": names}
         with (directory / "kustomization.yaml").open("w", encoding="utf-8") as file:
-            _dump([kustomization], file)
+            dump([kustomization], file)
     except OSError as error:
         fail(f"--output-dir {directory}: {error.strerror or error}", ExitCode.NOT_DONE)
     tell(f"{len(names)} objects and kustomization.yaml in {directory}")
 
 
-def _dump(objects: list[dict[str, Any]], file: TextIO) -> None:
+def dump(objects: list[dict[str, Any]], file: TextIO) -> None:
+    """Write objects as YAML, for people."""
     import yaml
 
     yaml.dump_all(objects, file, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=110)

@@ -9,9 +9,10 @@ from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.waiting import until
 
 from lab import olm
+from transom.apply.turns import Turns
 from transom.controllers.rollout.operator_condition import OPERATOR_CONDITIONS
+from transom.windows.nodes.rollout import Rollout
 
-pytestmark = pytest.mark.lab
 NAME = "transom.v0.1.0"
 
 
@@ -32,6 +33,7 @@ async def said(cluster: Cluster) -> tuple[str, str]:
     return (conditions[0][1], conditions[0][2]) if conditions and conditions[0][0] == "Upgradeable" else ("", "")
 
 
+@pytest.mark.lab
 async def test_no_upgrade_while_a_host_is_being_changed(cluster: Cluster, kind: None) -> None:
     host = await cluster.simulator.add_host()
     await cluster.put(OPERATOR_CONDITIONS, NAME, spec={"deployments": ["transom"]})
@@ -53,6 +55,7 @@ async def test_no_upgrade_while_a_host_is_being_changed(cluster: Cluster, kind: 
         assert f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet")
 
 
+@pytest.mark.lab
 async def test_without_olm_nothing_is_asked_of_it(cluster: Cluster) -> None:
     host = await cluster.simulator.add_host()
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
@@ -61,3 +64,34 @@ async def test_without_olm_nothing_is_asked_of_it(cluster: Cluster) -> None:
         await cluster.until("win-1", ProxyApplied="True/Applied")
     asked = await asyncio.to_thread(lambda: [one["requestURI"] for one in cluster.control_plane.audit()])
     assert not [one for one in asked if "operatorconditions" in one and cluster.namespace in one]
+
+
+def test_what_is_under_way_and_what_is_not() -> None:
+    """A host that was changed or waits for that; not one that is out of reach, nor a rollout that was stopped."""
+
+    def ask() -> None:
+        pass
+
+    def turns(*failed: str) -> Turns:
+        return Turns(Rollout(frozenset({"a", "b", "c"}), failed=failed, stopped_by=failed))
+
+    one = turns()
+    assert not one.under_way
+    assert one.admit("a", ask)
+    assert not one.admit("b", ask)
+    assert one.under_way
+    one.come_out("a", "left")
+    # b was asked for, and is out of reach, too
+    assert one.under_way
+    one.come_out("b", "left")
+    one.done("b")
+    assert not one.under_way
+
+    stopped = turns("a", "b")
+    assert not stopped.admit("c", ask)
+    assert not stopped.under_way
+
+    former = turns()
+    assert former.admit("a", ask)
+    former.supersede()
+    assert not former.under_way
