@@ -106,7 +106,7 @@ async def edited(installed: Installed, hosts: list[Host]) -> None:
     await settings(installed.cluster, OTHER)
     for host in hosts:
         await until(lambda host=host: f"HTTPS_PROXY={OTHER}" in environment(host, "kubelet"))
-    await until_injected(installed, OTHER)
+    await installed.until_pods_start(injected=True, proxy=OTHER)
     await quiet(installed.cluster)
 
 
@@ -169,15 +169,3 @@ async def passes(program: Program) -> Counter[str]:
 async def read(program: Program, least: int) -> bool:
     found = await passes(program)
     return found["unchanged"] + found["failed"] >= least
-
-
-async def until_injected(installed: Installed, proxy: str) -> None:
-    """Until a pod that starts has this proxy."""
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "namespace": "default"}}
-    text = json.dumps(pod | {"spec": {"containers": [{"name": "a", "image": "registry.corp.example/a:1"}]}})
-    command = ("create", "--dry-run=server", "-o", "json", "-f", "-")
-
-    async def injected() -> bool:
-        return proxy in await asyncio.to_thread(lambda: installed.plane.kubectl(*command, input=text))
-
-    await until(injected)
