@@ -59,7 +59,7 @@ def image(output: Path, architectures: list[str], *, root: bool) -> None:
         here = Path(directory)
         bases = [build.base(one, here / f"base-{one}", cache, step) for one in architectures]
         if root:
-            build.merge(bases[0], here / "root", output, epoch())
+            build.merge(bases[0], build.own(bases[0], here / "root", epoch()), output)
             return
         digest = build.write(bases, here / "layout", output, epoch())
     print(f"{output}:{__version__}@{digest}")

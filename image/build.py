@@ -67,10 +67,15 @@ def write(bases: Sequence[Base], directory: Path, output: Path, epoch: int) -> s
     return target.write(images, __version__, annotations)
 
 
-def merge(found: Base, directory: Path, output: Path, epoch: int) -> None:
-    """Write the files of all layers."""
+def own(found: Base, directory: Path, epoch: int) -> Path:
+    """Make the files of Transom's own layer by way of a directory; where they are."""
     tree = directory / found.architecture
     _tree(found, python.build(directory / "wheel", epoch), tree, epoch)
+    return tree
+
+
+def merge(found: Base, tree: Path, output: Path) -> None:
+    """Write the files of all layers; `tree` has those of Transom's own."""
     for one in (*found.roots, tree):
         shutil.copytree(one, output, symlinks=True, dirs_exist_ok=True)
 

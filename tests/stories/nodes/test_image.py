@@ -1,8 +1,10 @@
 """The operator's image and a payload's: what is in them, that they are the same bytes when made again, and that they run."""
 
 import asyncio
+import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -91,6 +93,9 @@ def test_the_same_bytes_in_another_place_and_on_another_day(tmp_path: Path, monk
         time.tzset()
     index = json.loads((operator_image.layout() / "index.json").read_bytes())
     assert index["manifests"][0]["digest"] == digest
+    # what `--root` writes for the Containerfile
+    build.merge(operator_image.base(), tmp_path / "made" / python.native(), tmp_path / "root")
+    assert content(tmp_path / "root") == content(operator_image.unpacked(operator_image.layout()))
 
 
 def test_an_init_container_copies_a_payload_out_of_its_image(
@@ -151,3 +156,27 @@ async def test_an_installation_from_a_mirror_directory(
             assert read(await asyncio.to_thread(images.layout, reference), python.native()).layers
     finally:
         await installed.install()
+
+
+def test_the_container_file_runs_what_scripts_image_writes_as_the_image_says() -> None:
+    lines = (python.PROJECT / "image" / "Containerfile").read_text("utf-8").partition("FROM scratch\n")
+    told: dict[str, str] = dict(line.split(" ", 1) for line in lines[2].splitlines())
+    (made,) = re.findall(r"scripts/image (\S+) --root$", lines[0], re.MULTILINE)
+    assert told == {
+        "COPY": f"--from=build {made}/ /",
+        "USER": root.CONFIG["User"],
+        "ENV": " ".join(root.CONFIG["Env"]),
+        "WORKDIR": root.CONFIG["WorkingDir"],
+        "ENTRYPOINT": json.dumps(root.CONFIG["Entrypoint"]),
+    }
+
+
+def content(tree: Path) -> dict[str, bytes | str]:
+    """What is in each file, and where each link leads."""
+    found: dict[str, bytes | str] = {}
+    for path in tree.rglob("*"):
+        if path.is_symlink():
+            found[str(path.relative_to(tree))] = str(path.readlink())
+        elif path.is_file():
+            found[str(path.relative_to(tree))] = hashlib.sha256(path.read_bytes()).digest()
+    return found
