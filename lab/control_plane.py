@@ -120,7 +120,7 @@ class ControlPlane:
         self.start_etcd()
         self.start_apiserver()
         if self._controllers:
-            self._start_controller_manager()
+            self.start_controller_manager()
 
     def stop(self) -> None:
         """End every process that was started; remove the directory where it was made here."""
@@ -327,7 +327,8 @@ class ControlPlane:
         (here / "audit-policy.yaml").write_text(yaml.safe_dump(_AUDIT_POLICY))
         self.user_kubeconfig("admin", self.admin_token)
 
-    def _start_controller_manager(self) -> None:
+    def start_controller_manager(self) -> None:
+        """Start kube-controller-manager with `CONTROLLERS`; `kill` ends it."""
         here = self.directory
         self._run(
             "kube-controller-manager",

@@ -16,6 +16,7 @@ from tests.support.repository import ROOT
 from tests.support.waiting import until
 from tests.support.workers.hosts import everything_of
 
+from transom.manifests.definitions import definitions
 from transom.simulator import Simulator
 from transom.windows.host.queries import LEDGER
 
@@ -24,10 +25,17 @@ HERE = "tests/stories/installation/test_packages.py"
 
 
 @pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """With the controllers that collect what has lost its owner, and empty a namespace."""
-    with ControlPlane(controllers=True) as running:
-        yield running
+def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """With the controllers that collect what has lost its owner, and empty a namespace; without Transom's definitions."""
+    found = control_plane.revision()
+    control_plane.start_controller_manager()
+    try:
+        control_plane.forget(definitions())
+        yield control_plane
+    finally:
+        control_plane.kill("kube-controller-manager")
+        control_plane.put_back(found)
+        control_plane.define(definitions())
 
 
 @pytest.fixture
