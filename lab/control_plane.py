@@ -303,9 +303,15 @@ class ControlPlane:
             self._etcd("kv/txn", {"success": [{"request_delete_range": {"key": key}} for key in some]})
 
     def audit(self) -> Iterator[dict[str, Any]]:
-        """What was asked of the API server so far, oldest first (audit.k8s.io/v1 Event, level Metadata)."""
+        """What was asked of the API server so far, oldest first (audit.k8s.io/v1 Event, level Metadata).
+
+        Whoever it did not know (401) has the name `""`.
+        """
         with self.audit_log.open() as lines:
-            yield from map(json.loads, lines)
+            for line in lines:
+                one = json.loads(line)
+                one["user"].setdefault("username", "")
+                yield one
 
     def _etcd(self, path: str, body: dict[str, Any]) -> Any:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
