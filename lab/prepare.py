@@ -24,7 +24,6 @@ from lab import (
     operator_image,
     payload,
     prometheus,
-    releases,
     template,
 )
 from lab.kubernetes import ControlPlaneError
@@ -53,8 +52,6 @@ PARTS: tuple[Callable[[], object], ...] = (
     operator_image.layout,
     operator_image.payload_layout,
     operator_image.wheels,
-    releases.released,
-    releases.this,
     cluster_api.bootstrap_provider,
     cluster_api.definitions,
     flux.definitions,
@@ -70,7 +67,6 @@ FAULTS = (
     ControlPlaneError,
     cluster_api.ClusterApiError,
     operator_image.ImageError,
-    releases.ReleaseError,
     DebianError,
     PythonError,
 )
