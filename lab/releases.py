@@ -87,8 +87,8 @@ def this() -> Wheel:
                 copy = tree / file.relative_to(PROJECT)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, copy)
-            project = tree / "pyproject.toml"
-            project.write_text(re.sub(r'(?m)^version = ".*"$', f'version = "{LATER}"', project.read_text(), count=1))
+            package = tree / "src/transom/__init__.py"
+            package.write_text(re.sub(r'(?m)^__version__ = ".*"$', f'__version__ = "{LATER}"', package.read_text(), count=1))
             with zipfile.ZipFile(_build(tree, target)) as packed:
                 packed.extractall(target / "packages")
             shutil.rmtree(tree)

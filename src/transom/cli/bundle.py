@@ -5,18 +5,18 @@ import json
 import os
 import tarfile
 from collections.abc import Iterable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import yaml
 
+from transom import __version__
 from transom.apply.target import targets_of
 from transom.cli.facts import looked
+from transom.cli.host_options import CHANNEL, CONNECT, WHOLE, timeouts
 from transom.cli.observation import DEPLOYMENTS, Answers, Asked, answers
 from transom.cli.output import ExitCode, fail
-from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, timeouts
 from transom.diagnosis.checks import diagnose
 from transom.diagnosis.masking import Masker
 from transom.diagnosis.observed import Observed, Unread, Value, mapping, name_of
@@ -95,7 +95,7 @@ def _files(
     masker: Masker,
     unread: tuple[Unread, ...],
 ) -> Iterator[tuple[str, bytes]]:
-    versions = {"transom": version("transom"), "kubernetes": seen.kubernetes, "server": seen.source, "at": f"{seen.now:%FT%TZ}"}
+    versions = {"transom": __version__, "kubernetes": seen.kubernetes, "server": seen.source, "at": f"{seen.now:%FT%TZ}"}
     told: dict[str, Any] = {"versions": versions, "findings": diagnose(seen), "unread": unread, "status": overview(seen)}
     for name, value in told.items():
         yield f"{name}.json", _json(masker.value(msgspec.to_builtins(value)))

@@ -7,12 +7,12 @@ the sealed settings of `transom.cli.passed` say.
 import hashlib
 import os
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from transom import __version__
 from transom.apply.report import HostReport, Result
 from transom.apply.roll_out import change_of
 from transom.apply.target import Target, targets_of
@@ -88,7 +88,7 @@ def last_known(source: Source, labels: str = "") -> Status:
     ends = {f"EgressProxy/{one.name}": one.earliest_expiry for one in proxies}
     certificates = tuple(ending(ends, datetime.now(UTC)))
     rows = tuple(sorted((*proxies, *hosts), key=by_urgency))
-    return Status(" ".join(source.filename or ()), rows, certificates=certificates, version=version("transom"))
+    return Status(" ".join(source.filename or ()), rows, certificates=certificates, version=__version__)
 
 
 def host_row(target: Target, source: Source, noted: Noted | None, current: bool | None) -> ObjectStatus:

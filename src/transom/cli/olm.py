@@ -1,9 +1,9 @@
 """The files of a bundle and of a catalog for the Operator Lifecycle Manager (`transom manifests --olm-bundle`)."""
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from transom import __version__
 from transom.cli.manifests import dump
 from transom.cli.output import ExitCode, fail, tell
 from transom.manifests.grants import NAME
@@ -12,7 +12,7 @@ from transom.manifests.olm import bundle, catalog
 
 def write(directory: Path, objects: list[dict[str, Any]], namespace: str, image: str) -> None:
     """Write them below a directory. Raises Exit."""
-    release = version("transom")
+    release = __version__
     made = bundle(objects, namespace, release)
     documents: dict[str, list[dict[str, Any]]] = {
         **{f"bundle/manifests/{name}": [one] for name, one in made.manifests.items()},

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transom import __version__
 from transom.cli.cluster import ask, place
 from transom.cli.completion import about_status
 from transom.cli.findings import Source
@@ -85,8 +86,6 @@ def _print(found: "Status", output: Format) -> None:
 
 
 async def _look(client: "Client", source: Source, namespace: str | None, selector: str) -> "Status":
-    from importlib.metadata import version
-
     import msgspec
 
     from transom.cli.observation import answers, observed
@@ -96,7 +95,7 @@ async def _look(client: "Client", source: Source, namespace: str | None, selecto
     found = await answers(client, _asked(source, namespace, selector))
     _insist_on_definitions(found)
     pods = await _older_pods(client, source.own)
-    made = overview(observed(found, place(client.connection), source.own, datetime.now(UTC)), version=version("transom"))
+    made = overview(observed(found, place(client.connection), source.own, datetime.now(UTC)), version=__version__)
     if isinstance(pods, Unread):
         return msgspec.structs.replace(made, unread=(*made.unread, pods))
     return msgspec.structs.replace(made, pods=pods)

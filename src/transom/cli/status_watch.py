@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +13,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from transom import __version__
 from transom.cli.cluster import place
 from transom.cli.observation import LEASES, Asked, answers, kubernetes_version
 from transom.cli.output import columns_of, print_lines
@@ -78,7 +78,7 @@ class Followed:
             if reflector.present or one.resource.kind in OWN_KINDS
         }
         seen = Observed(place(self._client.connection), self._namespace, now, known, self._unread)
-        return overview(seen, version=version("transom"))
+        return overview(seen, version=__version__)
 
     def _reflector(self, asked: Asked, store: Store[Whole]) -> Reflector[Whole]:
         return Reflector(
