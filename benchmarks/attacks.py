@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.hosts.attacks import attacked
 
-from transom.simulator import Simulator
+from winsim import Simulator
 
 _AT_ONCE = 25
 """Runs that share a server."""

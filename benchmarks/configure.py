@@ -26,8 +26,8 @@ from transom.hosts.ssh.side_by_side import side_by_side
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.simulator import Simulator
 from transom.windows.payload.worker import Facts
+from winsim import Simulator
 
 AT_ONCE = 32
 SERVICES = ("containerd", "kubelet", "kube-proxy")

@@ -41,10 +41,10 @@ from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate, parse_bundle
-from transom.simulator import Simulator
 from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.planning import desired as node
 from transom.windows.planning import queries as questions
+from winsim import Simulator
 
 OWNER = Owner("bench@bench", "pid 1")
 CERTIFICATES = 5

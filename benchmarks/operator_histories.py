@@ -21,7 +21,7 @@ from tests.support.operator.kubelets import Kubelets
 from transom.controllers.rollout import heartbeats
 from transom.kube.resources import WINDOWS_INSTANCES
 from transom.manifests.definitions import definitions
-from transom.simulator import Simulator
+from winsim import Simulator
 
 LONG = 150.0
 """Seconds after which a history that is not at its end says which hosts it waits for, and every minute from then on."""

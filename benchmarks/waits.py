@@ -17,7 +17,7 @@ from tests.support.operator.clusters import Cluster, admin, environment
 
 from transom.kube.resources import EGRESS_PROXIES, WINDOWS_INSTANCES
 from transom.manifests.definitions import definitions
-from transom.simulator import Host, Simulator
+from winsim import Host, Simulator
 
 SHORT = 3.0
 """Seconds that are waited after an edit that does not hold."""

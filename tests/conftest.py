@@ -14,9 +14,9 @@ from tests.support.failures import Failures
 from tests.support.schedule import Schedule, arrange, count_servers, leave_servers
 
 if TYPE_CHECKING:
-    from transom.simulator import Simulator
+    from winsim import Simulator
 
-_WITH_SERVERS = ("apply", "hosts", "simulator", "webhook")
+_WITH_SERVERS = ("apply", "hosts", "winsim", "webhook")
 pytest_plugins = ("tests.support.operator.fixtures", "tests.support.management.fixtures")
 
 # a machine with other work to do must not fail a property; a commit has the same examples each time, so that a landing is not
@@ -89,7 +89,7 @@ def logging_as_it_was() -> Iterator[None]:
 @pytest.fixture
 async def simulator() -> "AsyncIterator[Simulator]":
     # not for tests without hosts: it brings asyncssh
-    from transom.simulator import Simulator
+    from winsim import Simulator
 
     async with Simulator() as running:
         yield running

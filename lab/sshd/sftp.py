@@ -17,7 +17,7 @@ import asyncssh
 
 from lab.sshd.drive import Drive
 from lab.sshd.scanner import Scanner
-from transom.simulator.sftp_limits import Limited
+from winsim.sftp_limits import Limited
 
 _Result = TypeVar("_Result")
 

@@ -7,7 +7,7 @@ import pytest
 from lab.machine import Machine
 from tests.apply.windows import SERVICES, Desk, Simulated, Windows, Wine
 
-from transom.simulator import Simulator
+from winsim import Simulator
 
 
 @pytest.fixture(params=["simulator", pytest.param("wine", marks=pytest.mark.lab)])

@@ -24,10 +24,10 @@ from tests.apply.windows import (
 from tests.support.waiting import until
 from tests.windows.authorities import der, sha1
 
-from transom.simulator import Simulator
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, STORES
 from transom.windows.parts import certificates
 from transom.windows.registry.registry import SetValue, multi_sz, sz
+from winsim import Simulator
 
 ITEMS = [f"HTTP_PROXY={URL}", f"HTTPS_PROXY={URL}", f"NO_PROXY={NO_PROXY}"]
 

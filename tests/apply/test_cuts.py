@@ -13,8 +13,8 @@ from transom.apply.target import Target, converging
 from transom.hosts.owner import Owner
 from transom.hosts.passes.passes import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
-from transom.simulator import Fault, Simulator
 from transom.windows.host.queries import LEDGER
+from winsim import Fault, Simulator
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -6,7 +6,7 @@ import yaml
 from tests.apply.windows import SETTINGS, Answer, Desk, Simulated
 from tests.support.waiting import until
 
-from transom.simulator import Fault
+from winsim import Fault
 
 KNOWN = Path("state", "transom", "known_hosts")
 

@@ -8,7 +8,7 @@ import pytest
 from tests.apply.windows import SERVICES, SETTINGS, Desk, Simulated
 from tests.support.waiting import until
 
-from transom.simulator import Fault, Simulator
+from winsim import Fault, Simulator
 
 pytestmark = pytest.mark.server
 

@@ -7,8 +7,8 @@ from tests.apply.windows import SERVICES, SETTINGS, Desk, Simulated
 
 from transom.hosts.ssh.private_key import public_line
 from transom.proxy.secret import Secret
-from transom.simulator import Simulator
-from transom.simulator.host import KEYS
+from winsim import Simulator
+from winsim.host import KEYS
 
 
 def new_key(kind: str = "ssh-ed25519") -> str:

@@ -12,11 +12,11 @@ from transom.apply.target import converging
 from transom.hosts.owner import Owner
 from transom.hosts.passes.passes import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
-from transom.simulator import Simulator
 from transom.windows.host.queries import LEDGER
 from transom.windows.parts import certificates
 from transom.windows.planning.queries import PROCESSES
 from transom.windows.registry.registry import SetValue
+from winsim import Simulator
 
 SCOPES = ["Services", "Machine", "Both"]
 # as every Windows has them; one is longer than a line of cmd, one stands in a store with a blank in its name

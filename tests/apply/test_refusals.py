@@ -11,9 +11,9 @@ from tests.apply.traces import seen
 from tests.apply.windows import PEM, SERVICES, SETTINGS, Desk, Simulated, difference
 from tests.support.waiting import until
 
-from transom.simulator import Fault
 from transom.windows.host.queries import LEDGER
 from transom.windows.registry.registry import SetValue, sz
+from winsim import Fault
 
 Objects = list[dict[str, Any]]
 

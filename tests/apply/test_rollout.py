@@ -15,13 +15,13 @@ from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.simulator import Simulator
-from transom.simulator.processes import Invocation
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.queries import SERVICES as SERVICES_KEY
 from transom.windows.nodes.instance import WindowsInstance
 from transom.windows.nodes.rollout import Stage
 from transom.windows.planning.plan import Plan
+from winsim import Simulator
+from winsim.processes import Invocation
 
 CHANGE = Plan(forget=True)
 EGRESS = Egress(Secret("http://proxy:3128"))

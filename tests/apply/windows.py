@@ -14,10 +14,10 @@ from lab.sshd.journal import traffic
 from tests.support.forked import Forked
 from tests.windows.authorities import authorities
 
-from transom.simulator import Host, Simulator
-from transom.simulator.filesystem import listed
 from transom.windows.registry import reg
 from transom.windows.registry.registry import DeleteValue, Edit, NamedValue, Registry, SetValue
+from winsim import Host, Simulator
+from winsim.filesystem import listed
 
 USER, PASSWORD = "alice", 'hunter2%^&!"\\é x'
 ENCODED = "hunter2%25%5E%26%21%22%5C%C3%A9%20x"
@@ -78,7 +78,7 @@ class Windows(Protocol):
 
 
 class Simulated:
-    """`transom.simulator`."""
+    """`winsim`."""
 
     def __init__(self, simulator: Simulator, host: Host) -> None:
         self.simulator, self.host = simulator, host

@@ -3,17 +3,17 @@
 import msgspec
 import pytest
 from tests.capi.settings import EGRESS
-from tests.simulator.consoles import booted, console
+from tests.winsim.consoles import booted, console
 
 from transom.capi import windows_proxy
 from transom.capi.content import script
 from transom.proxy.settings import Egress
-from transom.simulator import Host
-from transom.simulator.filesystem import listed
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.host.state import ServiceState
 from transom.windows.ledger import ledger
 from transom.windows.registry.registry import DeleteValue
+from winsim import Host
+from winsim.filesystem import listed
 
 PLACE = r"C:\k"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.simulator.consoles import booted, console
+from tests.winsim.consoles import booted, console
 
 import transom
 from transom.windows.host.state import ServiceState

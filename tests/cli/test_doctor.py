@@ -14,10 +14,10 @@ from tests.cli.servers import kubeconfig
 from tests.support.bundles import egress_proxy, private_key, secret, write
 from tests.support.command import run
 
-from transom.simulator import Simulator
 from transom.windows.host.queries import ENVIRONMENT
 from transom.windows.registry.registry import SetValue
 from transom.windows.registry.registry import sz as text
+from winsim import Simulator
 
 pytestmark = pytest.mark.server
 PASSWORD = "hunter2%^&"

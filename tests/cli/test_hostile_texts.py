@@ -21,9 +21,9 @@ from tests.support.bundles import config_map, egress_proxy, write
 from tests.support.forked import run
 
 from transom.hosts.scripts.template import BASE
-from transom.simulator import Simulator
 from transom.windows.host.queries import ENVIRONMENT, SERVICES
 from transom.windows.registry.registry import SetValue, multi_sz, sz
+from winsim import Simulator
 
 pytestmark = pytest.mark.server
 

@@ -12,7 +12,7 @@ from tests.support.operator.stories import ABSENT, OTHER, changes, story
 from tests.support.waiting import until
 
 from transom.kube.resources import NODES
-from transom.simulator import Host
+from winsim import Host
 
 pytestmark = pytest.mark.lab
 

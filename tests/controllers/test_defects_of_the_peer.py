@@ -25,7 +25,6 @@ from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
-from transom.simulator import Simulator
 from transom.windows.firstboot.first_boot import SCRIPT
 from transom.windows.host.queries import ENVIRONMENT, SERVICES
 from transom.windows.parts.service import Configuration
@@ -33,6 +32,7 @@ from transom.windows.payload.registries import Mirror, Registry
 from transom.windows.payload.worker import Facts
 from transom.windows.planning.desired import desired
 from transom.windows.registry.registry import SetValue, expand_sz
+from winsim import Simulator
 
 PAGE = DOCS / "peer-defects.md"
 

@@ -3,10 +3,10 @@
 import random
 from collections.abc import Callable, Iterator
 
-from transom.simulator import Host
-from transom.simulator.filesystem import FileError, Junction, SimulatedDirectory, SimulatedFile, listed
-from transom.simulator.users import OrdinaryUser
 from transom.windows.host.queries import LEDGER
+from winsim import Host
+from winsim.filesystem import FileError, Junction, SimulatedDirectory, SimulatedFile, listed
+from winsim.users import OrdinaryUser
 
 FORMER, BASE = r"C:\ProgramData\Transom", r"C:\Windows\Transom"
 MARK = "OWNED"

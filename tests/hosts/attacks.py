@@ -20,11 +20,11 @@ from transom.proxy.finding import Place
 from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.simulator import Host, Simulator
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.payload.worker import Facts
 from transom.windows.registry.registry import SetValue, dword, multi_sz, sz
+from winsim import Host, Simulator
 
 SERVICE = "recorder"
 Story = Callable[[Simulator, Host, Path], AsyncIterator[PassResult]]

@@ -9,7 +9,7 @@ from tests.hosts.machines import Bench, Host, WineHost
 from tests.hosts.real import RealHost
 from tests.hosts.simulated import SERVICES, SimulatedHost
 
-from transom.simulator import Simulator
+from winsim import Simulator
 
 
 @pytest.fixture(scope="session")

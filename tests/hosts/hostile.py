@@ -11,14 +11,14 @@ from typing import Any, Literal
 import asyncssh
 
 from transom.hosts.steps.facts_parser import FactsParser
-from transom.simulator import Host, Simulator
-from transom.simulator.filesystem import Handle, SimulatedFile
-from transom.simulator.server import ServerConnection
-from transom.simulator.sftp import Sftp
-from transom.simulator.sftp_limits import Limits
 from transom.windows.host.queries import LEDGER
 from transom.windows.registry import reg
 from transom.windows.registry.registry import SetValue, dword, sz
+from winsim import Host, Simulator
+from winsim.filesystem import Handle, SimulatedFile
+from winsim.server import ServerConnection
+from winsim.sftp import Sftp
+from winsim.sftp_limits import Limits
 
 _TOLD = re.compile(rb"transom-gather: (\S+) ([0-9]+)")
 _BASE = r"C:\Windows\Transom"

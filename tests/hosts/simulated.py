@@ -1,4 +1,4 @@
-"""`transom.simulator.Host` as one of the hosts of these tests."""
+"""`winsim.Host` as one of the hosts of these tests."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -7,12 +7,12 @@ from tests.hosts.machines import BASE, FIRST, SECOND
 
 from transom.hosts.ssh.connection import Access
 from transom.proxy.secret import Secret
-from transom.simulator import Fault, Host, Simulator
-from transom.simulator.filesystem import SimulatedDirectory, listed
 from transom.windows.host.queries import RESTARTS
 from transom.windows.host.state import ServiceState
 from transom.windows.registry import reg
 from transom.windows.registry.registry import Registry, SetValue, sz
+from winsim import Fault, Host, Simulator
+from winsim.filesystem import SimulatedDirectory, listed
 
 SERVICES = {FIRST: (), SECOND: (FIRST,)}
 

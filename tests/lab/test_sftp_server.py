@@ -4,7 +4,7 @@ import asyncssh
 import pytest
 from lab.machine import Machine
 from tests.lab.client import connect
-from tests.simulator.transfers import carried, too_long
+from tests.winsim.transfers import carried, too_long
 
 pytestmark = pytest.mark.lab
 BASE = "C:/ProgramData/test"

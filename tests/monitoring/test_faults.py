@@ -40,10 +40,10 @@ from transom.monitoring.alert import ALERTS, BY_NAME, Pace, rules
 from transom.monitoring.objective import OBJECTIVES
 from transom.operations.metrics import OperatorMetrics
 from transom.operations.server import serving
-from transom.simulator import Host
-from transom.simulator.processes import Invocation
 from transom.webhook.holdings import LIVES, Lives
 from transom.webhook.webhook import Webhook, WebhookOptions
+from winsim import Host
+from winsim.processes import Invocation
 
 pytestmark = pytest.mark.lab
 AT_ONCE = Pace(patience=0, span="10s", keys=0)

@@ -17,7 +17,7 @@ from pathlib import Path
 import grimp
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"transom": "src", "image": ".", "lab": ".", "tests": ".", "website": "."}
+PACKAGES = {"transom": "src", "winsim": "src", "image": ".", "lab": ".", "tests": ".", "website": "."}
 """The packages, and the directory that each lies in."""
 _UPSTREAMS = ("@{upstream}", "origin/HEAD", "origin/main", "main")
 _EVERYTHING = ("pyproject.toml", "uv.lock", "scripts/", ".github/")

@@ -13,7 +13,7 @@ from transom.proxy.secret import redact_userinfo
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from transom.simulator import Host, Simulator
+    from winsim import Host, Simulator
 
 _PROXY = "http://proxy.corp.example:3128"
 _CREDENTIALS = {"username": "demo", "password": 'hunter2 %^&!"\\é'}
@@ -36,9 +36,9 @@ def demo() -> None:
 
 
 async def _tell(out: "Console") -> bool:
-    from transom.simulator import Simulator
     from transom.windows.host.queries import SERVICES
     from transom.windows.registry.registry import SetValue, multi_sz
+    from winsim import Simulator
 
     with tempfile.TemporaryDirectory(prefix="transom-demo-") as directory:
         async with Simulator() as simulator:

@@ -95,8 +95,8 @@ async def _serve(objects: "Objects", host_key: bytes) -> None:
 
     import asyncssh
 
-    from transom.simulator import Simulator
     from transom.windows.nodes.instance import private_key
+    from winsim import Simulator
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

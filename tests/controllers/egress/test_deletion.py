@@ -13,8 +13,8 @@ from transom.controllers.runtime.options import Pace
 from transom.kube.errors import NotFound
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES
 from transom.manifests.definitions import definitions
-from transom.simulator import Host, Simulator
 from transom.windows.host.queries import LEDGER
+from winsim import Host, Simulator
 
 pytestmark = pytest.mark.lab
 QUICK = Pace(check_interval=1.0)

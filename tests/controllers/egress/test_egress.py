@@ -19,7 +19,7 @@ from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
 from transom.operations.metrics import OperatorMetrics
 from transom.proxy.injection import SYSTEM_CA_FILE
 from transom.proxy.trust import parse_bundle, pem
-from transom.simulator import Host
+from winsim import Host
 
 pytestmark = pytest.mark.lab
 LABEL = "transom.dev/inject-trusted-cabundle"

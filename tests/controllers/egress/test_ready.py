@@ -11,8 +11,8 @@ from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.waiting import PATIENCE, until
 
 from transom.kube.resources import EGRESS_PROXIES, WINDOWS_INSTANCES
-from transom.simulator import Host
 from transom.windows.parts.certificates import ROOT, store
+from winsim import Host
 
 pytestmark = pytest.mark.lab
 BY_SETTINGS = ("Ready", "Configured", "ProxyApplied", "TrustApplied")

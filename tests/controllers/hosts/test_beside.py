@@ -14,8 +14,8 @@ from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.simulator import Host
 from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
+from winsim import Host
 
 pytestmark = pytest.mark.lab
 

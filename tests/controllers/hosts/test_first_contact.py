@@ -24,8 +24,8 @@ from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.events import EventRecorder
 from transom.kube.resources import WINDOWS_INSTANCES
-from transom.simulator import Fault, Host
 from transom.windows.host.queries import LEDGER
+from winsim import Fault, Host
 
 pytestmark = pytest.mark.lab
 

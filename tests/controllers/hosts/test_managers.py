@@ -12,8 +12,8 @@ from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.waiting import until
 
 from transom.kube.resources import WINDOWS_INSTANCES
-from transom.simulator import Host
 from transom.windows.host.queries import LEDGER
+from winsim import Host
 
 pytestmark = pytest.mark.lab
 OTHER = "http://other.corp.example:3128"

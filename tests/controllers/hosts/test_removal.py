@@ -22,8 +22,8 @@ from transom.hosts.ssh.connection import Timeouts
 from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, LEASES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
-from transom.simulator import Host
 from transom.windows.host.queries import LEDGER
+from winsim import Host
 
 pytestmark = pytest.mark.lab
 FINALIZER = "transom.dev/host"

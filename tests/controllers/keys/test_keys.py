@@ -20,8 +20,8 @@ from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.proxy.secret import Secret
-from transom.simulator import Host
-from transom.simulator.host import KEYS
+from winsim import Host
+from winsim.host import KEYS
 
 pytestmark = pytest.mark.lab
 ONLY = ("hosts", "keys")

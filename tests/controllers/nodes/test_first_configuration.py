@@ -14,9 +14,9 @@ from tests.support.workers.payloads import TEXT, write
 
 from transom.controllers.runtime.cached import FIRST
 from transom.kube.resources import NODES
-from transom.simulator import Host
-from transom.simulator.processes import Invocation
 from transom.windows.nodes import support
+from winsim import Host
+from winsim.processes import Invocation
 
 pytestmark = pytest.mark.lab
 TAINT = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}

@@ -16,7 +16,7 @@ from tests.support.operator.upgrades import PROGRAM, QUICK, nodes, upgraded
 from tests.support.waiting import PATIENCE, until
 
 from transom.kube.resources import LEASES, WINDOWS_INSTANCES
-from transom.simulator import Host
+from winsim import Host
 
 pytestmark = pytest.mark.lab
 

@@ -15,10 +15,10 @@ from transom.controllers.runtime.options import Pace
 from transom.hosts.scripts.script import Patience
 from transom.kube.client import Client
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, NODES
-from transom.simulator import Host
-from transom.simulator.processes import Invocation
 from transom.windows.host.queries import SERVICES
 from transom.windows.registry.registry import DeleteValue
+from winsim import Host
+from winsim.processes import Invocation
 
 ENDPOINT = "https://registry.corp.example/v2/"
 BAD = "http://bad.corp.example:3128"

@@ -10,7 +10,7 @@ from tests.support.waiting import PATIENCE, until
 from transom.controllers.rollout import heartbeats
 from transom.controllers.runtime.options import Pace
 from transom.kube.resources import EGRESS_PROXIES, NODES, WINDOWS_INSTANCES
-from transom.simulator.processes import Invocation
+from winsim.processes import Invocation
 
 ENDPOINT = "https://registry.corp.example/v2/"
 

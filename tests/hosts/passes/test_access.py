@@ -12,12 +12,12 @@ from tests.hosts.simulated import SimulatedHost
 from tests.support.workers.hosts import Simulated
 
 from transom.hosts.errors import DirectoryNotOurs, ImportFailed, NotAdministrator
-from transom.simulator import Host, Simulator, access
-from transom.simulator.filesystem import FileError, SimulatedDirectory
-from transom.simulator.host import ALWAYS
-from transom.simulator.users import OrdinaryUser
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.registry.registry import CreateKey, SetValue, dword, multi_sz
+from winsim import Host, Simulator, access
+from winsim.filesystem import FileError, SimulatedDirectory
+from winsim.host import ALWAYS
+from winsim.users import OrdinaryUser
 
 CLOSED = {access.grant(f"*{sid}:(OI)(CI)F") for sid in (access.SYSTEM, access.ADMINISTRATORS)}
 

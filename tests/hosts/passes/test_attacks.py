@@ -9,7 +9,7 @@ import pytest
 from tests.hosts.attacks import attacked
 
 from transom.hosts.errors import DirectoryNotOurs
-from transom.simulator import Simulator
+from winsim import Simulator
 
 SEEDS = range(24)
 

@@ -10,9 +10,9 @@ from transom.hosts.passes.converge import converge
 from transom.hosts.passes.passes import PassResult, answering
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.secret import Secret
-from transom.simulator import Simulator
-from transom.simulator.processes import Invocation
 from transom.windows.nodes.fetch import MARK, Fetched
+from winsim import Simulator
+from winsim.processes import Invocation
 
 FILES = (Secret(f'proxy = "http://alice:{PASSWORD}@proxy:3128"'), Secret("second"), Secret("third"))
 

@@ -17,7 +17,7 @@ from transom.hosts.passes import removal
 from transom.hosts.passes.passes import PassSettings
 from transom.hosts.scripts import script
 from transom.hosts.ssh.known_hosts import NoHostKeys
-from transom.simulator import Host, Simulator
+from winsim import Host, Simulator
 
 NAME = "TransomRestart"
 

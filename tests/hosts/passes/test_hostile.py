@@ -29,11 +29,11 @@ from transom.proxy.finding import Place
 from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.simulator import Host
 from transom.windows.host.queries import Queries
 from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.payload.worker import Facts
 from transom.windows.planning.queries import everything
+from winsim import Host
 
 HONEST = PassSettings(ALICE, timeouts=Timeouts(connect=60, progress=60, whole=120), patience=Patience(stop=10, start=10))
 HURRIED = msgspec.structs.replace(HONEST, timeouts=Timeouts(connect=60, progress=5, whole=10))

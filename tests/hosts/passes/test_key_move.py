@@ -26,12 +26,12 @@ from transom.hosts.ssh.connection import Access, Timeouts
 from transom.hosts.ssh.known_hosts import KnownHostsFile
 from transom.hosts.ssh.private_key import public_line
 from transom.proxy.secret import Secret
-from transom.simulator import Fault, Host, Simulator
-from transom.simulator.filesystem import files as all_files
-from transom.simulator.host import KEYS, KEYS_ACL
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.ledger.manager import MANAGER
 from transom.windows.registry.registry import SetValue, sz
+from winsim import Fault, Host, Simulator
+from winsim.filesystem import files as all_files
+from winsim.host import KEYS, KEYS_ACL
 
 SETTINGS = PassSettings(Owner("transom-tests", "pytest"), timeouts=Timeouts(connect=20, progress=5, whole=300))
 JOE = b"ssh-rsa AAAAjoe joe@corp.example\r\n"

@@ -9,7 +9,7 @@ from tests.hosts.simulated import SERVICES, SimulatedHost
 from transom.hosts.passes.light_check import Seen, Watched, look
 from transom.hosts.scripts import light_check
 from transom.hosts.ssh.known_hosts import NoHostKeys
-from transom.simulator import Simulator
+from winsim import Simulator
 
 FILE = r"C:\Windows\Transom\file.txt"
 WATCHED = Watched((FIRST, SECOND), (FILE, r"C:\Windows\System32\no such (file).exe"))

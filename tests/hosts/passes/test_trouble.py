@@ -23,9 +23,9 @@ from transom.hosts.passes.converge import converge
 from transom.hosts.passes.passes import PassResult
 from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys
 from transom.hosts.ssh.side_by_side import side_by_side
-from transom.simulator import Simulator
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.registry.registry import multi_sz
+from winsim import Simulator
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from tests.hosts.simulated import SimulatedHost
 
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.ssh.transport import ssh
-from transom.simulator import Simulator, sftp_limits
-from transom.simulator.sftp import Sftp
+from winsim import Simulator, sftp_limits
+from winsim.sftp import Sftp
 
 CONTENT = bytes(range(251)) * 4000
 LIMITS = b"limits@openssh.com"

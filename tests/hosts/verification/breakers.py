@@ -7,15 +7,15 @@ import msgspec
 import pytest
 
 from transom.hosts.steps.trials import NAME, OWN
-from transom.simulator import Host, access, commands, loops, server, services, sftp
-from transom.simulator.filesystem import READ, FileSystem, Handle, SimulatedFile
-from transom.simulator.keys import KeyAccess
-from transom.simulator.processes import Invocation
-from transom.simulator.programs import registry, security, setup, system
-from transom.simulator.programs import services as service_programs
-from transom.simulator.tasks import TaskScheduler
 from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.registry.registry import CreateKey, DeleteKey, DeleteValue, SetValue, sz
+from winsim import Host, access, commands, loops, server, services, sftp
+from winsim.filesystem import READ, FileSystem, Handle, SimulatedFile
+from winsim.keys import KeyAccess
+from winsim.processes import Invocation
+from winsim.programs import registry, security, setup, system
+from winsim.programs import services as service_programs
+from winsim.tasks import TaskScheduler
 
 Patch = pytest.MonkeyPatch
 

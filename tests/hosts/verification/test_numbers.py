@@ -20,10 +20,10 @@ from transom.hosts.passes.passes import hold
 from transom.hosts.ssh.connection import Access, Timeouts
 from transom.hosts.steps.facts_parser import LIMIT, FactsParser
 from transom.kube.store import ObjectKey
-from transom.simulator import Simulator
 from transom.windows.host.state import ObservedState
 from transom.windows.planning.plan import Plan
 from transom.windows.registry.registry import Registry
+from winsim import Simulator
 
 ROOT: Final = Path(__file__).parents[3]
 FIGURES: Final = (ROOT / "benchmarks" / "README.md").read_text("utf-8")

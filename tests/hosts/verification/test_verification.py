@@ -28,8 +28,8 @@ from transom.hosts.passes.verification import LIFE, Verified, verify
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.steps.checks import CHECKS
 from transom.hosts.steps.trials import CLEAR, trials
-from transom.simulator import Host, Simulator
-from transom.simulator.editions import SERVER_2019, SERVER_2022, SERVER_2025, Edition
+from winsim import Host, Simulator
+from winsim.editions import SERVER_2019, SERVER_2022, SERVER_2025, Edition
 
 SEEN = read(Path("docs/verified.yaml").read_bytes())
 EDITIONS: dict[str, tuple[Edition, str]] = {

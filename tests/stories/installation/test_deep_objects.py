@@ -19,9 +19,9 @@ from tests.windows.node_certificates import CLIENT_USAGES, pem
 from transom.controllers.operator import Operator
 from transom.kube.reading import TOO_DEEP
 from transom.manifests.roles import roles
-from transom.simulator import Simulator
 from transom.sources.api_server import load
 from transom.windows.nodes.node_certificates import CLIENT
+from winsim import Simulator
 
 pytestmark = pytest.mark.lab
 LEVELS = 9_000

@@ -17,8 +17,8 @@ from tests.support.waiting import until
 from tests.support.workers.hosts import everything_of
 
 from transom.manifests.definitions import definitions
-from transom.simulator import Simulator
 from transom.windows.host.queries import LEDGER
+from winsim import Simulator
 
 pytestmark = pytest.mark.lab
 HERE = "tests/stories/installation/test_packages.py"

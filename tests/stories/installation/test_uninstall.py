@@ -24,8 +24,8 @@ from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.manifests.definitions import definitions
-from transom.simulator import Host, Simulator
 from transom.windows.host.queries import LEDGER
+from winsim import Host, Simulator
 
 pytestmark = pytest.mark.lab
 GIVEN_BACK, LEFT = "hosts as they were before Transom", "Hosts as they are"

@@ -26,7 +26,7 @@ from tests.support.workers.payloads import write
 from lab import releases
 from transom.kube.resources import EGRESS_PROXIES, WINDOWS_INSTANCES
 from transom.manifests.definitions import definitions
-from transom.simulator import Host, Simulator
+from winsim import Host, Simulator
 
 pytestmark = pytest.mark.lab
 OTHER = "http://other.corp.example:3128"

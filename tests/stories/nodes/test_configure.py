@@ -41,7 +41,6 @@ from transom.proxy.finding import Place as FindingPlace
 from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.simulator import Fault, Host, Simulator
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.queries import SERVICES as SERVICE_KEYS
 from transom.windows.ledger import ledger
@@ -50,6 +49,7 @@ from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.parts.files import FilePlace
 from transom.windows.payload.worker import Artifact, Facts, Waiting
 from transom.windows.registry.registry import SetValue, sz
+from winsim import Fault, Host, Simulator
 
 URL = "http://alice:hunter2%25%5E@proxy.x:3128"
 EGRESS = Egress(Secret(URL), Secret(URL), ".svc")

@@ -13,7 +13,7 @@ from tests.support.waiting import PATIENCE, until
 from tests.support.workers.payloads import TEXT, write
 
 from transom.manifests.definitions import definitions
-from transom.simulator import Simulator
+from winsim import Simulator
 
 pytestmark = pytest.mark.lab
 

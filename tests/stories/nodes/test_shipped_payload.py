@@ -19,9 +19,9 @@ from transom.hosts.scripts.script import Patience
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.simulator import Simulator
-from transom.simulator.processes import Invocation
 from transom.windows.payload.worker import Facts
+from winsim import Simulator
+from winsim.processes import Invocation
 
 PROXY = Secret("http://alice:hunter2%25@proxy.x:3128")
 NODE = {"metadata": {"annotations": {"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.1.0/24"}}}

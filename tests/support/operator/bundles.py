@@ -3,8 +3,8 @@
 from cryptography.hazmat.primitives.serialization import Encoding
 from tests.windows.authorities import authorities, sha1
 
-from transom.simulator import Host
 from transom.windows.parts.certificates import ROOT, store
+from winsim import Host
 
 ROOT_1, ROOT_2, ISSUING = (one.public_bytes(Encoding.PEM).decode() for one in authorities())
 SHA1_1, SHA1_2, SHA1_ISSUING = map(sha1, authorities())

@@ -21,8 +21,8 @@ from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.reflector import ReflectorPace
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
-from transom.simulator import Host, Simulator
 from transom.windows.host.queries import SERVICES
+from winsim import Host, Simulator
 
 PASSWORD = "hunter2%^&!x"
 PROXY = "http://proxy.corp.example:3128"

@@ -10,7 +10,7 @@ from tests.support.operator.nodes import published
 from tests.support.workers.payloads import TEXT, write
 
 from transom.manifests.definitions import definitions
-from transom.simulator import Simulator
+from winsim import Simulator
 
 
 @pytest.fixture(scope="session")

@@ -27,10 +27,10 @@ from transom.hosts.ssh.connection import Timeouts
 from transom.hosts.ssh.private_key import public_hash, public_line
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.secret import Secret
-from transom.simulator import Host
-from transom.simulator.host import KEYS
-from transom.simulator.processes import Invocation
 from transom.windows.registry.registry import SetValue, sz
+from winsim import Host
+from winsim.host import KEYS
+from winsim.processes import Invocation
 
 HOSTS = 12
 IMPATIENT = Pace(

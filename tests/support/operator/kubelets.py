@@ -16,7 +16,7 @@ from transom.kube.objects import Whole
 from transom.kube.reflector import Reflector
 from transom.kube.resources import NODES, Resource
 from transom.kube.store import Store
-from transom.simulator import Host
+from winsim import Host
 
 PODS = Resource("", "v1", "Pod", "pods", True, Whole)
 BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, Whole)

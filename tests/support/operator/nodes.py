@@ -11,8 +11,8 @@ from transom.controllers.runtime.options import Pace
 from transom.hosts.ssh.connection import Timeouts
 from transom.kube.objects import Whole
 from transom.kube.resources import NODES, SECRETS, Resource
-from transom.simulator import Host
-from transom.simulator.processes import Invocation
+from winsim import Host
+from winsim.processes import Invocation
 
 WHOLE_NODES = Resource("", "v1", "Node", "nodes", False, Whole)
 QUICK = Pace(unready=0.5, ready=3600, timeouts=Timeouts(connect=20, progress=5, whole=300))

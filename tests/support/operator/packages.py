@@ -21,7 +21,7 @@ from tests.support.repository import ROOT
 from tests.support.waiting import until
 
 from lab import build
-from transom.simulator import Host
+from winsim import Host
 
 OWN = "transom-system"
 DEFINITIONS = ("egressproxies.transom.dev", "windowsinstances.transom.dev")

@@ -14,10 +14,10 @@ from tests.support.operator.clusters import Cluster
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, SECRETS, Resource
 from transom.proxy.trust import parse_bundle
-from transom.simulator import Host
 from transom.windows.host.queries import ENVIRONMENT, SERVICES
 from transom.windows.parts import certificates
 from transom.windows.registry.registry import SetValue, sz
+from winsim import Host
 
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", True, Whole)
 WMCO = "windowsmachineconfig.openshift.io"

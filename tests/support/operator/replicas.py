@@ -9,8 +9,8 @@ from tests.support.operator.programs import Program
 from tests.support.waiting import PATIENCE
 
 from transom.kube.resources import LEASES
-from transom.simulator import Host
-from transom.simulator.filesystem import listed
+from winsim import Host
+from winsim.filesystem import listed
 
 BASE = r"C:\Windows\Transom"
 

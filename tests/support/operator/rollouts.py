@@ -6,7 +6,7 @@ from tests.support.operator.clusters import Cluster
 from tests.support.waiting import PATIENCE
 
 from transom.kube.resources import EGRESS_PROXIES
-from transom.simulator.processes import Invocation
+from winsim.processes import Invocation
 
 
 def breaks_tls(_: Invocation) -> int:

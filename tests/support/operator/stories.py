@@ -13,7 +13,7 @@ from transom.controllers.operator import Operator
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.store import ObjectKey
-from transom.simulator import Host
+from winsim import Host
 
 OTHER = "http://other.corp.example:3128"
 ABSENT = ("config.openshift.io", "cluster.x-k8s.io", "/leases/")

@@ -10,7 +10,7 @@ from tests.support.waiting import PATIENCE
 
 from transom.controllers.runtime.options import Pace
 from transom.hosts.ssh.connection import Timeouts
-from transom.simulator import Host
+from winsim import Host
 
 NETWORKS = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
 QUICK = Pace(unready=0.4, ready=3600, drain_step=0.1, timeouts=Timeouts(connect=20, progress=5, whole=300))

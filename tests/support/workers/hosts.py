@@ -14,9 +14,9 @@ from lab import build, wine
 from transom.hosts.ssh.connection import Access
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
-from transom.simulator import Fault, Host, Simulator
-from transom.simulator.filesystem import SimulatedDirectory, SimulatedFile, listed
 from transom.windows.registry.registry import NamedValue, Value
+from winsim import Fault, Host, Simulator
+from winsim.filesystem import SimulatedDirectory, SimulatedFile, listed
 
 SMALL = r"""
 apiVersion: transom.dev/v1alpha1
@@ -109,7 +109,7 @@ class BareHost(Protocol):
 
 
 class Simulated:
-    """`transom.simulator.Host`."""
+    """`winsim.Host`."""
 
     def __init__(self, simulator: Simulator, host: Host) -> None:
         self.host = host

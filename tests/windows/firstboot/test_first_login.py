@@ -14,9 +14,9 @@ from lab.powershell import statements
 from tests.windows.userdata import powershell
 
 from transom.proxy.settings import Egress
-from transom.simulator import Host, Simulator
-from transom.simulator.host import KEYS
 from transom.windows.firstboot.userdata import user_data
+from winsim import Host, Simulator
+from winsim.host import KEYS
 
 METADATA: Final = "169.254.169.254"
 NOWHERE: Final = r"C:\ProgramData\ssh\none"

@@ -1,0 +1,71 @@
+"""What a process writes to and reads from."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from winsim.filesystem import Handle
+
+
+class Sink(Protocol):
+    """Where output goes."""
+
+    def write(self, data: bytes) -> None:
+        """Takes some output. Raises FileError when a disk is full."""
+
+
+class Nul:
+    """The NUL device."""
+
+    def write(self, data: bytes) -> None:
+        """Forgets it."""
+
+
+class Buffer:
+    """Output that is kept."""
+
+    __slots__ = ("data",)
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, data: bytes) -> None:
+        """Keeps it."""
+        self.data += data
+
+
+class Forward:
+    """Output that somebody takes at once, such as an SSH channel."""
+
+    __slots__ = ("_take",)
+
+    def __init__(self, take: Callable[[bytes], None]) -> None:
+        self._take = take
+
+    def write(self, data: bytes) -> None:
+        """Hands it on."""
+        self._take(data)
+
+
+class Appended:
+    """Output into a file, at its end."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+
+    def write(self, data: bytes) -> None:
+        """Appends it."""
+        self.handle.write(data)
+
+
+class Streams:
+    """The three standard handles; input is all there from the start."""
+
+    __slots__ = ("err", "input", "out")
+
+    def __init__(self, out: Sink, err: Sink, data: bytes = b"") -> None:
+        self.out, self.err, self.input = out, err, data
+
+
+NUL = Nul()
