@@ -11,7 +11,7 @@ import msgspec
 Where = Literal["condition", "event"]
 ANY_ERROR = "type(error).__name__"
 """What stands for the name of whichever HostError there was."""
-_OTHERS = ("_log", "log", "first", "place", "reader", "self")
+_OTHERS = ("_log", "log", "first", "place", "reader", "self", "skew")
 """What has a method `warning` and is no recorder of events: loggers, and places of findings. Anything else is one."""
 _SIGNS = ("Condition(", "FetchResult(", ".normal", ".warning", '"reason"')
 

@@ -91,6 +91,7 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "NO_PROXY of workload clusters does not cover the addresses of their Machines.",
         "Name the network in `noProxy`, or in `networks.machineNetwork`, of a layer",
     ),
+    condition("NoRollout", "fine", "`Upgradeable` of OLM's OperatorCondition: no host is being changed."),
     condition("NotHalted", "fine", "No rollout is stopped."),
     condition(
         "NotHealthy",
@@ -145,6 +146,11 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "after",
         "A rollout is stopped: hosts that it left out keep what they have.",
         f"Look at the hosts that the message names; {_RESUME}",
+    ),
+    condition(
+        "RolloutUnderWay",
+        "itself",
+        "`Upgradeable` of OLM's OperatorCondition: hosts are being changed, and no other version of Transom may come now.",
     ),
     event(
         "SecretMissing",
