@@ -15,7 +15,7 @@ from rich.text import Text
 
 from website.pictures import ASSETS
 
-_WIDTHS: Final = {"demo": 124, "diff": 96}
+_WIDTHS: Final = {"demo": 124, "diff": 96, "status": 128}
 """Columns of the terminal: as many as the longest line of a command has."""
 _FORMAT: Final = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
     "Fira Code", "ui-monospace"
@@ -65,6 +65,7 @@ def main() -> None:
         ran("transom simulate lab --detach", directory)
         try:
             ran("transom apply -f lab", directory)
+            status = ran("transom status host win-1 -f lab", directory)
             settings = Path(directory) / "lab" / "egress.yaml"
             text = (
                 settings.read_text("utf-8")
@@ -76,6 +77,7 @@ def main() -> None:
         finally:
             ran("transom simulate lab --stop", directory)
     (ASSETS / "demo.svg").write_text(picture("transom demo", demo, _WIDTHS["demo"]), "utf-8")
+    (ASSETS / "status.svg").write_text(picture("transom status host win-1 -f lab", status, _WIDTHS["status"]), "utf-8")
     (ASSETS / "diff.svg").write_text(picture("transom diff -f lab", diff, _WIDTHS["diff"]), "utf-8")
 
 

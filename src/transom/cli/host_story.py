@@ -101,7 +101,7 @@ def _settings(one: HostSettings) -> Iterator[str]:
         if value:
             yield f"{name} {value}"
     if one.certificates:
-        yield f"{one.certificates} trusted certificates"
+        yield f"{one.certificates} trusted certificate{'s' * (one.certificates != 1)}"
     if one.services:
         yield f"for the services {', '.join(one.services)}; restart {one.restart}"
     if one.current is not None:
