@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from lab.linux_machine import CRI_SOCKET, LinuxMachine, LinuxMachineError
 from lab.network import Network
 from lab.place import Place
@@ -23,6 +24,9 @@ from tests.support.waiting import until
 
 from lab import kubernetes, systemd
 from transom.capi.machine_files import ENV_FILE, READ_ENV
+from transom.kube.client import Client
+from transom.kube.connection import connect
+from transom.kube.errors import NotFound
 
 pytestmark = pytest.mark.lab
 ENDPOINT = "api.prod.example"
@@ -226,6 +230,12 @@ def test_logs_and_exec_of_another_machines_pod_work(prod: Cluster, joined: list[
     pod, kubelet = ("-n", "kube-system", "etcd-cp-2"), f"{prod.second.place.address}:10250"
     assert _wait(prod.second, lambda: prod.kubectl("logs", *pod, "--tail=1"))
     assert prod.kubectl("exec", *pod, "--", "echo", "seen there") == "seen there\n"
+    # the lab's runtime tells that a command failed, and no code
+    assert asyncio.run(_executed(prod, "sh", "-c", "echo seen; echo lost >&2; exit 3")) == (-1, "seen\n", "lost\n")
+    assert asyncio.run(_executed(prod, "echo", "a b")) == (0, "a b\n", "")
+    with pytest.raises(NotFound):
+        asyncio.run(_executed(prod, "echo", pod="none"))
+    assert asyncio.run(_executed(prod, "/no/such/program"))[0] == -1
     assert not prod.squid.asked(kubelet)
 
     # the same API server with the list that lacks the machines' addresses
@@ -240,3 +250,16 @@ def test_logs_and_exec_of_another_machines_pod_work(prod: Cluster, joined: list[
     assert prod.squid.asked(kubelet)
     # of exec the API server asks no proxy: apimachinery v0.36.3, pkg/util/proxy/dial.go
     assert prod.kubectl("exec", *pod, "--", "echo", "seen there", server=other) == "seen there\n"
+
+
+async def _executed(prod: Cluster, *command: str, pod: str = "etcd-cp-2") -> tuple[int, str, str]:
+    """By the client of Transom itself."""
+    config = yaml.safe_load(prod.first.root.file(ADMIN.partition("=")[2]).read_text())
+    config["clusters"][0]["cluster"]["server"] = f"https://{prod.first.place.address}:6443"
+    prod.first.root.put("/root/outside.conf", yaml.safe_dump(config).encode(), 0o600)
+    connection = connect(str(prod.first.root.file("/root/outside.conf")))
+    try:
+        found = await Client(connection).execute("kube-system", pod, command)
+    finally:
+        await connection.close()
+    return found.code, found.out, found.err

@@ -12,11 +12,12 @@ import msgspec
 import structlog
 
 from transom.kube.connection import NO_ANSWER, Connection
-from transom.kube.errors import AnswerTooLarge, ApiError, ConnectionFailed, Unreadable
+from transom.kube.errors import AnswerTooLarge, ApiError, ConnectionFailed, Unreadable, status_error
+from transom.kube.execution import EXEC_PROTOCOLS, Executed, output_of
 from transom.kube.nesting import shortened, too_deep
 from transom.kube.objects import T
 from transom.kube.reading import Malformed, around, decoded, read_object, refusal
-from transom.kube.resources import Resource
+from transom.kube.resources import PODS, Resource
 from transom.kube.transport import Answer, Request, WayErrors
 from transom.kube.versions import Groups
 
@@ -213,6 +214,23 @@ class Client:
         """Delete an object; with `uid` only that one. Raises NotFound, Conflict."""
         body = {"preconditions": {"uid": uid}} if uid else None
         await self.request("DELETE", resource.path(namespace, name), None, body)
+
+    async def execute(self, namespace: str, pod: str, command: Sequence[str], seconds: float = TIMEOUT) -> Executed:
+        """What a command prints that the kubelet runs in the only container of a pod. Raises ApiError, with the HTTP status.
+
+        It is asked for by WebSocket, which API servers speak from 1.30 on by default (KEP-4006) and may refuse to who cannot
+        both `get` and `create` pods/exec.
+        """
+        path = PODS.path(namespace, pod, "exec")
+        query = [("stdout", "true"), ("stderr", "true"), *(("command", word) for word in command)]
+        self.connection.renew()
+        if self._permit is not None:
+            seconds = min(seconds, self._permit())
+        with WayErrors(f"GET {path}"):
+            async with asyncio.timeout(seconds), self.connection.transport.websocket(path, query, EXEC_PROTOCOLS) as opened:
+                if isinstance(opened, int):
+                    raise status_error(opened, "", f"{path}: HTTP {opened}")
+                return await output_of(opened)
 
     async def request(
         self,

@@ -50,6 +50,8 @@ def _decoder(type_: Any) -> Callable[[bytes | msgspec.Raw], Any]:
 
 
 NODES: Final = Resource("", "v1", "Node", "nodes", False, Whole)
+PODS: Final = Resource("", "v1", "Pod", "pods", True, Whole)
+SERVICES: Final = Resource("", "v1", "Service", "services", True, Whole)
 NAMESPACES: Final = Resource("", "v1", "Namespace", "namespaces", False, Metadata)
 REGISTRATIONS: Final = Resource(
     "admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False, Whole

@@ -3,9 +3,9 @@
 import os
 import ssl
 from asyncio import sslproto
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 import aiohttp
@@ -101,6 +101,22 @@ class Transport:
         finally:
             response.close()
 
+    @asynccontextmanager
+    async def websocket(
+        self, path: str, query: Sequence[tuple[str, str]], protocols: Sequence[str]
+    ) -> "AsyncIterator[aiohttp.ClientWebSocketResponse[Any] | int]":
+        """A WebSocket that ends with the block; where the server gives none, the HTTP status of its answer. Raises the same."""
+        url = URL(f"{self._server}{path}?{urlencode(query)}", encoded=True)
+        said = await self._credentials.authorization()
+        opened = await self._upgrade(url, protocols, said)
+        if opened == _UNAUTHORIZED and (newer := await self._credentials.authorization(said)) is not None:
+            opened = await self._upgrade(url, protocols, newer)
+        try:
+            yield opened
+        finally:
+            if not isinstance(opened, int):
+                await opened.close()
+
     async def close(self) -> None:
         """Close all connections."""
         if self._session is not None:
@@ -124,19 +140,13 @@ class Transport:
         return await self._send(request, newer, limits)
 
     async def _send(self, request: Request, said: str | None, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=self._context, limit=self._bounds.connections, keepalive_timeout=60),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=self._bounds.size is None,
-            )
         headers = dict(self.headers)
         if said is not None:
             headers["Authorization"] = said
         if request.content is not None:
             headers["Content-Type"] = request.content_type
         query = f"?{urlencode(request.query)}" if request.query else ""
-        return await self._session.request(
+        return await self._opened().request(
             request.method,
             URL(f"{self._server}{request.path}{query}", encoded=True),
             data=request.content,
@@ -147,6 +157,34 @@ class Transport:
             allow_redirects=False,
             timeout=limits,
         )
+
+    async def _upgrade(
+        self, url: URL, protocols: Sequence[str], said: str | None
+    ) -> "aiohttp.ClientWebSocketResponse[Any] | int":
+        # the kubelet, to whom headers are handed on, refuses what it cannot make JSON of: no Accept (406)
+        headers = {"User-Agent": self.headers["User-Agent"]}
+        if said is not None:
+            headers["Authorization"] = said
+        try:
+            return await self._opened().ws_connect(
+                url,
+                protocols=protocols,
+                headers=headers,
+                proxy=self._proxy,
+                proxy_headers=self._proxy_headers,
+                server_hostname=self._server_name,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            return error.status
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=self._context, limit=self._bounds.connections, keepalive_timeout=60),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=self._bounds.size is None,
+            )
+        return self._session
 
     async def _body(self, response: aiohttp.ClientResponse, most: int | None) -> bytes:
         sizes = [size for size in (most, self._bounds.size) if size is not None]

@@ -1,0 +1,74 @@
+"""A command in a container, as an API server tells of it over a WebSocket (`v4.channel.k8s.io`, KEP-4006).
+
+The first byte of a message is its channel: 1 is stdout, 2 stderr, 3 a metav1.Status that comes when the command has ended
+(k8s.io/apimachinery `pkg/util/remotecommand/constants.go`, k8s.io/client-go `tools/remotecommand/v4.go`).
+"""
+
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from transom.kube.errors import AnswerTooLarge, ConnectionFailed, Unreadable
+
+EXEC_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+"""The newer one only adds the end of stdin, which no command here has."""
+_STATUS: Final = 3
+_MOST: Final = 1 << 20
+"""Bytes that a command may print."""
+
+
+class Executed(msgspec.Struct, frozen=True):
+    """What a command printed, and how it ended; `code` is -1 where it never ran, and `said` why."""
+
+    code: int
+    out: str = ""
+    err: str = ""
+    said: str = ""
+
+
+class _Cause(msgspec.Struct, frozen=True):
+    reason: str = ""
+    message: str = ""
+
+
+class _Details(msgspec.Struct, frozen=True):
+    causes: list[_Cause] | None = None
+
+
+class _Ended(msgspec.Struct, frozen=True):
+    """metav1.Status, as `exec` ends; of a command that failed a cause has the code (`ExitCode`)."""
+
+    status: str = ""
+    message: str = ""
+    details: _Details | None = None
+
+
+async def output_of(socket: "aiohttp.ClientWebSocketResponse[Any]") -> Executed:
+    """Read until the command has ended. Raises AnswerTooLarge, ConnectionFailed, Unreadable."""
+    streams = {1: bytearray(), 2: bytearray(), _STATUS: bytearray()}
+    async for message in socket:
+        if message.type is aiohttp.WSMsgType.ERROR:
+            raise ConnectionFailed(f"exec: {socket.exception()}")
+        data = message.data if isinstance(message.data, bytes) else message.data.encode()
+        if data and data[0] in streams:
+            streams[data[0]] += data[1:]
+        if sum(map(len, streams.values())) > _MOST:
+            raise AnswerTooLarge(f"exec: more than {_MOST:,} bytes")
+    if not streams[_STATUS]:
+        raise ConnectionFailed("exec: the connection ended before the command did")
+    out, err = (bytes(streams[channel]).decode(errors="replace") for channel in (1, 2))
+    return ended(bytes(streams[_STATUS]), out, err)
+
+
+def ended(status: bytes, out: str, err: str) -> Executed:
+    """How it went, by the Status (JSON) that came at the end. Raises Unreadable."""
+    try:
+        told = msgspec.json.decode(status, type=_Ended)
+    except msgspec.DecodeError as error:
+        raise Unreadable(f"exec: {error}") from error
+    if told.status == "Success":
+        return Executed(0, out, err)
+    causes = (told.details.causes if told.details else None) or ()
+    code = next((cause.message for cause in causes if cause.reason == "ExitCode"), "")
+    return Executed(int(code) if code.isdecimal() and len(code) < 12 else -1, out, err, told.message)
