@@ -12,6 +12,7 @@ from tests.support.repository import DOCS
 
 from transom.apply.report import HostReport, Report
 from transom.capi.image.inputs import Download
+from transom.checked import Checked
 from transom.controllers.clusters import adoption as fleet
 from transom.controllers.clusters.bootstrap import ObjectsReport
 from transom.controllers.clusters.objects import Kept
@@ -19,7 +20,6 @@ from transom.controllers.instances import adoption as windows
 from transom.diagnosis import overview, story
 from transom.diagnosis.check import Diagnosis
 from transom.diagnosis.observed import Unread
-from transom.hosts.passes.verification import Checked
 from transom.pods.outdated import Outdated
 from transom.proxy.clients import Decision
 from transom.proxy.clients.lint import LintFinding

@@ -81,10 +81,16 @@ class ClusterOptions(Options, frozen=True):
         return tuple((flag, name) for flag, name in given if name)
 
 
-def ask(cluster: ClusterOptions, work: "Callable[[Client], Coroutine[Any, Any, _T]]", *, otherwise: str = "") -> _T:
+def ask(
+    cluster: ClusterOptions,
+    work: "Callable[[Client], Coroutine[Any, Any, _T]]",
+    *,
+    otherwise: str = "",
+    failing: ExitCode = ExitCode.NOT_DONE,
+) -> _T:
     """What `work` makes of the answers of the API server; where there are none the command ends and says which was asked.
 
-    `otherwise` is what a person without a cluster can do.
+    `otherwise` is what a person without a cluster can do, `failing` the exit code where the server does not answer.
     """
     import asyncio
 
@@ -107,7 +113,7 @@ def ask(cluster: ClusterOptions, work: "Callable[[Client], Coroutine[Any, Any, _
                     )
             return await work(client)
         except ApiError as error:
-            fail(_told(error, connection), ExitCode.NOT_DONE)
+            fail(_told(error, connection), failing)
         finally:
             await connection.close()
 

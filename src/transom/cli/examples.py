@@ -87,6 +87,12 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
     "payload copy": (("transom payload copy / /payload", "out of its image, into a volume"),),
     "payload check": (("transom payload check payload", ""),),
+    "verify cluster": (
+        ("transom verify cluster --context prod --junit cluster.xml", ""),
+        ("transom verify cluster --label egress=proxied --egress-url https://example.com/", "through the proxy as well"),
+        ("transom verify cluster --dry-run -n shop", "what the API server would take"),
+        ("transom verify cluster --clean", "what a run that was killed has left"),
+    ),
     "verify host": (("transom verify host 10.0.0.11 --username Administrator --key id_ed25519", ""),),
 }
 _ENDS: Final = {
@@ -101,6 +107,7 @@ _ENDS: Final = {
     "uninstall": "0 done, 1 hosts are still there, or nothing was done",
     "no-proxy lint": "0 nothing found, 1 something was",
     "capi check": "0 nothing found, 1 something was, 3 there is nothing to read",
+    "verify cluster": "0 every check passes or is not applicable, 1 one fails, 3 the cluster does not answer",
     "verify host": "0 every check passes, 1 one fails, 3 the host could not be read",
 }
 _ALL: Final = "2 wrong usage or invalid input, 130 Ctrl-C"

@@ -1,13 +1,14 @@
-"""What was seen of the checks of `transom verify host`, and where: `docs/verified.yaml`, and the table in the page."""
+"""What was seen of the checks of `transom verify`, and where: `docs/verified.yaml`, and the tables in the pages."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
+from transom.checked import Claim
 from transom.hosts.passes.rehearsal import STEPS
 from transom.hosts.passes.verification import Verified
-from transom.hosts.steps.checks import CHECKS, Claim
+from transom.hosts.steps.checks import CHECKS
 from transom.hosts.steps.trials import CLEAR, trials
 
 CLAIMS: tuple[Claim, ...] = (*CHECKS, *trials("", b""), CLEAR, *STEPS)
@@ -39,13 +40,13 @@ def recorded(text: bytes, verified: Verified, date: str) -> bytes:
     return msgspec.yaml.encode(found)
 
 
-def page_with_checks(page: str, seen: Mapping[str, Seen]) -> str:
+def page_with_checks(page: str, seen: Mapping[str, Seen], claims: Sequence[Claim] = CLAIMS) -> str:
     """The page with its table made anew."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
     rows = "".join(
         f"| `{one.id}` | {_cell(one.claim)} | {_cell(one.source)} | {_cell(one.otherwise)} | {_where(one.id, seen)} |\n"
-        for one in CLAIMS
+        for one in claims
     )
     return f"{head}{BEGIN}\n{_HEADER}{rows}{END}{tail}"
 

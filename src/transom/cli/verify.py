@@ -1,10 +1,11 @@
-"""`transom verify host`: whether a machine is as Transom takes Windows to be."""
+"""`transom verify host`: whether a machine is as Transom takes Windows to be. `verify cluster` has a module of its own."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transom.cli.checks import JUnit
 from transom.cli.examples import epilog
 from transom.cli.facts import addressed
 from transom.cli.findings import files
@@ -18,22 +19,24 @@ from transom.cli.host_options import (
     RequireHostKeys,
     timeouts,
 )
-from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
+from transom.cli.output import ExitCode, Format, fail
+from transom.cli.verify_cluster import cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from transom.hosts.passes.rehearsal import Checked, Rehearsal
+    from transom.hosts.passes.rehearsal import Rehearsal
     from transom.hosts.passes.verification import Verified
     from transom.hosts.ssh.connection import Access
     from transom.proxy.settings import Egress
 
-verify = typer.Typer(help="Check that a machine is as Transom expects Windows to be.", no_args_is_help=True)
+verify = typer.Typer(help="Check that a machine or a cluster is as it should be.", no_args_is_help=True)
 
 
 @verify.callback()
 def main() -> None:
-    """Check that a machine is as Transom expects Windows to be."""
+    """Check that a machine or a cluster is as it should be."""
+
+
+verify.command("cluster", epilog=epilog("verify cluster"))(cluster)
 
 
 @verify.command("host", epilog=epilog("verify host"))
@@ -67,7 +70,7 @@ def host(
     only: Annotated[
         list[str] | None, typer.Option("--check", metavar="ID", help="A check to make; else all. `life` is the worker's.")
     ] = None,
-    report: Annotated[Path | None, typer.Option("--junit", help="A file that gets the checks as JUnit's XML as well.")] = None,
+    report: JUnit = None,
     record: Annotated[
         Path | None,
         typer.Option(
@@ -83,6 +86,7 @@ def host(
     """
     import asyncio
 
+    from transom.cli.checks import Suite, ended, tell, write
     from transom.cli.state import host_keys, settings
     from transom.hosts.errors import HostError
     from transom.hosts.passes.verification import verify
@@ -91,7 +95,7 @@ def host(
         fail("-f says how the instance is reached: leave --username, --port and --key out")
     access, rehearsal = named(filename, address) if filename else (addressed([address], username, port, key)[0], None)
     made = settings(timeouts(connect_timeout, channel_timeout, pass_timeout))
-    known, told = host_keys(required=require_host_keys), (_tell if output is Format.TEXT else lambda _: None)
+    known, told = host_keys(required=require_host_keys), (tell if output is Format.TEXT else lambda _: None)
     tried = (rehearsal or throwaway()) if change else None
     try:
         verified = asyncio.run(verify(access, known, made, told, rehearsal=tried, only=_known(only or [], change=change)))
@@ -100,26 +104,9 @@ def host(
         fail(f"{address}: {error}", ExitCode.NOT_READ)
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.INTERRUPTED) from None
-    if report is not None:
-        _write("--junit", report, lambda _: junit(address, found).encode())
     if record is not None:
-        _write("--record", record, lambda before: _recorded(before, verified))
-    if output is not Format.TEXT:
-        print_data({"address": address, "build": verified.build, "checks": found}, output)
-    if any(one.verdict == "fail" for one in found):
-        raise SystemExit(ExitCode.NOT_DONE)
-
-
-def _write(option: str, path: Path, content: "Callable[[bytes], bytes]") -> None:
-    """Write a file, made of what it held; ends the command where that cannot be done."""
-    import msgspec
-
-    try:
-        path.write_bytes(content(path.read_bytes() if path.exists() else b""))
-    except OSError as error:
-        fail(f"{option} {path}: cannot be written: {error.strerror}", ExitCode.NOT_DONE)
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        fail(f"{option} {path}: holds something else than what was seen: {error}", ExitCode.NOT_DONE)
+        write("--record", record, lambda before: _recorded(before, verified))
+    ended({"address": address, "build": verified.build}, found, Suite("host", address), report, output)
 
 
 def _recorded(before: bytes, verified: "Verified") -> bytes:
@@ -177,25 +164,3 @@ def _rehearsal(egress: "Egress") -> "Rehearsal":
 
     made = x509.load_pem_x509_certificate(authority("transom verify host: nobody has its key").encode())
     return Rehearsal(made.public_bytes(Encoding.DER), egress)
-
-
-def _tell(one: "Checked") -> None:
-    print_lines(f"{one.verdict:<14}  {one.id:<16}  {one.seconds:5.1f} s  {one.claim}: {one.seen}")
-
-
-def junit(address: str, found: "tuple[Checked, ...]") -> str:
-    """The checks as JUnit's XML: a failure, or a test that was skipped, says what was seen."""
-    from xml.etree import ElementTree
-
-    from transom.shown import shown
-
-    failures, skipped = (sum(one.verdict == verdict for one in found) for verdict in ("fail", "not applicable"))
-    suite = ElementTree.Element(
-        "testsuite", name=f"transom verify host {address}", tests=str(len(found)), failures=str(failures), skipped=str(skipped)
-    )
-    for one in found:
-        case = ElementTree.SubElement(suite, "testcase", classname="transom.host", name=one.id, time=f"{one.seconds:.3f}")
-        if one.verdict != "pass":
-            kind = "failure" if one.verdict == "fail" else "skipped"
-            ElementTree.SubElement(case, kind, message=f"{one.claim}: {shown(one.seen)}").text = one.source
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 
-from transom.manifests import admission
+from transom.manifests import admission, verification
 from transom.manifests.grants import EVENTS_OF_CLUSTER, NAME, SYSTEM, Grants, Rule
 from transom.manifests.roles import ALWAYS, GRANTS
 from transom.manifests.templates import OWN
 
 BEGIN = "<!-- rights: written by scripts/reference from manifests/roles.py -->"
 END = "<!-- /rights -->"
+VERIFY_BEGIN = "<!-- rights of verify cluster: written by scripts/reference from manifests/verification.py -->"
+VERIFY_END = "<!-- /rights of verify cluster -->"
 EVERY = "each"
 """In the column of controllers: needed whichever run."""
 _HEAD = "| where | what | verbs | for |"
@@ -17,10 +19,20 @@ _PLACES = {None: "everywhere", OWN: "its own namespace", EVENTS_OF_CLUSTER: "`de
 
 
 def page_with_rights(page: str) -> str:
-    """A page with the tables between its two marks written anew."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{rights()}\n{END}{after}"
+    """A page with the tables between their marks written anew."""
+    return _between(_between(page, BEGIN, rights(), END), VERIFY_BEGIN, rights_of_verify_cluster(), VERIFY_END)
+
+
+def _between(page: str, begin: str, table: str, end: str) -> str:
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n\n{table}\n{end}{after}"
+
+
+def rights_of_verify_cluster() -> str:
+    """The table of who runs `transom verify cluster`, as Markdown."""
+    rows = "".join(f"{row}\n" for row, _ in _rows({EVERY: Grants(everywhere=verification.RULES)}))
+    return f"{_HEAD}\n{_RULE}\n{rows}"
 
 
 def rights() -> str:

@@ -20,10 +20,12 @@ from tests.hosts.verification.breakers import Breaker
 from tests.support.forked import run
 from tests.support.workers.hosts import everything, everything_of
 
+from transom.checked import Checked
+from transom.cli.checks import Suite, junit
 from transom.cli.verified import BEGIN, CLAIMS, END, Seen, page_with_checks, read, recorded
-from transom.cli.verify import junit, named, throwaway
+from transom.cli.verify import named, throwaway
 from transom.hosts.passes import verification
-from transom.hosts.passes.rehearsal import STEPS, Checked, rehearse
+from transom.hosts.passes.rehearsal import STEPS, rehearse
 from transom.hosts.passes.verification import LIFE, Verified, verify
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.steps.checks import CHECKS
@@ -293,6 +295,6 @@ def test_junit() -> None:
         Checked("b", "B holds", "page", "fail", "\x1b<&", 0.25),
         Checked("c", "C holds", "page", "not applicable", "", 0),
     )
-    suite = ElementTree.fromstring(junit("win-1", found))
+    suite = ElementTree.fromstring(junit(Suite("host", "win-1"), found))
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
     assert [[child.tag for child in case] for case in suite] == [[], ["failure"], ["skipped"]]

@@ -19,14 +19,21 @@ from lab.operator_image import Images
 from tests.stories.nodes.conftest import API_NAME, PASSWORD
 from tests.support.operator.containers import Contained
 from tests.support.operator.installation import Installation, environment, followed, roots
+from tests.support.repository import DOCS
 from tests.support.workers.hosts import everything
 from tests.support.workers.workloads import RECORDED, RECORDER, RUNNER, VERSIONS, Workloads, raised, with_pods
 from tests.support.workers.workloads import SERVICES as WITH_PODS
 
 from lab import openshift, operator_image
+from transom.cli.verified import read
 from transom.hosts.ssh.private_key import public_hash
+from transom.kube.client import Client
+from transom.kube.connection import connect
 from transom.proxy.secret import Secret
 from transom.proxy.trust import parse_bundle
+from transom.verification.cluster import Pace, new_name, verify
+from transom.verification.images import AGNHOST
+from transom.verification.objects import Wanted
 
 pytestmark = pytest.mark.lab
 NAMES = ("WORKER-A", "WORKER-B", "WORKER-C")
@@ -416,6 +423,7 @@ async def test_the_same_without_a_proxy_and_what_somebody_else_joined(
             await has(installed, name, VERSIONS[0])
         for name, host in hosts.items():
             right(await node(installed, host.lower()), name)
+        await verified_as_written_down(installed)
 
     def untouched(host: str, machine: Machine) -> bool:
         everything = machine.export("HKLM").upper()
@@ -451,6 +459,17 @@ async def test_the_same_without_a_proxy_and_what_somebody_else_joined(
         assert after["metadata"][field] == before["metadata"][field]
     assert after["spec"] == before["spec"]
     assert {name: image_path(theirs, name) for name in WITH_PODS} == commands
+
+
+async def verified_as_written_down(installed: Installation) -> None:
+    """`transom verify cluster` on real kubelets, with a runtime that starts nothing: so no probe of theirs is ever answered."""
+    connection = connect(str(installed.control_plane.kubeconfig))
+    try:
+        found = await verify(Client(connection), Wanted(new_name(), AGNHOST, AGNHOST), pace=Pace(starting=60))
+    finally:
+        await connection.close()
+    seen = read((DOCS / "verified-cluster.yaml").read_bytes())["kubelets in Wine"].checks
+    assert {one.id: one.verdict for one in found} == seen, found
 
 
 def image_path(machine: Machine, service: str) -> str:

@@ -10,13 +10,13 @@ from typing import TypeVar
 
 import msgspec
 
+from transom.checked import Checked, Claim, Told, Verdict
 from transom.hosts.errors import HostError, PutBack
 from transom.hosts.passes.configure import Configured, Worker, configure
 from transom.hosts.passes.passes import PassSettings, differences, look, opened
 from transom.hosts.passes.removal import Removed, remove
 from transom.hosts.ssh.connection import Access
 from transom.hosts.ssh.known_hosts import HostKeys
-from transom.hosts.steps.checks import Claim, Verdict
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.hosts.steps.trials import NAME, OWN
 from transom.proxy.settings import Egress
@@ -34,25 +34,6 @@ _LARGEST = 4 * 2**20
 _AGAIN, _BETWEEN = 20, 3.0
 """How often a machine is given back whose last pass was cut off, and the seconds between."""
 _NO_PROXY = "transom-verify.invalid"
-
-
-class Checked(msgspec.Struct, frozen=True):
-    """What became of a check: `seen` is what it goes by, `seconds` how long it took."""
-
-    id: str
-    claim: str
-    source: str
-    verdict: Verdict
-    seen: str
-    seconds: float
-
-    @classmethod
-    def of(cls, claim: Claim, verdict: Verdict, seen: str, seconds: float) -> "Checked":
-        """What became of this claim."""
-        return cls(claim.id, claim.claim, claim.source, verdict, seen, round(seconds, 3))
-
-
-Told = Callable[[Checked], object]
 
 
 class Rehearsal(msgspec.Struct, frozen=True):

@@ -6,9 +6,10 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
+from transom.checked import Checked, Told
 from transom.hosts.errors import HostError, ScriptFailed
 from transom.hosts.passes.passes import PassSettings, opened
-from transom.hosts.passes.rehearsal import Checked, Rehearsal, Told, rehearse
+from transom.hosts.passes.rehearsal import Rehearsal, rehearse
 from transom.hosts.scripts.template import Script, render
 from transom.hosts.ssh.connection import Access
 from transom.hosts.ssh.directory import Directory, local, remote

@@ -8,30 +8,19 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
-import msgspec
-
+from transom.checked import Claim, Verdict
 from transom.hosts.scripts import light_check
 from transom.hosts.scripts.script import PROMPT
 from transom.hosts.scripts.template import template
 from transom.hosts.ssh.transport import Transport
 from transom.windows.host.queries import BOOT, BOOT_MARK, LEDGER
 
-Verdict = Literal["pass", "fail", "not applicable"]
 Judge = Callable[[Sequence[str]], tuple[Verdict, str]]
 Ask = Callable[[Transport, str], Awaitable[Sequence[str]]]
 """Asks for something by the transport, below a directory that is given by its SFTP path. Raises HostError."""
 _HASH = re.compile(r"[0-9A-Fa-f]{64}")
 _OLDEST = 17763
 """The build of Windows Server 2019, the oldest that Kubernetes supports (kubernetes.io, "Windows containers in Kubernetes")."""
-
-
-class Claim(msgspec.Struct, frozen=True):
-    """What is taken for granted of a machine, the place that it was taken from, and what fails where it is wrong."""
-
-    id: str
-    claim: str
-    source: str
-    otherwise: str
 
 
 class Check(Claim, frozen=True):

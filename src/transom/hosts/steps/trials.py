@@ -6,9 +6,10 @@ Their scripts lie in `hosts/scripts/trials`. `clear` removes whatever of it is t
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 
+from transom.checked import Verdict
 from transom.hosts.scripts.template import BASE, filled
 from transom.hosts.ssh.transport import Transport
-from transom.hosts.steps.checks import Check, Judge, Verdict
+from transom.hosts.steps.checks import Check, Judge
 from transom.windows.host.queries import SERVICES
 from transom.windows.parts.certificates import ROOT, blob, store
 from transom.windows.registry import reg

@@ -1,0 +1,251 @@
+"""`transom verify cluster` on a real API server without kubelets: what it makes, asks and leaves."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from lab.control_plane import ControlPlane
+from tests.support.command import run
+from tests.support.operator.clusters import admin
+from tests.support.pages import run_by
+from tests.support.repository import DOCS
+from tests.support.waiting import until
+from tests.verification.verifying import QUICK, going_on, left, namespaces_end, nodes, ours, playing, wanted
+
+from transom.checked import Checked
+from transom.cli.verified import page_with_checks, read
+from transom.kube.client import Client, Listing
+from transom.kube.connection import connect
+from transom.kube.errors import StatusError
+from transom.kube.resources import NAMESPACES, PODS
+from transom.manifests.verification import NAME, cluster_role
+from transom.verification.checks import CLAIMS
+from transom.verification.cluster import clean, new_name, verify
+from transom.verification.objects import LABEL, SEEN, Node, namespace, objects
+
+pytestmark = pytest.mark.lab
+TABLE = read((DOCS / "verified-cluster.yaml").read_bytes())
+RBAC = "rbac.authorization.k8s.io"
+
+
+@pytest.fixture
+async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    """The administrator's; what tests make is in namespaces of verifications, and on nodes of theirs."""
+    async with admin(control_plane) as made:
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def person(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    """One who may do what docs/security.md says, and nothing else."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": "default"}}
+    binding = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": NAME},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": NAME},
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": "default"}],
+    }
+    await asyncio.to_thread(control_plane.apply, [account, cluster_role(), binding])
+    token = await asyncio.to_thread(control_plane.service_account_token, "default", NAME)
+    connection = connect(str(control_plane.user_kubeconfig(NAME, token)))
+    try:
+        yield Client(connection)
+    finally:
+        await connection.close()
+        for kind in ("clusterroles", "clusterrolebindings"):
+            control_plane.request("DELETE", f"/apis/{RBAC}/v1/{kind}/{NAME}")
+        control_plane.request("DELETE", f"/api/v1/namespaces/default/serviceaccounts/{NAME}")
+
+
+async def test_each_check_on_an_api_server_alone_is_as_the_table_says(control_plane: ControlPlane, client: Client) -> None:
+    told: list[Checked] = []
+    async with nodes(client), person(control_plane) as who, playing(client):
+        found = await verify(who, wanted(), told.append, QUICK)
+        assert await left(client) == []
+    assert {one.id: one.verdict for one in found} == TABLE["API server"].checks
+    assert [one.id for one in found] == [one.id for one in CLAIMS]
+    assert told == list(found)
+    assert not [one.seen for one in found if "forbidden" in one.seen or "403" in one.seen]
+
+
+class Interrupted(Client):
+    """Its task is called off when a request is on its way, by number."""
+
+    def __init__(self, client: Client, at: int) -> None:
+        super().__init__(client.connection)
+        self.count, self._at = 0, at
+        self.task: asyncio.Task[Any] | None = None
+
+    async def request(self, method: str, path: str, *arguments: Any, **options: Any) -> bytes:
+        self.count += 1
+        if self.count == self._at and self.task is not None:
+            self.task.cancel()
+        return await super().request(method, path, *arguments, **options)
+
+
+async def test_interrupted_at_each_step_it_leaves_nothing(client: Client) -> None:
+    async with nodes(client), playing(client):
+        at, done = 0, BaseException()
+        while isinstance(done, BaseException):
+            at += 1
+            asking = Interrupted(client, at)
+            asking.task = asyncio.create_task(verify(asking, wanted(), pace=QUICK))
+            (done,) = await asyncio.gather(asking.task, return_exceptions=True)
+            assert await left(client) == [], at
+            assert isinstance(done, asyncio.CancelledError | tuple)
+        # each object, pods that are waited for, questions, the clearing up
+        assert at > 14
+
+
+class Working(Client):
+    """Between two looks at the namespaces somebody gives a sign of life."""
+
+    async def list_objects(self, *arguments: Any, **options: Any) -> Listing[Any]:
+        found = await super().list_objects(*arguments, **options)
+        if options.get("labels") == f"{LABEL}=cluster":
+            for one in found.items:
+                if one.metadata.name.endswith("0000"):
+                    sign = {"metadata": {"annotations": {SEEN: f"{(one.metadata.annotations or {})[SEEN]}1"}}}
+                    await self.patch(NAMESPACES, sign, one.metadata.name)
+        return found
+
+
+async def test_what_a_killed_one_left_goes_and_what_works_stays(client: Client) -> None:
+    dead, alive = new_name(), f"{new_name()[:-4]}0000"
+    for name in (dead, alive):
+        await client.create(NAMESPACES, namespace(wanted()) | {"metadata": namespace(wanted())["metadata"] | {"name": name}})
+    async with going_on(lambda: namespaces_end(client)):
+        assert await clean(Working(client.connection), QUICK) == [dead]
+        assert await ours(client) == [alive]
+        assert await clean(client, QUICK, insist=True) == [alive]
+        assert await left(client) == []
+
+
+@pytest.mark.parametrize("level", ["restricted", "baseline"])
+async def test_pod_security_takes_the_pods(client: Client, level: str) -> None:
+    name = f"pod-security-{level}"
+    labels = {"pod-security.kubernetes.io/enforce": level}
+    made = [Node("win-1", "windows", True), Node("linux-1", "linux", True)]
+    await client.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+    try:
+        values = list(objects(wanted(), tuple(made), name))
+        assert [one["kind"] for one in values] == ["Service", "Service", "Pod", "Pod"]
+        for value in values:
+            await dry(client, value, name)
+        # Pod Security is there
+        with pytest.raises(StatusError, match="violates PodSecurity"):
+            await dry(client, values[-1] | {"spec": values[-1]["spec"] | {"hostNetwork": True}}, name)
+    finally:
+        await client.delete(NAMESPACES, name)
+
+
+async def dry(client: Client, value: Mapping[str, Any], place: str) -> None:
+    path = f"/api/v1/namespaces/{place}/{value['kind'].lower()}s"
+    await client.request("POST", path, {"dryRun": "All"}, value)
+
+
+def command(control_plane: ControlPlane, *more: str) -> Sequence[str]:
+    return ("verify", "cluster", "--kubeconfig", str(control_plane.kubeconfig), *more)
+
+
+async def test_a_dry_run_as_json_and_junit(control_plane: ControlPlane, client: Client, tmp_path: Path) -> None:
+    report = tmp_path / "cluster.xml"
+    async with nodes(client):
+        ran = await asyncio.to_thread(run, *command(control_plane, "--dry-run", "-o", "json", "--junit", str(report)))
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.json["server"] == control_plane.url
+    first, *others = ran.json["checks"]
+    assert (first["id"], first["verdict"], first["seen"]) == ("accepted", "pass", "6 objects")
+    assert {one["verdict"] for one in others} == {"not applicable"}
+    suite = ElementTree.fromstring(report.read_text())
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == (str(len(CLAIMS)), "0", str(len(CLAIMS) - 1))
+    assert suite.find("testcase").get("classname") == "transom.cluster"  # type: ignore[union-attr]
+    assert await left(client) == []
+
+
+def test_a_cluster_that_does_not_answer(tmp_path: Path, control_plane: ControlPlane) -> None:
+    path = control_plane.user_kubeconfig("nowhere", "x", server="https://127.0.0.1:1")
+    ran = run("verify", "cluster", "--kubeconfig", str(path))
+    assert (ran.code, ran.out) == (3, "")
+    assert "https://127.0.0.1:1" in ran.err
+
+
+async def test_what_the_page_prints(control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = control_plane.kubeconfig.read_text()
+    config = yaml.safe_load(text)
+    config["contexts"][0]["name"] = config["current-context"] = "prod"
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    lines = [line for block in run_by("tests/verification/test_cluster.py::test_what_the_page_prints") for line in block.lines]
+    assert len(lines) == 3
+    for line in lines:
+        words = line.split()[1:]
+        ran = await asyncio.to_thread(run, *words, *([] if "--clean" in words else ["--dry-run"]))
+        assert (ran.code, ran.err) == (0, ""), line
+
+
+async def test_ctrl_c(control_plane: ControlPlane, client: Client) -> None:
+    program = Path(sys.executable).with_name("transom")
+    environment = {"PATH": os.defpath, "HOME": "/nonexistent"}
+    async with nodes(client), going_on(lambda: namespaces_end(client)):
+        process = subprocess.Popen(
+            [program, *command(control_plane)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            # no kubelet starts these
+            await until(lambda: _pods(client))
+            process.send_signal(signal.SIGINT)
+            # a while: kubelets would have 90 s to end their pods
+            await _pods_are_ended(client, process)
+            out, err = await asyncio.to_thread(process.communicate)
+        finally:
+            process.kill()
+            process.wait()
+        assert (process.returncode, err) == (130, "")
+        assert [line.split()[:2] for line in out.splitlines()] == [["pass", "accepted"], ["pass", "clean"]]
+        assert await left(client) == []
+
+
+async def _pods(client: Client) -> list[str]:
+    return [name for name in await left(client) if not name.startswith("transom-verify-")]
+
+
+async def _pods_are_ended(client: Client, process: "subprocess.Popen[str]") -> None:
+    """What kubelets do with pods that are to end."""
+
+    async def end() -> None:
+        for name in await ours(client):
+            for pod in (await client.list_objects(PODS, name)).items:
+                path = PODS.path(name, pod.metadata.name)
+                await client.request("DELETE", path, None, {"gracePeriodSeconds": 0})
+
+    async with going_on(end):
+        await until(lambda: process.poll() is not None)
+
+
+@pytest.mark.parametrize(
+    "words", [["--image", "-x"], ["--egress-url", "http://a.example"], ["--label", "a b=c"], ["--dry-run", "--clean"]]
+)
+def test_wrong_words(words: list[str]) -> None:
+    assert run("verify", "cluster", *words).code == 2
+
+
+def test_the_table_names_each_check_and_nothing_else() -> None:
+    for bench, seen in TABLE.items():
+        assert list(seen.checks) == [one.id for one in CLAIMS], bench
+        assert set(seen.checks.values()) <= {"pass", "fail", "not applicable"}
+
+
+def test_the_page_has_what_was_seen() -> None:
+    text = (DOCS / "verify-cluster.md").read_text("utf-8")
+    assert text == page_with_checks(text, TABLE, CLAIMS), "scripts/reference writes it anew"

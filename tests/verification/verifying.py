@@ -1,0 +1,112 @@
+"""A real API server with Windows nodes. Their kubelets and the namespace controller are played: there are no containers."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from transom.kube.client import Client
+from transom.kube.errors import ApiError, NotFound
+from transom.kube.resources import NAMESPACES, NODES, PODS, SERVICES
+from transom.verification.cluster import PREFIX, Pace, new_name
+from transom.verification.images import AGNHOST
+from transom.verification.objects import LABEL, Wanted
+
+QUICK = Pace(starting=120, every=0.05, beat=3600, silent=0.2, ending=0.2, gone=120)
+NODES_OF = {"verify-win-1": "windows", "verify-win-2": "windows", "verify-linux": "linux"}
+
+
+def wanted(**more: Any) -> Wanted:
+    return Wanted(new_name(), AGNHOST, AGNHOST, **more)
+
+
+@contextlib.asynccontextmanager
+async def nodes(client: Client) -> AsyncIterator[None]:
+    """Two Windows nodes and one of Linux, Ready."""
+    ready = {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kernelVersion": "10.0.20348.2485"}}
+    for name, os in NODES_OF.items():
+        await client.create(NODES, {"metadata": {"name": name, "labels": {"kubernetes.io/os": os}}})
+        path, kind = NODES.path(None, name, "status"), "application/merge-patch+json"
+        await client.request("PATCH", path, None, {"status": ready}, content_type=kind)
+    try:
+        yield
+    finally:
+        for name in NODES_OF:
+            await client.delete(NODES, name)
+
+
+@contextlib.asynccontextmanager
+async def going_on(*work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Each again and again until the end of the block; what goes away meanwhile is no trouble."""
+
+    async def again(one: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            with contextlib.suppress(ApiError):
+                await one()
+            await asyncio.sleep(0.05)
+
+    tasks = [asyncio.create_task(again(one)) for one in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        for ended in await asyncio.gather(*tasks, return_exceptions=True):
+            assert isinstance(ended, asyncio.CancelledError), ended
+
+
+def playing(client: Client) -> "contextlib.AbstractAsyncContextManager[None]":
+    return going_on(lambda: namespaces_end(client), lambda: pods_start(client))
+
+
+async def ours(client: Client) -> list[str]:
+    found = await client.list_objects(NAMESPACES, labels=f"{LABEL}=cluster")
+    return [one.metadata.name for one in found.items]
+
+
+async def namespaces_end(client: Client) -> None:
+    """What the namespace controller does, with no wait of its own: tests/stories/nodes has the real one."""
+    for one in (await client.list_objects(NAMESPACES, labels=f"{LABEL}=cluster")).items:
+        if one.metadata.deletion_timestamp is None:
+            continue
+        name = one.metadata.name
+        for service in (await client.list_objects(SERVICES, name)).items:
+            with contextlib.suppress(NotFound):
+                await client.delete(SERVICES, service.metadata.name, name)
+        # kubelets end pods: here nobody does, and the verification takes them away itself
+        if not (await client.list_objects(PODS, name)).items:
+            value = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}, "spec": {"finalizers": []}}
+            await client.request("PUT", NAMESPACES.path(None, name, "finalize"), None, value)
+
+
+async def pods_start(client: Client) -> None:
+    """What kubelets say of pods that run."""
+    for name in await ours(client):
+        for pod in (await client.list_objects(PODS, name)).items:
+            if not (pod.value.get("status") or {}).get("podIP"):
+                path = PODS.path(name, pod.metadata.name, "status")
+                await client.request("PATCH", path, None, {"status": _RUNNING}, content_type="application/merge-patch+json")
+
+
+_RUNNING = {
+    "phase": "Running",
+    "podIP": "10.132.0.10",
+    "podIPs": [{"ip": "10.132.0.10"}],
+    "conditions": [{"type": "Ready", "status": "True"}],
+    "containerStatuses": [
+        {
+            "name": "web",
+            "image": AGNHOST,
+            "imageID": AGNHOST,
+            "ready": True,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": "2026-11-23T10:00:00Z"}},
+        }
+    ],
+}
+
+
+async def left(client: Client) -> list[str]:
+    """What verifications have left in the cluster."""
+    pods = (await client.list_objects(PODS)).items
+    return [*await ours(client), *(one.metadata.name for one in pods if (one.metadata.namespace or "").startswith(PREFIX))]
