@@ -1,0 +1,121 @@
+"""`scripts/e2e` on a real API server, with an operator that is played: what it does to the settings, and how it leaves them."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from lab.control_plane import ControlPlane
+from tests.support.operator.clusters import admin
+from tests.support.repository import DOCS, ROOT
+from tests.verification.verifying import going_on
+
+from transom.cli.app import app
+from transom.kube.client import Client
+from transom.kube.resources import EGRESS_PROXIES
+from transom.manifests.verification import cluster_role
+
+SCRIPT = ROOT / "scripts" / "e2e"
+JOB = [one for one in yaml.safe_load_all((DOCS / "e2e-job.yaml").read_text("utf-8")) if one]
+SPECS: dict[str, str] = next(one for one in JOB if one["kind"] == "ConfigMap")["data"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    for name, text in SPECS.items():
+        (tmp_path / name).write_text(text)
+    return ["--settings", str(tmp_path / "settings.yaml"), "--changed", str(tmp_path / "changed.yaml")]
+
+
+def ran(directory: Path, *words: str, before: str = "/nonexistent", **more: str) -> "subprocess.CompletedProcess[str]":
+    environment = {"PATH": f"{before}:{os.defpath}", **more}
+    return subprocess.run([SCRIPT, *words], cwd=directory, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_dry_run_prints_commands_that_there_are(tmp_path: Path, files: list[str]) -> None:
+    (job,) = (one for one in JOB if one["kind"] == "Job")
+    given = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert given[:4] == ["--settings", "/settings/settings.yaml", "--changed", "/settings/changed.yaml"]
+    done = ran(tmp_path, *files, *given[4:], "--host", "10.0.0.11", "--key", "id", "--dry-run")
+    assert done.returncode == 0
+    root: Any = typer.main.get_command(app)
+    lines = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("transom ")]
+    assert len(lines) == 10
+    for group, name, *rest in lines:
+        root.commands[group].commands[name].make_context(name, rest)
+    assert done.stdout.count("--egress-url") == 3
+
+
+@pytest.mark.parametrize("words", [(), ("--nope",), ("--nope", "x"), ("--settings",), ("--settings", "/nonexistent")])
+def test_wrong_words(tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = ran(tmp_path, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("scripts/e2e: ")
+
+
+def test_help(tmp_path: Path) -> None:
+    done = ran(tmp_path, "--help")
+    assert done.returncode == 0
+    assert "--reports DIR" in done.stdout and "set -e" not in done.stdout
+
+
+def test_the_jobs_rights_are_those_of_the_page() -> None:
+    assert cluster_role() in JOB
+
+
+@pytest.fixture
+async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    async with admin(control_plane) as made:
+        yield made
+
+
+@pytest.mark.lab
+def test_an_api_server_takes_the_job(control_plane: ControlPlane) -> None:
+    for one in JOB:
+        version, metadata, place = one["apiVersion"], one["metadata"], ""
+        if "namespace" in metadata:
+            metadata, place = metadata | {"namespace": "default"}, "/namespaces/default"
+        path = f"{'/apis' if '/' in version else '/api'}/{version}{place}/{one['kind'].lower()}s"
+        control_plane.request("POST", f"{path}?dryRun=All&fieldValidation=Strict", one | {"metadata": metadata})
+
+
+@pytest.mark.lab
+async def test_the_settings_go_through_all_and_are_as_before(
+    control_plane: ControlPlane, client: Client, tmp_path: Path, files: list[str]
+) -> None:
+    """`transom` is played, as its checks are seen elsewhere: it notes the settings that it finds, and fails."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "kubectl").symlink_to(control_plane.programs / "kubectl")
+    found = "$(kubectl get egressproxy cluster -o 'jsonpath={.spec.httpProxy}')"
+    (programs / "transom").write_text(f'#!/bin/sh\necho "{found} $2 $4" >>notes\nexit 1\n')
+    (programs / "transom").chmod(0o755)
+    spec = {"httpProxy": "http://before.example:3128", "priority": 0}
+    kind = {"apiVersion": EGRESS_PROXIES.api_version, "kind": EGRESS_PROXIES.kind}
+    await client.create(EGRESS_PROXIES, {**kind, "metadata": {"name": "cluster"}, "spec": spec})
+
+    async def operator() -> None:
+        live = (await client.get(EGRESS_PROXIES, "cluster")).value
+        status = {"settings": str(live["metadata"]["generation"]), "hosts": {"total": 1, "updated": 1}}
+        if live.get("status") != status:
+            path, kind = EGRESS_PROXIES.path(None, "cluster", "status"), "application/merge-patch+json"
+            await client.request("PATCH", path, None, {"status": status}, content_type=kind)
+
+    try:
+        async with going_on(operator):
+            where = {"before": str(programs), "KUBECONFIG": str(control_plane.kubeconfig), "HOME": str(tmp_path)}
+            done = await asyncio.to_thread(ran, tmp_path, *files, **where)
+        assert (await client.get(EGRESS_PROXIES, "cluster")).value["spec"] == spec
+    finally:
+        await client.delete(EGRESS_PROXIES, "cluster")
+    assert done.returncode == 1, done.stderr
+    first, second = "http://proxy.corp.example:3128", "http://proxy-2.corp.example:3128"
+    assert (tmp_path / "notes").read_text().splitlines() == [
+        f"{proxy} cluster reports/{name}-cluster.xml"
+        for name, proxy in {"start": first, "none": "", "runtime": first, "changed": second, "removed": ""}.items()
+    ]
