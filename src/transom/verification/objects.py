@@ -43,7 +43,6 @@ class Wanted(msgspec.Struct, frozen=True):
     load_balancer: bool = False
     egress: str = ""
     direct: str = ""
-    pull_secret: str = ""
 
 
 def namespace(wanted: Wanted) -> dict[str, Any]:
@@ -108,8 +107,6 @@ def _pod(wanted: Wanted, place: str, name: str, node: Node, image: str) -> dict[
         "securityContext": _security(node.os),
         "containers": [container],
     }
-    if wanted.pull_secret:
-        spec["imagePullSecrets"] = [{"name": wanted.pull_secret}]
     metadata = {"name": name, "namespace": place, "labels": {LABEL: "cluster", APP: app}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 

@@ -1,0 +1,148 @@
+"""The checks of `transom verify cluster` as data: what is asked of a cluster, and what is made of the answers."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from transom.verification.checks import CHECKS, Check
+from transom.verification.images import AGNHOST, VARIANTS, mirrored, variant_of
+from transom.verification.objects import BALANCED, LINUX, WEB, Node, Wanted, linux_node, objects
+from transom.verification.standing import Answer, Exec, Fetch, Log, Pod, Question, Service, Standing
+
+BY_ID = {one.id: one for one in CHECKS}
+NODES = (
+    Node("win-1", "windows", True, "10.0.20348.2485"),
+    Node("win-2", "windows", True, "10.0.26100.1742"),
+    Node("linux-1", "linux", True),
+)
+GOOD = Standing(
+    NODES,
+    (
+        Pod("linux", "linux-1", "linux", "10.244.0.5", True, AGNHOST),
+        Pod("web-0", "win-1", "windows", "10.244.1.5", True, AGNHOST),
+        Pod("web-1", "win-2", "windows", "fd00::5", True, AGNHOST),
+    ),
+    (Service(WEB, "10.96.0.10"), Service(LINUX, "10.96.0.11"), Service(BALANCED, "10.96.0.12", "203.0.113.7")),
+    True,
+    "https://example.com/",
+    "https://api.corp.example/",
+)
+
+
+def well(check: Check) -> Callable[[Question], Answer]:
+    """What a cluster answers in which everything works."""
+
+    def answer(question: Question) -> Answer:
+        match question:
+            case Log():
+                return Answer(question, 0, "Started HTTP server on port 8080\nStarted UDP server on port 8081\n")
+            case Exec() if check.id == "egress-proxy":
+                return Answer(question, 0, "200 404")
+            case Exec() if check.id == "egress-direct":
+                return Answer(question, 0, "000 401")
+            case _:
+                return Answer(question, 0)
+
+    return answer
+
+
+def judged(check: Check, standing: Standing, answer: Callable[[Question], Answer]) -> tuple[str, str]:
+    questions = check.ask(standing)
+    assert not isinstance(questions, str), questions
+    return check.judge(standing, [answer(one) for one in questions])
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda one: one.id)
+def test_a_cluster_that_works_passes(check: Check) -> None:
+    assert judged(check, GOOD, well(check))[0] == "pass"
+
+
+@pytest.mark.parametrize("check", [one for one in CHECKS if one.ask(GOOD)], ids=lambda one: one.id)
+def test_one_answer_that_is_none_fails(check: Check) -> None:
+    last = check.ask(GOOD)[-1]
+    verdict, seen = judged(check, GOOD, lambda one: Answer(one, -1, "HTTP 403") if one == last else well(check)(one))
+    assert verdict == "fail"
+    assert "HTTP 403" in seen and last.what in seen
+
+
+@pytest.mark.parametrize(
+    ("id", "answer", "seen"),
+    [
+        ("egress-proxy", Answer(Log("", ""), 0, "000 200"), "did the webhook give the pods one (--label)?"),
+        ("egress-proxy", Answer(Log("", ""), 0, "407 000"), "407 000"),
+        ("egress-direct", Answer(Log("", ""), 0, "200 200"), "200 200"),
+        ("egress-direct", Answer(Log("", ""), 0, "000 000"), "000 000"),
+        ("egress-direct", Answer(Log("", ""), 0, "curl: what?"), "curl: what?"),
+        ("dns", Answer(Log("", ""), 1, "DNS: lookup web: no such host"), "no such host"),
+        ("logs", Answer(Log("", ""), 0, ""), "exit code 0"),
+    ],
+)
+def test_what_is_no_good_answer(id: str, answer: Answer, seen: str) -> None:
+    verdict, told = judged(BY_ID[id], GOOD, lambda one: msgspec.structs.replace(answer, question=one))
+    assert verdict == "fail"
+    assert seen in told
+
+
+@pytest.mark.parametrize("word", ["TIMEOUT", "REFUSED", "OTHER: no route to host"])
+def test_a_name_that_leads_nowhere_is_resolved(word: str) -> None:
+    assert judged(BY_ID["dns"], GOOD, lambda one: Answer(one, 1, word))[0] == "pass"
+    assert judged(BY_ID["windows-to-linux"], GOOD, lambda one: Answer(one, 1, word))[0] == "fail"
+
+
+def test_who_asks_whom() -> None:
+    def pairs(id: str) -> list[tuple[str, str]]:
+        asked = BY_ID[id].ask(GOOD)
+        return [(one.pod, one.command[2]) if isinstance(one, Exec) else ("", one.url) for one in asked]  # type: ignore[union-attr]
+
+    assert pairs("windows-to-windows") == [("web-0", "[fd00::5]:8080"), ("web-1", "10.244.1.5:8080")]
+    assert pairs("windows-to-linux") == [("web-0", "10.244.0.5:8080"), ("web-1", "10.244.0.5:8080")]
+    assert pairs("linux-to-windows") == [("linux", "10.244.1.5:8080"), ("linux", "[fd00::5]:8080")]
+    assert pairs("service-windows") == [("web-0", "10.96.0.10:80"), ("web-1", "10.96.0.10:80")]
+    assert pairs("service-of-linux") == [("web-0", "10.96.0.11:80"), ("web-1", "10.96.0.11:80")]
+    assert pairs("service-from-linux") == [("linux", "10.96.0.10:80")]
+    assert pairs("load-balancer") == [("", "http://203.0.113.7:80/hostname")]
+    assert isinstance(BY_ID["load-balancer"].ask(GOOD)[0], Fetch)
+
+
+def test_what_is_not_there_is_not_asked() -> None:
+    alone = Standing(NODES[:1], GOOD.pods[1:2], GOOD.services)
+    silent = {one.id for one in CHECKS if isinstance(one.ask(alone), str)}
+    linux = {"windows-to-linux", "linux-to-windows", "service-of-linux", "service-from-linux"}
+    assert silent == {*linux, "windows-to-windows", "load-balancer", "egress-proxy", "egress-direct"}
+
+
+def test_a_cluster_without_windows_fails() -> None:
+    none = Standing(NODES[2:], GOOD.pods[:1], GOOD.services)
+    assert judged(BY_ID["nodes"], none, well(BY_ID["nodes"])) == (
+        "fail",
+        "the cluster has no node with the label kubernetes.io/os=windows",
+    )
+    assert [judged(BY_ID[id], none, well(BY_ID[id]))[0] for id in ("image-pull", "web", "exec")] == ["fail"] * 3
+
+
+def test_a_pod_that_does_not_start_says_why() -> None:
+    waiting = Pod("web-0", "win-1", "windows", waiting="ErrImagePull: no matching manifest")
+    standing = Standing((Node("win-1", "windows", True, "10.0.14393.1"),), (waiting,))
+    verdict, seen = judged(BY_ID["image-pull"], standing, well(BY_ID["image-pull"]))
+    assert verdict == "fail"
+    assert "win-1: ErrImagePull: no matching manifest (the image is for builds 17763, 20348, 26100" in seen
+
+
+def test_the_variants_of_the_image() -> None:
+    assert [variant_of(f"10.0.{one.build}.1") for one in VARIANTS] == list(VARIANTS)
+    assert [variant_of(text) for text in ("", "10.0", "10.0.x", "6.8.0-31-generic", f"10.0.{'9' * 5000}")] == [None] * 5
+    assert mirrored(AGNHOST, "registry.corp.example/k8s/") == "registry.corp.example/k8s/e2e-test-images/agnhost:2.52"
+
+
+def test_a_node_that_is_not_ready_gets_no_pod() -> None:
+    cordoned = Node("linux-0", "linux", True, schedulable=False)
+    nodes = (cordoned, *NODES[1:], Node("win-0", "windows", False))
+    wanted = Wanted("n", AGNHOST, "linux:1")
+    pods = [one for one in objects(wanted, nodes, "n") if one["kind"] == "Pod"]
+    assert [(one["spec"]["nodeName"], one["spec"]["containers"][0]["image"]) for one in pods] == [
+        ("win-2", AGNHOST),
+        ("linux-1", "linux:1"),
+    ]
+    assert linux_node((cordoned,)) == cordoned
+    assert linux_node(()) is None
