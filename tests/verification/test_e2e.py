@@ -1,6 +1,7 @@
 """`scripts/e2e` on a real API server, with an operator that is played: what it does to the settings, and how it leaves them."""
 
 import asyncio
+import contextlib
 import os
 import subprocess
 from collections.abc import AsyncIterator
@@ -17,6 +18,7 @@ from tests.verification.verifying import going_on
 
 from transom.cli.app import app
 from transom.kube.client import Client
+from transom.kube.errors import NotFound
 from transom.kube.resources import EGRESS_PROXIES
 from transom.manifests.verification import cluster_role
 
@@ -96,6 +98,9 @@ async def test_the_settings_go_through_all_and_are_as_before(
     (programs / "transom").write_text(f'#!/bin/sh\necho "{found} $2 $4" >>notes\nexit 1\n')
     (programs / "transom").chmod(0o755)
     spec = {"httpProxy": "http://before.example:3128", "priority": 0}
+    with contextlib.suppress(NotFound):
+        # an earlier test's
+        await client.delete(EGRESS_PROXIES, "cluster")
     kind = {"apiVersion": EGRESS_PROXIES.api_version, "kind": EGRESS_PROXIES.kind}
     await client.create(EGRESS_PROXIES, {**kind, "metadata": {"name": "cluster"}, "spec": spec})
 

@@ -22,7 +22,8 @@ def wanted(**more: Any) -> Wanted:
 
 @contextlib.asynccontextmanager
 async def nodes(client: Client) -> AsyncIterator[None]:
-    """Two Windows nodes and one of Linux, Ready."""
+    """Two Windows nodes and one of Linux, Ready, and no others: a verification asks every node that there is."""
+    await client.request("DELETE", NODES.path())
     ready = {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kernelVersion": "10.0.20348.2485"}}
     for name, os in NODES_OF.items():
         await client.create(NODES, {"metadata": {"name": name, "labels": {"kubernetes.io/os": os}}})
