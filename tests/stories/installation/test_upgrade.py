@@ -163,7 +163,7 @@ async def is_ready(program: Program) -> bool:
 
 async def passes(program: Program) -> Counter[str]:
     """How many there were on hosts, by result."""
-    return Counter({result: int(float(count)) for result, count in PASSES.findall((await program.get("/metrics"))[1])})
+    return +Counter({result: int(float(count)) for result, count in PASSES.findall((await program.get("/metrics"))[1])})
 
 
 async def read(program: Program, least: int) -> bool:
