@@ -87,7 +87,7 @@ class OpenRollout(Turns):
         """Hosts on which the change was begun, and that have not passed: what they are now says how the change is."""
         self.beats: dict[str, datetime] = {}
         """The heartbeats of hosts from before their kubelets were restarted, until a later one is heard."""
-        self._unwritten: set[str] = set()
+        self._unwritten = set(rollout.working)
         """Hosts that were begun, and whose status does not say yet what came of it."""
         self._held: dict[str, float] = {}
         """Since when hosts that were begun are held by somebody else (time.monotonic)."""
