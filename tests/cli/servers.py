@@ -1,9 +1,9 @@
 """An API server that says one thing, and a kubeconfig that leads to it."""
 
-import contextlib
 import http.server
 import json
 import socketserver
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +25,22 @@ def kubeconfig(path: Path, server: str, context: str = "staging") -> str:
     return str(path)
 
 
+class _Patient(socketserver.BaseServer):
+    """Whose client may be gone before it is answered: who has read enough of a refusal asks no further."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _TCPServer(_Patient, socketserver.ThreadingTCPServer):
+    pass
+
+
+class _HTTPServer(_Patient, http.server.ThreadingHTTPServer):
+    pass
+
+
 @contextmanager
 def answering(answer: bytes) -> Iterator[str]:
     """The URL of a port on which each request gets these bytes, and the end of the connection."""
@@ -34,7 +50,7 @@ def answering(answer: bytes) -> Iterator[str]:
             self.request.recv(65536)
             self.request.sendall(answer)
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+    with _TCPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
@@ -52,16 +68,14 @@ def saying(code: int, reason: str, message: str) -> Iterator[str]:
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            with contextlib.suppress(BrokenPipeError):
-                # who has read enough of a refusal asks no further
-                self.wfile.write(body)
+            self.wfile.write(body)
 
         do_GET = do_PATCH = do_POST = do_DELETE = answer
 
         def log_message(self, *_: Any) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with _HTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
