@@ -23,6 +23,7 @@ from tests.support.pages import on_cluster, run_by
 from tests.support.workers.payloads import write
 
 from lab import operator_image
+from transom import __version__
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.image_layout import read
 
@@ -53,7 +54,7 @@ def test_it_runs_as_nobody_on_a_root_that_it_cannot_write(image: str, images: Im
     assert (spec["containers"][0]["image"], "@sha256:" in image) == (image, True)
     running = Pod(spec, images, tmp_path / "pod", {})
     version = running.command(spec["containers"][0] | {"args": ["--version"], "name": "version"}, {})
-    assert operator_image.run(*version) == f"transom {build.version()}\n"
+    assert operator_image.run(*version) == f"transom {__version__}\n"
     looks = spec["containers"][0] | {"name": "looks", "command": ["python3.11"], "args": ["-c", LOOKS]}
     told = json.loads(operator_image.run(*running.command(looks, {})))
     assert told["ids"][:6] == [root.USER] * 6
@@ -73,7 +74,7 @@ def test_its_size_and_its_bill_of_materials() -> None:
     lines = [Requirement(line.rstrip(" \\")) for line in python.requirements().splitlines() if "==" in line]
     here = {"sys_platform": "linux", "python_version": "3.11", "python_full_version": "3.11.2"}
     wanted = {f"{one.name}{one.specifier}" for one in lines if one.marker is None or one.marker.evaluate(here)}
-    assert {f"pkg:pypi/{one.replace('==', '@')}" for one in wanted} | {f"pkg:pypi/transom@{build.version()}"} == {
+    assert {f"pkg:pypi/{one.replace('==', '@')}" for one in wanted} | {f"pkg:pypi/transom@{__version__}"} == {
         one for one in found if one.startswith("pkg:pypi/")
     }
     told = {file.name for file in (made / "var/lib/dpkg/status.d").iterdir()}
