@@ -1,5 +1,6 @@
 """What `transom verify host` and `transom verify cluster` say of their checks: lines, data, JUnit's XML, the exit code."""
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,8 +24,9 @@ class Suite(msgspec.Struct, frozen=True):
 
 
 def tell(one: "Checked") -> None:
-    """Say what became of a check, for people."""
+    """Say what became of a check, for people, who may wait minutes for the next one, also in the log of a job."""
     print_lines(f"{one.verdict:<14}  {one.id:<18}  {one.seconds:5.1f} s  {one.claim}: {one.seen}")
+    sys.stdout.flush()
 
 
 def ended(data: Mapping[str, Any], found: "tuple[Checked, ...]", suite: Suite, report: Path | None, output: Format) -> None:
