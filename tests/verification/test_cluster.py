@@ -195,11 +195,12 @@ async def test_what_the_page_prints(control_plane: ControlPlane, tmp_path: Path,
 
 
 async def test_ctrl_c(control_plane: ControlPlane, client: Client) -> None:
-    program = Path(sys.executable).with_name("transom")
+    # tests that run in the background of a shell ignore Ctrl-C, and so would what they start
+    program = ["env", "--default-signal=INT", str(Path(sys.executable).with_name("transom"))]
     environment = {"PATH": os.defpath, "HOME": "/nonexistent"}
     async with nodes(client), going_on(lambda: namespaces_end(client)):
         process = subprocess.Popen(
-            [program, *command(control_plane)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*program, *command(control_plane)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         try:
             assert process.stdout is not None
