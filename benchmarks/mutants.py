@@ -48,8 +48,8 @@ MUTANTS: Final = (
     Mutant(
         "the begun of the process before are forgotten",
         "controllers/rollout/begun_hosts.py",
-        "{**self._known(), **listed}",
-        "listed",
+        "{**self._known(), **listed}.items() if",
+        "listed.items() if",
         TESTS[1],
     ),
     Mutant(

@@ -101,7 +101,7 @@ class HostsWorld(ABC):
 
     def begun_hosts(self) -> BegunHosts:
         """Those of a process that begins now."""
-        return BegunHosts(cast(Informers, self.kept))
+        return BegunHosts(cast(Informers, self.kept), pause=0.0)
 
     @abstractmethod
     def show(self, name: str) -> None:

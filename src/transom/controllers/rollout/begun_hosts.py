@@ -6,9 +6,10 @@ change is newer than what this says of it.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from transom.capi.identity import MANAGED_BY, TRANSOM
 from transom.controllers.runtime.conditions import moment
@@ -35,11 +36,17 @@ class Beginner(Protocol):
         ...
 
 
-class BegunHosts:
-    """Written before a host is begun. Those that begin at the same time share one request."""
+PAUSE: Final = 0.25
+"""Seconds between two requests at least: hosts that begin meanwhile share the second one."""
 
-    def __init__(self, informers: Informers) -> None:
-        self._informers = informers
+
+class BegunHosts:
+    """Written before a host is begun. Those that begin at about the same time share one request."""
+
+    def __init__(self, informers: Informers, pause: float = PAUSE) -> None:
+        self._informers, self._pause = informers, pause
+        self._next = 0.0
+        """When a request may be sent again (time.monotonic)."""
         self._beginners: list[Beginner] = []
         self._told: dict[str, Begun] | None = None
         """What stands in the object, without what holds no longer; None: as the store has it."""
@@ -72,14 +79,20 @@ class BegunHosts:
         What a process before this one has begun stays until the rollout is known here.
         """
         async with self._writing:
-            listed: dict[str, Begun] = {}
-            for change, begun in (one for beginner in self._beginners for one in beginner.begun()):
-                # clusters with the same settings have rollouts of their own
-                listed[change] = {**listed.get(change, {}), **begun}
-            found = {change: begun for change, begun in {**self._known(), **listed}.items() if change and begun}
-            if found != self._known():
-                self._version = await self._write({change: _written(begun) for change, begun in found.items()}, leadership)
-                self._told = found
+            if self._begun() == self._known():
+                return
+            if (wait := self._next - time.monotonic()) > 0:
+                await asyncio.sleep(wait)
+            found = self._begun()
+            self._version = await self._write({change: _written(begun) for change, begun in found.items()}, leadership)
+            self._told, self._next = found, time.monotonic() + self._pause
+
+    def _begun(self) -> dict[str, Begun]:
+        listed: dict[str, Begun] = {}
+        for change, begun in (one for beginner in self._beginners for one in beginner.begun()):
+            # clusters with the same settings have rollouts of their own
+            listed[change] = {**listed.get(change, {}), **begun}
+        return {change: begun for change, begun in {**self._known(), **listed}.items() if change and begun}
 
     def _known(self) -> dict[str, Begun]:
         if self._told is None:
