@@ -7,7 +7,6 @@ bare loop applies the same objects with lightkube's AsyncClient, 16 at once, in 
 import argparse
 import asyncio
 import base64
-import itertools
 import json
 import os
 import sys
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.operator_scale import Operator, create
-from lab.control_plane import ControlPlane
+from lab.control_plane import ControlPlane, Moment
 from lab.ports import reserve
 
 from lab import cluster_api
@@ -64,19 +63,19 @@ def settings(port: int) -> dict[str, Any]:
     return {"apiVersion": EGRESS_PROXIES.api_version, "kind": EGRESS_PROXIES.kind, "metadata": metadata, "spec": spec}
 
 
-def writes(plane: ControlPlane, since: int, agent: str) -> list[dict[str, Any]]:
+def writes(plane: ControlPlane, since: Moment | None, agent: str) -> list[dict[str, Any]]:
     """The requests by which a client changed something in the organizations' namespaces."""
     return [entry for entry in _changes(plane, since, agent) if entry["objectRef"].get("namespace", "").startswith("org-")]
 
 
-def told(plane: ControlPlane, since: int) -> Counter[str]:
+def told(plane: ControlPlane, since: Moment | None) -> Counter[str]:
     """How many events the operator made or counted up, and how often it wrote the status of the settings."""
     found = Counter(entry["objectRef"]["resource"] for entry in _changes(plane, since, "transom"))
     return Counter({kind: found[kind] for kind in ("events", "egressproxies")})
 
 
-def _changes(plane: ControlPlane, since: int, agent: str) -> Iterator[dict[str, Any]]:
-    for entry in itertools.islice(plane.audit(), since, None):
+def _changes(plane: ControlPlane, since: Moment | None, agent: str) -> Iterator[dict[str, Any]]:
+    for entry in plane.audit(since):
         changes = entry["verb"] in ("create", "patch", "update", "delete") and entry["stage"] == "ResponseComplete"
         if changes and entry.get("objectRef") and entry["userAgent"].startswith(agent):
             yield entry
@@ -94,7 +93,7 @@ def _seconds(stamp: str) -> float:
     return datetime.fromisoformat(stamp).timestamp()
 
 
-async def quiet(plane: ControlPlane, least: int, since: int) -> list[dict[str, Any]]:
+async def quiet(plane: ControlPlane, least: int, since: Moment | None) -> list[dict[str, Any]]:
     """Wait until the operator has written at least so much, and then nothing for three seconds."""
     while True:
         before = writes(plane, since, "transom")
@@ -118,19 +117,19 @@ async def main(count: int) -> None:
         operator.start("30m")
         await ready_again(operator)
         print(f"ready after {time.monotonic() - began:.1f} s, {operator.cpu():.1f} s of CPU")
-        made = await quiet(plane, 3 * count, 0)
+        made = await quiet(plane, 3 * count, None)
         print(f"first: {len(made):,} objects at {rate(made):.0f}/s; RSS {operator.rss():.0f} MB; CPU {operator.cpu():.1f} s")
         for turn, change in enumerate((3129, 3130)):
             await one_change(client, plane, operator, change, count)
             await one_loop(client, plane, turn)
         print(f"RSS {operator.rss():.0f} MB after the load")
         operator.stop()
-        since = sum(1 for _ in plane.audit())
+        since = plane.moment()
         # the bare loop's values are not those of the settings: put right first
         operator.start("30m")
         await quiet(plane, 0, since)
         operator.stop()
-        since, began = sum(1 for _ in plane.audit()), time.monotonic()
+        since, began = plane.moment(), time.monotonic()
         operator.start("30m")
         await ready_again(operator)
         ready = time.monotonic() - began
@@ -159,7 +158,7 @@ async def prepare(client: Client, plane: ControlPlane, count: int) -> None:
 
 async def one_change(client: Client, plane: ControlPlane, operator: Operator, port: int, count: int) -> None:
     """A new port of the base's proxy: the Secrets change, and the ConfigMaps that note what is in them."""
-    since, cpu = sum(1 for _ in plane.audit()), operator.cpu()
+    since, cpu = plane.moment(), operator.cpu()
     await client.patch(EGRESS_PROXIES, {"spec": settings(port)["spec"]}, "cluster")
     made = await quiet(plane, 3 * count, since)
     times = Counter((one["objectRef"]["resource"], one["objectRef"]["namespace"], one["objectRef"]["name"]) for one in made)
@@ -178,7 +177,7 @@ async def one_loop(client: Client, plane: ControlPlane, turn: int) -> None:
     objects = [one for resource in (SECRETS, CONFIG_MAPS) for one in await _objects(client, resource, turn)]
     file = plane.directory / "objects.json"
     file.write_text(json.dumps(objects))
-    since = sum(1 for _ in plane.audit())
+    since = plane.moment()
     # as the same user: an administrator's requests pass the server's queues
     kubeconfig = plane.user_kubeconfig("bare", plane.service_account_token(NAMESPACE, "transom"))
     command = [sys.executable, "-m", "benchmarks.fleet", "--bare", str(file), "--kubeconfig", str(kubeconfig)]

@@ -25,7 +25,7 @@ import aiohttp
 import asyncssh
 import structlog
 from benchmarks.hosts import AT_ONCE, bare_change, bare_connection, raised
-from lab.control_plane import ControlPlane
+from lab.control_plane import ControlPlane, Moment
 
 from transom.hosts.ssh.connection import Access
 from transom.hosts.ssh.side_by_side import side_by_side
@@ -182,17 +182,16 @@ async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 900, 
             await asyncio.sleep(every)
 
 
-def requests(plane: ControlPlane, skip: int) -> tuple[int, int, int]:
-    """Of the operator since line `skip` of the audit log: (reads and writes; lists among them; lines so far).
+def requests(plane: ControlPlane, since: Moment) -> tuple[int, int]:
+    """Of the operator since then: reads and writes; lists among them.
 
     Watches, the lease and looks for kinds that are not there go on without any host.
     """
-    events = list(plane.audit())
     user = f"system:serviceaccount:{NAMESPACE}:transom"
-    mine = [one for one in events[skip:] if one["user"]["username"] == user and one["verb"] != "watch"]
+    mine = [one for one in plane.audit(since) if one["user"]["username"] == user and one["verb"] != "watch"]
     kept = [one for one in mine if one.get("responseStatus", {}).get("code") != 404 and "objectRef" in one]
     counted = [one for one in kept if one["objectRef"].get("resource") != "leases"]
-    return len(counted), sum(one["verb"] == "list" for one in counted), len(events)
+    return len(counted), sum(one["verb"] == "list" for one in counted)
 
 
 @dataclass
@@ -412,14 +411,14 @@ async def change(operator: Operator, plane: ControlPlane, client: Client, count:
     """Seconds of CPU that it took, without what the same time takes anyway."""
     rate = await background(operator)
     before = await operator.passes()
-    *_, lines = requests(plane, 0)
+    since = plane.moment()
     cpu, begun = operator.cpu(), time.perf_counter()
     await put_proxy(client, "http://second.example:3128")
     await until(lambda: done(operator, before + count))
     wall, used = time.perf_counter() - begun, operator.cpu() - cpu
     # the last hosts have to be heard of: one that is not has failed, and is looked at again
     await asyncio.sleep(10 * START_SECONDS)
-    asked, lists, _ = requests(plane, lines)
+    asked, lists = requests(plane, since)
     say(
         f"one proxy change, {count} hosts: CPU {used:.1f} s, of which {rate * wall:.1f} s are what that time takes anyway; "
         f"wall {wall:.1f} s, {asked / count:.2f} API requests a host, {lists} of them lists; RSS {operator.rss():.0f} MB"

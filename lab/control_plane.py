@@ -15,13 +15,15 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+import msgspec
 import yaml
 
 from lab import kubernetes
@@ -65,6 +67,13 @@ _AUDIT_POLICY = {
         {"level": "Metadata", "omitStages": ["RequestReceived", "ResponseStarted"]},
     ],
 }
+
+
+class Moment(NamedTuple):
+    """What was asked later than `time` is written to the audit log behind its first `size` bytes."""
+
+    time: datetime
+    size: int
 
 
 class ControlPlane:
@@ -302,16 +311,23 @@ class ControlPlane:
         for some in (keys[start : start + _MOST] for start in range(0, len(keys), _MOST)):
             self._etcd("kv/txn", {"success": [{"request_delete_range": {"key": key}} for key in some]})
 
-    def audit(self) -> Iterator[dict[str, Any]]:
-        """What was asked of the API server so far, oldest first (audit.k8s.io/v1 Event, level Metadata).
+    def moment(self) -> Moment:
+        """Now, as `audit` takes it."""
+        return Moment(datetime.now(UTC), self.audit_log.stat().st_size)
 
-        Whoever it did not know (401) has the name `""`.
+    def audit(self, since: Moment | None = None) -> list[dict[str, Any]]:
+        """What was asked of the API server, all or since a moment (audit.k8s.io/v1 Event, level Metadata).
+
+        In the order in which it was asked: the log has the order in which it was answered, in which a request that its
+        client gave up can come after the next one. Whoever the server did not know (401) has the name `""`.
         """
-        with self.audit_log.open() as lines:
-            for line in lines:
-                one = json.loads(line)
-                one["user"].setdefault("username", "")
-                yield one
+        with self.audit_log.open("rb") as log:
+            log.seek(since.size if since else 0)
+            events = [msgspec.json.decode(line) for line in log if line.endswith(b"\n")]
+        asked = sorted((datetime.fromisoformat(one["requestReceivedTimestamp"]), number) for number, one in enumerate(events))
+        for one in events:
+            one["user"].setdefault("username", "")
+        return [events[number] for time, number in asked if since is None or time > since.time]
 
     def _etcd(self, path: str, body: dict[str, Any]) -> Any:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -35,7 +35,7 @@ async def test_a_fresh_cluster_gets_objects_that_the_operator_does_not_change(ma
     code, output, error = await transom(management, tmp_path, "apply", *arguments)
     assert (code, output.count("created"), error) == (0, 3, error)
     await management.until_objects(*ALL)
-    since = management.audited()
+    since = management.control_plane.moment()
     code, output, _ = await transom(management, tmp_path, "apply", *arguments, "-o", "json")
     assert code == 0
     assert {one["result"] for one in json.loads(output)["objects"]} == {"unchanged"}
@@ -76,7 +76,7 @@ async def test_what_waits_on_the_server_alone_gets_its_objects(management: Manag
     code, output, _ = await transom(management, tmp_path, "apply", *arguments)
     assert (code, output.count("changed"), output.count("deleted")) == (0, 3, 1)
     assert await management.data("Secret", SYSTEMD) == {"containerdProxy": "[Service]\n", "env": "", "shell": ""}
-    since = management.audited()
+    since = management.control_plane.moment()
     await management.put(manifests.egress_proxy())
     async with management.operator() as operator:
         await management.until_condition("ClustersApplied", "Applied")

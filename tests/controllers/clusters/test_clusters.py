@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import yaml
+from lab.control_plane import Moment
 from tests.support.bundles import certificate
 from tests.support.management.apps import app, release
 from tests.support.management.management import CLUSTERS, RELEASES, TEMPLATES, Management
@@ -48,7 +49,7 @@ async def test_the_objects_of_a_cluster_are_written_once_and_a_restart_writes_no
         assert len(management.writes()) == 3
         anchor = await management.get("ConfigMap", VALUES)
         assert "hunter2" not in str(anchor)
-    since = management.audited()
+    since = management.control_plane.moment()
     async with management.operator() as operator:
         await management.settled(operator)
         assert management.writes(since) == []
@@ -56,8 +57,8 @@ async def test_the_objects_of_a_cluster_are_written_once_and_a_restart_writes_no
         assert not [entry for entry in _gets(management, since) if entry == management.org]
 
 
-def _gets(management: Management, since: int) -> list[str]:
-    entries = list(management.control_plane.audit())[since:]
+def _gets(management: Management, since: Moment) -> list[str]:
+    entries = management.control_plane.audit(since)
     found = [one["objectRef"] for one in entries if one["verb"] == "get" and "objectRef" in one]
     return [reference.get("namespace", "") for reference in found if reference["resource"] == "secrets"]
 
@@ -69,7 +70,7 @@ async def test_a_change_writes_each_object_once_and_what_does_not_change_not_at_
     async with management.operator() as operator:
         await management.until_objects(*ALL, ("ConfigMap", CA))
         await management.settled(operator)
-        since = management.audited()
+        since = management.control_plane.moment()
         await management.settings("hunter2 other", trustedCA={"name": "corp-ca"})
         await management.until_data("Secret", SYSTEMD, "containerdProxy", "hunter2%%20other")
         await management.settled(operator)
@@ -208,7 +209,7 @@ async def test_a_machine_that_is_made_has_a_deleted_secret_put_back(management: 
 
 async def test_invalid_settings_leave_every_cluster_what_it_has(management: Management) -> None:
     async with with_all_objects(management) as operator:
-        since = management.audited()
+        since = management.control_plane.moment()
         await management.settings(noProxy="*.example.com")
         await management.until_condition("Valid", "Invalid")
         await management.cluster("late")
@@ -348,7 +349,7 @@ async def test_releases_that_ask_list_the_values_and_keep_their_objects(manageme
         assert await management.data("Secret", VALUES) == {"values": "{}\n"}
         # somebody lists values of their own: from then on the list is theirs
         await management.put(release("empty", management.org, labels, valuesFrom=own), "kustomize-controller")
-        since = management.audited()
+        since = management.control_plane.moment()
         await management.settings()
         await management.until_data("Secret", VALUES, "values", "192.168.52.220")
         await management.settled(operator)
@@ -396,7 +397,7 @@ async def test_a_cluster_on_its_way_out_is_left_alone(management: Management) ->
         await management.until_objects(*ALL)
         await management.client.delete(CLUSTERS, "mycluster", management.org)
         await management.settled(operator)
-        since = management.audited()
+        since = management.control_plane.moment()
         await management.settings(httpProxy=PROXY.replace("3128", "3129"))
         await management.settled(operator)
         assert management.writes(since) == []
@@ -433,15 +434,13 @@ async def test_many_clusters_are_one_status_and_not_an_event_each(management: Ma
     for number in range(30):
         await management.cluster(f"c{number:02}")
     await management.settings()
-    since = management.audited()
+    since = management.control_plane.moment()
     async with management.operator() as operator:
         _, _, message = await management.until_condition("ClustersApplied", "Applied")
         assert message == "30 clusters have what the settings ask for"
         await management.settled(operator)
         assert len(management.writes(since)) == 90
-    references = [
-        one.get("objectRef") or {} for one in list(management.control_plane.audit())[since:] if one["verb"] != "watch"
-    ]
+    references = [one.get("objectRef") or {} for one in management.control_plane.audit(since) if one["verb"] != "watch"]
     assert len([one for one in references if one.get("resource") == "events"]) <= 1
     assert len([one for one in references if one.get("subresource") == "status"]) <= 4
 

@@ -227,7 +227,7 @@ async def test_settings_removed_take_entries_out_first_and_the_secret_goes_last(
     async with management.operator(controllers=CONTROLLERS) as operator:
         await until_edited(management)
         await settled(operator)
-        since = management.audited()
+        since = management.control_plane.moment()
         await management.client.delete(EGRESS_PROXIES, "cluster")
         await management.until_objects()
         assert await configuration(management, "KubeadmConfigTemplate", "workers") == {"preKubeadmCommands": ["echo theirs"]}
@@ -455,7 +455,7 @@ async def test_bundle_of_a_cluster_is_not_taken_for_one_that_lost_its_label(mana
     await management.settings(trustedCA={"name": "corp-ca"})
     async with management.operator(controllers=CONTROLLERS) as operator:
         await settled(operator)
-    since = management.audited()
+    since = management.control_plane.moment()
     async with management.operator(controllers=CONTROLLERS) as operator:
         await settled(operator)
         assert management.writes(since) == []

@@ -68,7 +68,7 @@ async def test_settings_arrive_after_what_they_name_and_the_transom_there_finds_
     await management.cluster()
     await management.bundle(pem)
     await put_kubeconfig(management, kubeconfig(workload_plane))
-    before = sum(1 for _ in workload_plane.audit())
+    before = workload_plane.moment()
     await management.settings(propagate=True, trustedCA={"name": "corp-ca"})
     async with management.operator(controllers=CONTROLLERS):
         _, _, message = await management.until_condition("Propagated", "PodsWithheld")
@@ -91,7 +91,7 @@ async def test_settings_arrive_after_what_they_name_and_the_transom_there_finds_
         assert (await there.get(CONFIG_MAPS, CA, management.namespace)).value["data"] == {"ca-bundle.crt": pem}
         writes = [
             entry["objectRef"]["resource"]
-            for entry in list(workload_plane.audit())[before:]
+            for entry in workload_plane.audit(before)
             if entry["verb"] == "patch" and entry["userAgent"] == "transom"
         ]
         assert writes == ["secrets", "configmaps", "egressproxies"]
@@ -215,7 +215,7 @@ async def test_stopped_server_and_garbage_cost_nobody_else_and_a_new_kubeconfig_
             await management.until_condition("ClustersApplied", "Applied")
             _, _, message = await management.until_condition("Propagated", "Failed")
             assert "hunter2" not in message
-            since = management.audited()
+            since = management.control_plane.moment()
             await management.settings(password="hunter2-other", propagate=True)
             await management.until_data("Secret", "beta-systemd-proxy", "shell", "hunter2-other")
             assert management.writes(since)

@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from lab.control_plane import ControlPlane
+from lab.control_plane import ControlPlane, Moment
 from tests.support.management import manifests
 from tests.support.operator.clusters import QUICK, at_work
 from tests.support.waiting import PATIENCE, until
@@ -133,20 +133,16 @@ class Management:
                 await asyncio.sleep(0.1)
                 quiet = 0 if len(queue) or queue.working else quiet + 1
 
-    def writes(self, since: int = 0) -> list[tuple[str, str, str]]:
+    def writes(self, since: Moment | None = None) -> list[tuple[str, str, str]]:
         """Verb, resource and name of the requests by which Transom changed something in the Clusters' namespace."""
         found = []
-        for entry in itertools.islice(self.control_plane.audit(), since, None):
+        for entry in self.control_plane.audit(since):
             reference = entry.get("objectRef") or {}
             changed = entry["verb"] in ("create", "patch", "update", "delete") and entry["userAgent"] == "transom"
             if changed and reference.get("namespace") == self.org and "fieldManager=kubectl" not in entry["requestURI"]:
                 name = reference.get("name") or json.dumps(entry.get("requestObject") or "")
                 found.append((entry["verb"], reference["resource"], name))
         return found
-
-    def audited(self) -> int:
-        """How many requests there were so far."""
-        return sum(1 for _ in self.control_plane.audit())
 
     @contextlib.asynccontextmanager
     async def operator(self, client: Client | None = None, **options: Any) -> AsyncIterator[Operator]:
