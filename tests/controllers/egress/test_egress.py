@@ -399,7 +399,7 @@ async def an_invalid_proxy_of_openshift_is_told(
 async def of_proxy(cluster: Cluster) -> list[tuple[str, str]]:
     """Events on OpenShift's Proxy."""
     found = await cluster.client.list_objects(WHOLE_EVENTS, "default")
-    values = [one.value for one in found.items if one.value["involvedObject"]["kind"] == "Proxy"]
+    values = [one.value for one in found.items if one.value["involvedObject"].get("kind") == "Proxy"]
     assert all(one["involvedObject"].get("uid") for one in values)
     return [(one["reason"], one["message"]) for one in values]
 

@@ -70,10 +70,6 @@ async def whole(cluster: Cluster, name: str) -> dict[str, Any]:
     return (await cluster.client.get(WHOLE_NODES, name)).value
 
 
-async def message(cluster: Cluster, name: str, condition: str = "Configured") -> str:
-    return next(str(one["message"]) for one in (await cluster.status(name))["conditions"] if one["type"] == condition)
-
-
 def called(host: Host, name: str) -> None:
     """The host says another name from now on."""
     host.name = host.name_at_boot = name
@@ -116,7 +112,7 @@ async def test_a_new_host_that_says_anothers_name(cluster: Cluster, payload: Pat
             await pod(cluster, name)
         await cluster.instance("win-1", host, lifecycle="Node")
         await cluster.until("win-1", Configured="False/NodeNameTaken", NodeReady="Unknown")
-        assert name in await message(cluster, "win-1")
+        await cluster.says("win-1", name)
         # it has looked again, and found the same
         connections = host.traffic.connections
         await until(lambda: host.traffic.connections > connections + 1)
@@ -151,7 +147,7 @@ async def test_a_joined_host_that_says_anothers_name(cluster: Cluster, payload: 
         await touch(cluster, "win-1")
         reason = "NodeNameChanged" if kind == "free" else "NodeNameTaken"
         await cluster.until("win-1", Configured=f"False/{reason}", NodeReady="True")
-        assert f"it is Node {own}" in await message(cluster, "win-1")
+        await cluster.says("win-1", f"it is Node {own}")
         status = await cluster.status("win-1")
         assert (status["nodeName"], status["nodeUID"], host.boot_id) == (own, uid, boot)
         await cluster.delete(WINDOWS_INSTANCES, "win-1")
@@ -194,7 +190,7 @@ async def test_what_a_kubelet_says_of_its_own_node(cluster: Cluster, payload: Pa
         # one that comes later, and has nothing recorded yet, is neither of the two
         await cluster.instance("late", None, address=good.address, port=1, username="joe")
         await cluster.until("late", Reachable="False/Unreachable", NodeReady="Unknown/NodeNameTaken")
-        assert f"WindowsInstance {cluster.namespace}/good" in await message(cluster, "late", "NodeReady")
+        await cluster.says("late", f"WindowsInstance {cluster.namespace}/good", condition="NodeReady")
         for name in ("good", "evil"):
             await touch(cluster, name)
         assert await cluster.told("evil", "NodeMarkedForeign")
@@ -225,7 +221,7 @@ async def test_two_nodes_at_one_address_are_neither(cluster: Cluster) -> None:
         await put_node(cluster, names[1], host.address, "windows")
         await cluster.instance("other", None, address=host.address, port=1, username="joe")
         await cluster.until("other", NodeReady="Unknown/NodeAddressAmbiguous")
-        assert "spec.nodeName" in await message(cluster, "other", "NodeReady")
+        await cluster.says("other", "spec.nodeName", condition="NodeReady")
         await touch(cluster, "win-1")
         assert (await cluster.status("win-1"))["nodeName"] == names[0]
         await cluster.instance("other", None, address=host.address, port=1, username="joe", nodeName=names[1])
@@ -272,8 +268,7 @@ async def test_honest_hosts_join_whatever_is_between(cluster: Cluster, payload: 
         await cluster.instance("win-1", None, **spec)
         if way == "translated":
             await cluster.until("win-1", Configured="False/NodeAddressUnknown")
-            said = await message(cluster, "win-1")
-            assert f"own address is {host.address}" in said and "spec.nodeIP" in said
+            await cluster.says("win-1", f"own address is {host.address}", "spec.nodeIP")
             assert host.services.find("kubelet") is None
             await cluster.instance("win-1", None, **spec, nodeIP=host.address)
         await cluster.until("win-1", NodeReady="False/Registering", Configured="False/Waiting")

@@ -13,7 +13,6 @@ from tests.support.operator.clusters import Cluster
 from tests.support.operator.nodes import QUICK, bare, node_of
 from tests.support.operator.openshift import CONFIG_OPERATOR, OPERATOR_NETWORKS, SERVER, plane_map, token_secret
 from tests.support.operator.requests import ask, holder, until_approved
-from tests.support.operator.upgrades import message
 from tests.support.waiting import until
 from tests.support.workers.payloads import TEXT, write
 from tests.windows.authorities import authority
@@ -132,9 +131,9 @@ async def test_a_wrong_ca_is_named_before_a_host_is_changed(openshift: Cluster, 
     async with cluster.operator(payload=write(tmp_path / "payload", text), pace=QUICK):
         await cluster.instance("win-1", host, lifecycle="Node")
         await cluster.until("win-1", Configured="False/ApiServerNotTrusted")
-        said = await message(cluster, "win-1")
-        assert said.startswith(f"hybrid-overlay-node, kubelet would not connect to {plane.url}, by the CAs of ConfigMap ")
-        assert "/kube-root-ca.crt: " in said and "certificate" in said
+        start = f"hybrid-overlay-node, kubelet would not connect to {plane.url}, by the CAs of ConfigMap "
+        said = await cluster.says("win-1", start, "/kube-root-ca.crt: ", "certificate")
+        assert said.startswith(start)
         assert host.traffic.connections == 0
         await cluster.put(CONFIG_MAPS, "kube-root-ca.crt", data={"ca.crt": plane.authority_file.read_text()})
         await cluster.until("win-1", NodeReady="False/Registering")

@@ -13,7 +13,7 @@ from tests.support.operator.kubelets import Kubelets
 from tests.support.operator.nodes import SUBNET, bare, reasons
 from tests.support.operator.openshift import CONFIG_OPERATOR, OPERATOR_NETWORKS, SERVER, token_secret
 from tests.support.operator.peer import DAEMON, WMCO, Peer, adopt, as_made
-from tests.support.operator.upgrades import QUICK, message
+from tests.support.operator.upgrades import QUICK
 from tests.support.waiting import until
 from tests.support.workers.shipped import complete
 from tests.windows.authorities import authority
@@ -113,8 +113,7 @@ async def test_a_node_of_the_peer_lives_on(
         await cluster.merge(WINDOWS_INSTANCES, "localhost", {"spec": {"port": host.port}})
         await cluster.until("localhost", 120, Configured="True/UpToDate", NodeReady="True", ProxyApplied="True/Applied")
         assert {"Cordoned", "Drained"} <= set(await reasons(cluster, "localhost"))
-        said = await message(cluster, "localhost")
-        assert "taken over: " in said and f"{DAEMON} of the operator that had the host before is still there" in said
+        await cluster.says("localhost", "taken over: ", f"{DAEMON} of the operator that had the host before is still there")
         for name in MADE:
             own = installed(host).service(name)
             assert own is not None and own.taken is not None

@@ -12,7 +12,7 @@ from tests.support.operator.limited import limited
 from tests.support.operator.nodes import reasons
 from tests.support.operator.rights import asked
 from tests.support.operator.rollouts import breaks_tls, halted
-from tests.support.operator.upgrades import MARKS, NETWORKS, PROGRAM, QUICK, message, nodes, upgraded
+from tests.support.operator.upgrades import MARKS, NETWORKS, PROGRAM, QUICK, nodes, upgraded
 from tests.support.waiting import PATIENCE, until
 from tests.support.workers.payloads import TEXT, write
 
@@ -44,11 +44,8 @@ async def test_one_node_after_the_other_and_a_proxy_change_in_between(
         await until(lambda: len(kubelets.order) == 1)
         first = next(number for number, host in enumerate(hosts) if host.name.lower() == kubelets.order[0])
         await cluster.until(f"win-{first}", Configured="False/Draining")
-        async with asyncio.timeout(PATIENCE):
-            while "disruption budget" not in (said := await message(cluster, f"win-{first}")):
-                await asyncio.sleep(0.05)
-        assert f"{cluster.namespace}/web-{first}" in said
-        assert "budget web needs 1 healthy pods and has 1 currently" in said
+        budget = ("disruption budget", "budget web needs 1 healthy pods and has 1 currently")
+        await cluster.says(f"win-{first}", *budget, f"{cluster.namespace}/web-{first}")
         for number in set(range(3)) - {first}:
             await cluster.until(f"win-{number}", Configured="False/UpgradePending")
         await cluster.proxy(httpProxy=OTHER, httpsProxy=OTHER, networks=NETWORKS)
@@ -144,8 +141,8 @@ async def test_a_machine_set_lets_fewer_go(cluster: Cluster, kubelets: Kubelets,
         (first,) = {number for number in (1, 2) if hosts[number].name.lower() in kubelets.order}
         await cluster.until(f"win-{first}", Configured="False/Draining")
         await cluster.until(f"win-{3 - first}", Configured="False/UpgradePending")
-        said = await message(cluster, f"win-{3 - first}")
-        assert f"it waits for win-{first}: 1 may be away at once (transom.dev/max-unavailable of MachineSet win)" in said
+        limit = "1 may be away at once (transom.dev/max-unavailable of MachineSet win)"
+        await cluster.says(f"win-{3 - first}", f"it waits for win-{first}: {limit}")
         await cluster.put(MACHINE_SETS, "win", metadata=limited_to(namespace, "2"))
         await cluster.until(f"win-{3 - first}", Configured="False/Draining")
         await kubelets.budget(9)
@@ -170,22 +167,15 @@ async def test_a_budget_that_never_allows(cluster: Cluster, kubelets: Kubelets, 
         await kubelets.pod(f"web-{number}", host.name.lower(), app="web")
     program = hosts[0].files.read(PROGRAM)
     async with cluster.operator(payload=newer, pace=msgspec.structs.replace(QUICK, drain=1)):
-        await cluster.until("win-0", Configured="False/DrainBlocked")
-        said = await message(cluster, "win-0")
-        assert "takes pods again" in said
-        assert f"{cluster.namespace}/web-0" in said
-        assert "budget web" in said
+        await cluster.says("win-0", "takes pods again", f"{cluster.namespace}/web-0", "budget web")
+        await cluster.told("win-0", "DrainBlocked")
         await upgraded(cluster, "win-1")
         assert hosts[0].files.read(PROGRAM) == program
         assert "web-0" in await kubelets.pods()
         await cluster.delete(WINDOWS_INSTANCES, "win-0")
         # it may have been drained once more for the upgrade: that drain goes on
-        async with asyncio.timeout(PATIENCE):
-            while "is drained" not in (said := await message(cluster, "win-0")):
-                await asyncio.sleep(0.05)
+        await cluster.says("win-0", "is drained", f"{cluster.namespace}/web-0", "budget web")
         await cluster.until("win-0", Configured="False/DrainBlocked")
-        assert f"{cluster.namespace}/web-0" in said
-        assert "budget web" in said
         await asyncio.sleep(2 * QUICK.unready)
         assert (await kubelets.node(hosts[0].name.lower()))["spec"]["unschedulable"]
         assert "web-0" in await kubelets.pods()
@@ -276,7 +266,7 @@ async def test_a_version_that_does_not_run_stops_after_two(
     async with cluster.operator(payload=newer, pace=QUICK):
         for number in set(range(4)) - set(failed):
             await cluster.until(f"win-{number}", Configured="False/RolloutHalted")
-            assert "payload 1.36.3-1 is installed" in await message(cluster, f"win-{number}")
+            await cluster.says(f"win-{number}", "payload 1.36.3-1 is installed")
         for number in failed:
             await cluster.until(f"win-{number}", Configured="False/PutBack")
         assert "2 hosts failed with payload 1.36.3-2" in await halted(cluster, "True")

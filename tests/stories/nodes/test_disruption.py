@@ -8,8 +8,8 @@ from lab.control_plane import ControlPlane
 from tests.support.operator.clusters import Cluster, admin
 from tests.support.operator.kubelets import BUDGETS, Kubelets
 from tests.support.operator.nodes import SUBNET, bare, published
-from tests.support.operator.upgrades import MARKS, NETWORKS, QUICK, message, upgraded
-from tests.support.waiting import PATIENCE, until
+from tests.support.operator.upgrades import MARKS, NETWORKS, QUICK, upgraded
+from tests.support.waiting import until
 from tests.support.workers.payloads import TEXT, write
 
 from transom.manifests.definitions import definitions
@@ -40,10 +40,7 @@ async def test_a_budget_allows_when_another_pod_is_ready(control_plane: ControlP
             await cluster.put(BUDGETS, "web", spec={"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}})
             async with cluster.operator(payload=newer, pace=QUICK):
                 await until(lambda: len(kubelets.order) == 1)
-                async with asyncio.timeout(PATIENCE):
-                    while "web needs 2 healthy pods and has 2 currently" not in (said := await message(cluster, "win-0")):
-                        await asyncio.sleep(0.05)
-                assert f"{cluster.namespace}/web-0" in said
+                await cluster.says("win-0", "web needs 2 healthy pods and has 2 currently", f"{cluster.namespace}/web-0")
                 await kubelets.pod("web-2", "elsewhere", app="web")
                 await upgraded(cluster, "win-0")
             assert await kubelets.pods() == {"web-1", "web-2"}

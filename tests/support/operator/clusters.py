@@ -119,7 +119,7 @@ class Cluster:
     async def events(self, name: str, namespace: str | None = None, uid: str | None = None) -> list[tuple[str, str, str]]:
         """What was told of an object; with `uid` of this one alone: all tests of a server have an EgressProxy/cluster."""
         found = await self.client.list_objects(WHOLE_EVENTS, namespace or self.namespace)
-        values = [one.value for one in found.items if one.value["involvedObject"]["name"] == name]
+        values = [one.value for one in found.items if one.value["involvedObject"].get("name") == name]
         told = [one for one in values if uid in (None, one["involvedObject"].get("uid"))]
         return [(one["type"], one["reason"], one["message"]) for one in sorted(told, key=lambda v: v["firstTimestamp"])]
 
@@ -147,6 +147,20 @@ class Cluster:
         except AssertionError:
             raise AssertionError(f"{name}: wanted {wanted}, found {await self.status(name)}") from None
         return conditions
+
+    async def says(self, name: str, *texts: str, condition: str = "Configured") -> str:
+        """The message of a condition, once it has all of these: the next state may stand there a moment later."""
+
+        async def fitting() -> str | None:
+            found = (await self.status(name)).get("conditions", ())
+            messages = (str(one["message"]) for one in found if one["type"] == condition)
+            return next((message for message in messages if all(text in message for text in texts)), None)
+
+        try:
+            message: str = await until(fitting)
+        except AssertionError:
+            raise AssertionError(f"{name}: {texts} is not said, but {await self.status(name)}") from None
+        return message
 
     async def wait_ready(self, *arguments: str, seconds: float = PATIENCE) -> None:
         """`kubectl wait --for=condition=Ready egressproxy/cluster`, as people call it."""

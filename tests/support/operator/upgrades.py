@@ -42,7 +42,3 @@ async def upgraded(cluster: Cluster, name: str, seconds: float = PATIENCE) -> No
     assert not node["spec"].get("unschedulable")
     assert not set(MARKS) & node["metadata"]["annotations"].keys()
     assert node["metadata"]["annotations"]["transom.dev/payload-version"] == "1.36.3-2"
-
-
-async def message(cluster: Cluster, name: str) -> str:
-    return next(str(one["message"]) for one in (await cluster.status(name))["conditions"] if one["type"] == "Configured")
