@@ -34,6 +34,7 @@ MADE = ("windows_exporter", "containerd", "kubelet", "hybrid-overlay-node", "kub
 PROXY = "http://proxy.corp.example:3128"
 VERSION = "1.36.2-1"
 OF_KUBE_SYSTEM = Resource("", "v1", "ConfigMap", "configmaps", True, Whole)
+AUTHENTICATION = ("extension-apiserver-authentication", "kube-system")
 
 
 @pytest.fixture
@@ -55,6 +56,14 @@ async def ovn(openshift: Cluster) -> AsyncIterator[Cluster]:
             continue
 
 
+@pytest.fixture
+async def client_authorities(openshift: Cluster) -> AsyncIterator[str]:
+    """By which the API server knows its clients, as PEM: what a test adds is taken off again."""
+    value = (await openshift.client.get(OF_KUBE_SYSTEM, *AUTHENTICATION)).value
+    yield value["data"]["client-ca-file"]
+    await openshift.client.patch(OF_KUBE_SYSTEM, {"data": value["data"]}, *AUTHENTICATION)
+
+
 def image(host: Host, service: str) -> str:
     value = host.registry.value(rf"{SERVICES}\{service}", "ImagePath")
     return value.text() if value else ""
@@ -69,7 +78,7 @@ def installed(host: Host) -> Installed:
 
 
 async def test_a_node_of_the_peer_lives_on(
-    ovn: Cluster, kubelets: Kubelets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ovn: Cluster, kubelets: Kubelets, client_authorities: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = ovn
     monkeypatch.setenv("KUBECONFIG", str(cluster.control_plane.kubeconfig))
@@ -105,7 +114,6 @@ async def test_a_node_of_the_peer_lives_on(
     certificate = {"tls.crt": pem([authority("Exporter")]), "tls.key": "key"}
     encoded = {name: base64.b64encode(text.encode()).decode() for name, text in certificate.items()}
     await cluster.put(SECRETS, EXPORTER, data=encoded)
-    authentication = await cluster.client.get(OF_KUBE_SYSTEM, "extension-apiserver-authentication", "kube-system")
     only = ("egress", "hosts", "instances", "nodes", "keys")
     async with cluster.operator(payload=payload, pace=QUICK, controllers=only):
         await until(lambda: _there(cluster, "localhost"))
@@ -130,8 +138,7 @@ async def test_a_node_of_the_peer_lives_on(
 
         # the CA of those that ask kubelets is rotated, a mirror and a login change: nobody is restarted
         other = pem([authority("Next signer")])
-        data = {"client-ca-file": authentication.value["data"]["client-ca-file"] + other}
-        await cluster.client.patch(OF_KUBE_SYSTEM, {"data": data}, "extension-apiserver-authentication", "kube-system")
+        await cluster.client.patch(OF_KUBE_SYSTEM, {"data": {"client-ca-file": client_authorities + other}}, *AUTHENTICATION)
         await until(lambda: other.strip() in read(host, r"C:\k\kubelet-ca.crt"))
         mirrors = [{"source": "quay.io", "mirrors": ["other.corp.example/quay"]}]
         await cluster.put(MIRROR_SETS[0], "corp", spec={"imageDigestMirrors": mirrors})
