@@ -54,7 +54,8 @@ _SPAWNER = ThreadPoolExecutor(1, "control-plane")
 _MOST = 100
 """Operations of a transaction; etcd takes 128 (--max-txn-ops)."""
 _KEPT = re.compile(
-    r"/registry/(apiextensions\.k8s\.io|apiregistration\.k8s\.io|flowschemas|leases/kube-system|namespaces/kube-)"
+    r"/registry/(apiextensions\.k8s\.io|apiregistration\.k8s\.io|flowschemas|leases/kube-system|namespaces/kube-"
+    r"|masterleases|ranges|services/endpoints/default/kubernetes|endpointslices/default/kubernetes)"
 )
 """Definitions, whose kinds cost seconds to bring, and what the API server makes by itself at any time."""
 _AUDIT_POLICY = {
@@ -301,15 +302,18 @@ class ControlPlane:
         return int(self._etcd("maintenance/status", {})["header"]["revision"])
 
     def put_back(self, revision: int) -> None:
-        """Take away every object made since that revision, whatever finalizers it has, but for definitions.
+        """Make every object what it was at that revision, whatever finalizers it has, but for definitions.
 
-        The server hears of it as of any deletion, by its watches of etcd.
+        The server hears of it as of any change, by its watches of etcd. What was deleted since stays so.
         """
-        everything = {"key": _encoded("/registry/"), "range_end": _encoded("/registry0")}
-        made = self._etcd("kv/range", everything | {"keys_only": True, "min_create_revision": revision + 1}).get("kvs", ())
-        keys = [one["key"] for one in made if not _KEPT.match(base64.b64decode(one["key"]).decode())]
-        for some in (keys[start : start + _MOST] for start in range(0, len(keys), _MOST)):
-            self._etcd("kv/txn", {"success": [{"request_delete_range": {"key": key}} for key in some]})
+        changes: list[dict[str, Any]] = [
+            {"request_delete_range": {"key": key}} for key in self._keys(min_create_revision=revision + 1)
+        ]
+        for key in self._keys(min_mod_revision=revision + 1, max_create_revision=revision):
+            (former,) = self._etcd("kv/range", {"key": key, "revision": revision})["kvs"]
+            changes.append({"request_put": {"key": key, "value": former["value"]}})
+        for some in (changes[start : start + _MOST] for start in range(0, len(changes), _MOST)):
+            self._etcd("kv/txn", {"success": some})
 
     def moment(self) -> Moment:
         """Now, as `audit` takes it."""
@@ -328,6 +332,12 @@ class ControlPlane:
         for one in events:
             one["user"].setdefault("username", "")
         return [events[number] for time, number in asked if since is None or time > since.time]
+
+    def _keys(self, **limits: int) -> list[str]:
+        """Of the objects that are not the server's own, as etcd encodes them."""
+        everything = {"key": _encoded("/registry/"), "range_end": _encoded("/registry0"), "keys_only": True}
+        found = self._etcd("kv/range", everything | limits).get("kvs", ())
+        return [one["key"] for one in found if not _KEPT.match(base64.b64decode(one["key"]).decode())]
 
     def _etcd(self, path: str, body: dict[str, Any]) -> Any:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

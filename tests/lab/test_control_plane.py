@@ -1,5 +1,6 @@
 """A server that several tests share is as it was after each."""
 
+import json
 import urllib.error
 
 import pytest
@@ -11,17 +12,19 @@ pytestmark = pytest.mark.lab
 PLACE = "put-back"
 
 
-def test_what_was_made_is_gone_whatever_finalizers_it_has(control_plane: ControlPlane) -> None:
+def test_what_was_made_is_gone_and_what_was_changed_as_before(control_plane: ControlPlane) -> None:
     paths = NAMESPACES.path(None, PLACE), SECRETS.path(PLACE, "credentials"), EGRESS_PROXIES.path(None, PLACE)
     kept = SECRETS.path("default", PLACE)
     secret = {"apiVersion": "v1", "kind": "Secret"}
     egress = {"apiVersion": EGRESS_PROXIES.api_version, "kind": EGRESS_PROXIES.kind}
-    control_plane.apply([secret | {"metadata": {"name": PLACE, "namespace": "default"}}])
+    control_plane.apply([secret | {"metadata": {"name": PLACE, "namespace": "default"}, "stringData": {"a": "before"}}])
+    before = json.loads(control_plane.request("GET", kept))
     found = control_plane.revision()
     control_plane.apply(
         [
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE}},
             secret | {"metadata": {"name": "credentials", "namespace": PLACE}},
+            secret | {"metadata": {"name": PLACE, "namespace": "default"}, "stringData": {"a": "after"}},
             egress | {"metadata": {"name": PLACE, "finalizers": ["transom.dev/hosts"]}, "spec": {}},
         ]
     )
@@ -29,5 +32,6 @@ def test_what_was_made_is_gone_whatever_finalizers_it_has(control_plane: Control
     for path in paths:
         with pytest.raises(urllib.error.HTTPError, match="404"):
             control_plane.request("GET", path)
-    control_plane.request("GET", kept)
+    after = json.loads(control_plane.request("GET", kept))
+    assert after["data"] == before["data"]
     control_plane.request("DELETE", kept)
