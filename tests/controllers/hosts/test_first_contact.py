@@ -13,7 +13,7 @@ from tests.support.operator.nodes import QUICK, bare, registered
 from tests.support.operator.programs import Program
 from tests.support.waiting import until
 
-from transom.controllers.hosts.first_contact import pin
+from transom.controllers.hosts.status_writer import pin
 from transom.controllers.runtime.cached import INSTANCES
 from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.options import Pace

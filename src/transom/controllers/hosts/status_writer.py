@@ -8,18 +8,19 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from transom.controllers.hosts.first_contact import pin
 from transom.controllers.hosts.reader import InstanceReader
 from transom.controllers.instance import status
 from transom.controllers.instance.applied_status import apply_status
 from transom.controllers.instance.node_identities import without_record
 from transom.controllers.instance.view import InstanceView
+from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.conditions import Conditions, Fields
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.settings import CurrentSettings
-from transom.kube.errors import Conflict, NotFound
+from transom.hosts.errors import HostKeyChanged, HostKeyNotRecorded
+from transom.kube.errors import ApiError, Conflict, NotFound
 from transom.kube.store import ObjectKey
 
 _log: Final = structlog.get_logger("transom.hosts")
@@ -74,3 +75,50 @@ class StatusWriter:
         """Whether a host was judged by other settings than those that hold now."""
         holds = self._settings.of(case.instance) if case.instance is not None else None
         return bool(judged) and holds is not None and judged != await self._hash_key.digest(holds.as_judged, leadership)
+
+
+_TRIES: Final = 4
+"""Somebody may annotate the instance meanwhile; who does so again and again is waited for until the next pass."""
+
+
+async def pin(cached: CachedInstance, fingerprint: str, leadership: Leadership, now: Callable[[], datetime]) -> CachedInstance:
+    """Record the key that a host shows when it is first met, before anything is sent to it.
+
+    Gives the instance as the server has it then: who takes over after a crash finds the key there, and takes no other. It is
+    written upon the version that is known alone: another key that was recorded meanwhile stays. Raises HostKeyChanged,
+    HostKeyNotRecorded, and LeaseLost.
+    """
+    try:
+        for _ in range(_TRIES):
+            try:
+                return await _write(cached, fingerprint, leadership, now())
+            except Conflict:
+                cached = await _latest(cached, leadership)
+            recorded = cached.live.host_key_fingerprint
+            if recorded == fingerprint:
+                return cached
+            if recorded:
+                raise HostKeyChanged(
+                    f"the host shows the key {fingerprint}, and {recorded} was recorded meanwhile: nothing was sent to it"
+                )
+    except ApiError as error:
+        raise HostKeyNotRecorded(f"the host's key could not be recorded, and nothing was sent to it: {error}") from error
+    raise HostKeyNotRecorded(
+        "the host's key could not be recorded, and nothing was sent to it: the instance changes all the time"
+    )
+
+
+async def _write(cached: CachedInstance, fingerprint: str, leadership: Leadership, now: datetime) -> CachedInstance:
+    # of what else is new in the object nothing was done yet
+    wanted = status.merged(cached.live, {}, {"host_key_fingerprint": fingerprint}, cached.live.observed_generation, now)
+    return await apply_status(cached, wanted, leadership, at_version=True)
+
+
+async def _latest(cached: CachedInstance, leadership: Leadership) -> CachedInstance:
+    """The instance as it is now: instances may be listed, not got."""
+    meta = cached.metadata
+    found = await leadership.client.list_objects(INSTANCES, meta.namespace, fields=f"metadata.name={meta.name}")
+    for one in found.items:
+        if one.metadata.uid == meta.uid:
+            return one
+    raise HostKeyNotRecorded("the WindowsInstance is gone: nothing was sent to the host")
