@@ -14,7 +14,7 @@ from tests.support.waiting import until
 from tests.support.workers.payloads import opened
 
 from transom.controllers.rollout.drain import Drain
-from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.controller import Leadership
 from transom.hosts.owner import Owner
 from transom.hosts.passes.configure import Worker, configure
 from transom.hosts.passes.passes import PassSettings

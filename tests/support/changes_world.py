@@ -25,10 +25,10 @@ from transom.controllers.rollout.marks import CHANGES, read
 from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutMember, Rollouts, RolloutSubject, change_word
 from transom.controllers.rollout.slots import Slots
 from transom.controllers.runtime.cached import CachedInstance, HostNode
-from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.controllers.runtime.conditions import ConditionAggregator
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import INSTANCE_INDEXES, Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.options import Pace
 from transom.hosts.errors import Held, HostError, PutBack, RestartsFailed, Unreachable
 from transom.hosts.passes.passes import PassResult

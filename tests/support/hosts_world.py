@@ -12,7 +12,7 @@ from transom.controllers.instance.view import InstanceView
 from transom.controllers.rollout.begun_hosts import BegunHosts
 from transom.controllers.rollout.host_turns import HostTurns
 from transom.controllers.rollout.marks import CHANGES
-from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.informers import Informers
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.objects import Whole

@@ -18,9 +18,9 @@ from transom.controllers.rollout.host_turns import HostTurns
 from transom.controllers.rollout.marks import CHANGES, read
 from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutMember, Rollouts, RolloutSubject
 from transom.controllers.runtime.cached import CachedInstance, HostNode
-from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.controllers.runtime.conditions import ConditionAggregator
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey
-from transom.controllers.runtime.leadership import Leadership
 from transom.hosts.errors import Held, RestartsFailed, Unreachable
 from transom.hosts.passes.passes import PassResult
 from transom.kube.client import Listing

@@ -10,7 +10,7 @@ from transom.apply.target import Target
 from transom.controllers.rollout.begun_hosts import BegunHosts
 from transom.controllers.rollout.marks import read, written
 from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutMember, Rollouts, RolloutSubject
-from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.informers import Informers
 from transom.hosts.passes.passes import PassResult
 from transom.kube.store import ObjectKey

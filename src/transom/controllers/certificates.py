@@ -8,9 +8,8 @@ import structlog
 from transom.controllers.join.members import Members
 from transom.controllers.join.reserved_names import ReservedNames
 from transom.controllers.runtime.cached import INSTANCES
-from transom.controllers.runtime.controller import Result
+from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding

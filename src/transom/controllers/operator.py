@@ -37,14 +37,12 @@ from transom.controllers.rollout import operator_condition
 from transom.controllers.rollout.begun_hosts import BegunHosts
 from transom.controllers.rollout.rollouts import Rollouts
 from transom.controllers.rollout.subjects import Resumption, settings_of
-from transom.controllers.runtime.condition_aggregator import ConditionAggregator
-from transom.controllers.runtime.controller import Controller
+from transom.controllers.runtime.conditions import ConditionAggregator
+from transom.controllers.runtime.controller import Controller, Leadership, work
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.machine_api import machines
 from transom.controllers.runtime.options import Options
 from transom.controllers.runtime.settings import CurrentSettings
-from transom.controllers.runtime.workers import work
 from transom.controllers.userdata import UserDataController
 from transom.hosts import owner
 from transom.hosts.owner import Owner

@@ -6,9 +6,8 @@ from typing import Final
 
 import structlog
 
-from transom.controllers.runtime.controller import Result
+from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.machine_api import MACHINES, machines
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.hosts.errors import KeyUnusable

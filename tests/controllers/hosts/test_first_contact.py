@@ -15,7 +15,7 @@ from tests.support.waiting import until
 
 from transom.controllers.hosts.status_writer import pin
 from transom.controllers.runtime.cached import INSTANCES
-from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.options import Pace
 from transom.hosts.errors import HostKeyChanged, HostKeyNotRecorded
 from transom.hosts.owner import Owner

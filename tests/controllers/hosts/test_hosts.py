@@ -14,9 +14,9 @@ from tests.support.operator.clusters import PASSWORD, PROXY, Cluster, environmen
 from tests.support.operator.stories import changes
 from tests.support.waiting import until
 
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NODES, SECRETS, WINDOWS_INSTANCES
 from transom.kube.store import Store
 from transom.windows.host.queries import LEDGER

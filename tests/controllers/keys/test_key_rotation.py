@@ -19,9 +19,9 @@ from transom.controllers.rollout.marks import CHANGES, written
 from transom.controllers.rollout.rollouts import Turn
 from transom.controllers.rollout.subjects import Resumption
 from transom.controllers.runtime.cached import CachedInstance
-from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.controllers.runtime.conditions import ConditionAggregator
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.options import Pace
 from transom.hosts.errors import Held, HostError, Unreachable
 from transom.hosts.owner import Owner

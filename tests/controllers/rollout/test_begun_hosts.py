@@ -10,8 +10,8 @@ from tests.support.hosts_world import NAMESPACE, ConfigMaps
 from tests.support.operator.clusters import Cluster
 
 from transom.controllers.rollout.begun_hosts import Begun, BegunHosts
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.kube.errors import ApiError, Conflict, NotFound
 from transom.kube.resources import CONFIG_MAPS
 from transom.kube.store import Store

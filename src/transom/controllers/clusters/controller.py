@@ -20,11 +20,10 @@ from transom.controllers.clusters.objects import ObjectsWriter
 from transom.controllers.clusters.status import ClusterReport
 from transom.controllers.machines.templates import MachineTemplates
 from transom.controllers.runtime.cached import CLUSTERS, CachedCluster, ClusterMeta
-from transom.controllers.runtime.condition_aggregator import ConditionAggregator
-from transom.controllers.runtime.controller import Result
+from transom.controllers.runtime.conditions import ConditionAggregator
+from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.hash_key import fleet_key
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap, ours
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.errors import ApiError

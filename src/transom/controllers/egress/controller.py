@@ -17,12 +17,10 @@ from transom.controllers.egress.openshift_proxy import ToldOfProxy
 from transom.controllers.egress.write_conflicts import Rivals
 from transom.controllers.runtime.base_removal import is_going
 from transom.controllers.runtime.cached import CachedInstance
-from transom.controllers.runtime.condition_aggregator import ConditionAggregator
-from transom.controllers.runtime.conditions import Condition, Conditions
-from transom.controllers.runtime.controller import Result
+from transom.controllers.runtime.conditions import Condition, ConditionAggregator, Conditions
+from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers, cluster_index
-from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.apply import differs
 from transom.kube.errors import Conflict, NotFound

@@ -6,7 +6,7 @@ from typing import Final
 import structlog
 
 from transom.controllers.runtime.base_removal import FINALIZER
-from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.controller import Leadership
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import EGRESS_PROXIES

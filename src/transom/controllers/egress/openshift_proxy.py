@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from transom.controllers.egress import status
 from transom.controllers.egress.events import tell
 from transom.controllers.runtime.conditions import Condition, Conditions
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.gate import Gate
-from transom.controllers.runtime.leadership import Leadership
 from transom.kube.events import Regarding
 from transom.kube.objects import Whole
 from transom.kube.resources import OPENSHIFT_PROXIES

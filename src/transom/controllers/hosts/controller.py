@@ -23,8 +23,7 @@ from transom.controllers.rollout.marks import CHANGES
 from transom.controllers.rollout.rollouts import Rollouts
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import PENDING, Condition, Conditions, Fields
-from transom.controllers.runtime.controller import Result
-from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts import faults
 from transom.hosts.errors import AuthenticationRefused
 from transom.hosts.passes.passes import PassResult

@@ -7,7 +7,7 @@ from transom.controllers.hosts.work import Done, HostSession
 from transom.controllers.instance.view import InstanceView
 from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.runtime.conditions import Conditions
-from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.controller import Leadership
 from transom.hosts.errors import HostError
 from transom.hosts.passes import peer
 from transom.hosts.passes.passes import Admit, PassResult

@@ -18,9 +18,9 @@ from transom.controllers.rollout.passed_settings import PassedSettings
 from transom.controllers.rollout.rollouts import Rollouts
 from transom.controllers.rollout.subjects import Resumption
 from transom.controllers.runtime.cached import ADOPT
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.options import Options
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.hosts.passes.passes import PassResult, PassSettings

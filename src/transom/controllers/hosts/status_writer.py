@@ -15,9 +15,9 @@ from transom.controllers.instance.node_identities import without_record
 from transom.controllers.instance.view import InstanceView
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.conditions import Conditions, Fields
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.hosts.errors import HostKeyChanged, HostKeyNotRecorded
 from transom.kube.errors import ApiError, Conflict, NotFound

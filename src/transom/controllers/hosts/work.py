@@ -10,8 +10,7 @@ from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.keys.key_rotation import Opened
 from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.conditions import Condition, Conditions, Fields
-from transom.controllers.runtime.controller import Result
-from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import ManagedByOther
 from transom.hosts.passes.passes import Admit, PassResult, PassSettings
 from transom.kube.store import ObjectKey

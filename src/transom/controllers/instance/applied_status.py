@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
-from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.controller import Leadership
 from transom.kube.client import FIELD_MANAGER
 from transom.windows.nodes.instance import WindowsInstanceStatus
 

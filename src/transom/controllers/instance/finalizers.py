@@ -10,8 +10,8 @@ from typing import Final
 
 from transom.controllers.instance.uids import Uids
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata
 from transom.kube.resources import DEFINITIONS, NAMESPACES

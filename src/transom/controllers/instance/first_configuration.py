@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from transom.controllers.runtime.cached import FIRST, NODES, HostNode
-from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.controller import Leadership
 from transom.kube.errors import Conflict, NotFound
 
 CORDONED: Final = "Cordoned"

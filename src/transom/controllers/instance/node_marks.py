@@ -6,7 +6,7 @@ from typing import Final
 
 from transom.controllers.instance.view import regarding_of
 from transom.controllers.runtime.cached import JOINED, PAYLOAD_VERSION, CachedInstance, HostNode
-from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.controller import Leadership
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.resources import NODES
 

@@ -7,9 +7,8 @@ from typing import Final
 from transom.controllers.instance import status
 from transom.controllers.instance.applied_status import apply_status
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
-from transom.controllers.runtime.controller import Result
+from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.queue import KeyQueue, Priority

@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import SECRETS

@@ -10,10 +10,9 @@ from transom.controllers.rollout.begun_hosts import BegunHosts
 from transom.controllers.rollout.rollouts import OpenRollout, Turn
 from transom.controllers.rollout.subjects import Resumption, keys_of
 from transom.controllers.runtime.cached import CachedInstance
-from transom.controllers.runtime.condition_aggregator import ConditionAggregator
-from transom.controllers.runtime.conditions import Condition
+from transom.controllers.runtime.conditions import Condition, ConditionAggregator
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.hosts.errors import Held, HostError, KeyUnusable
 from transom.hosts.passes import key_move
 from transom.hosts.passes.passes import PassSettings

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import structlog
 
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.hosts.errors import KeyUnusable
 from transom.hosts.ssh.private_key import public_hash
 from transom.kube.errors import Conflict, NotFound

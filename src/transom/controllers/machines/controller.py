@@ -32,11 +32,9 @@ from transom.controllers.machines.status import ClusterMachines
 from transom.controllers.machines.template_edits import ExaminedTemplates, Held, TemplateEditor, keeper_of
 from transom.controllers.machines.templates import MachineTemplates
 from transom.controllers.runtime.cached import CachedCluster
-from transom.controllers.runtime.condition_aggregator import ConditionAggregator
-from transom.controllers.runtime.conditions import timestamp
-from transom.controllers.runtime.controller import Result
+from transom.controllers.runtime.conditions import ConditionAggregator, timestamp
+from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.client import FIELD_MANAGER

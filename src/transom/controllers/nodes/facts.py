@@ -11,8 +11,8 @@ from transom.controllers.instance.view import InstanceView, regarding_of
 from transom.controllers.join.cluster_facts import ClusterFacts
 from transom.controllers.join.members import OPENSHIFT_BOOTSTRAPPER, OPENSHIFT_TOKEN, Members
 from transom.controllers.runtime.cached import CachedInstance, HostNode
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.labels import HOST_NAME
-from transom.controllers.runtime.leadership import Leadership
 from transom.hosts.errors import HostError
 from transom.kube.errors import NotFound
 from transom.kube.resources import NODES

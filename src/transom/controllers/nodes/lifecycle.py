@@ -18,8 +18,7 @@ from transom.controllers.rollout.interruptions import Purpose
 from transom.controllers.rollout.rollouts import Turn
 from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.conditions import Condition, Conditions
-from transom.controllers.runtime.controller import Result
-from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import HostError
 from transom.hosts.passes.light_check import look
 from transom.hosts.passes.passes import PassResult

@@ -11,8 +11,7 @@ from transom.controllers.instance.view import InstanceView
 from transom.controllers.nodes.services import NodeServices, stands_alone
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import Condition, Conditions
-from transom.controllers.runtime.controller import Result
-from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import PutBack
 from transom.hosts.passes.passes import Admit, PassResult
 from transom.proxy.settings import Egress

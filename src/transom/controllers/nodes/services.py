@@ -16,8 +16,8 @@ from transom.controllers.rollout.interruptions import Interruptions
 from transom.controllers.rollout.slots import Slots
 from transom.controllers.rollout.subjects import upgrades_of
 from transom.controllers.runtime.cached import HostNode
-from transom.controllers.runtime.condition_aggregator import ConditionAggregator
-from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.conditions import ConditionAggregator
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.options import Options
 from transom.hosts.passes.passes import PassResult
 from transom.hosts.steps.payload_directory import PayloadDirectory

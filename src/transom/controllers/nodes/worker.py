@@ -25,8 +25,7 @@ from transom.controllers.nodes.proxy_meanwhile import PREPARATION
 from transom.controllers.nodes.services import NodeServices, is_ready, stands_alone
 from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.conditions import Condition
-from transom.controllers.runtime.controller import Result
-from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import HostError
 from transom.hosts.passes import configure as hosts
 from transom.hosts.passes.configure import Configured, Worker

@@ -17,11 +17,9 @@ import structlog
 
 from transom.controllers.egress.bundle_text import BundleText
 from transom.controllers.pods import registered
-from transom.controllers.runtime.condition_aggregator import ConditionAggregator
-from transom.controllers.runtime.conditions import Condition
-from transom.controllers.runtime.controller import Result
+from transom.controllers.runtime.conditions import Condition, ConditionAggregator
+from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.namespaces import NAMESPACES, Namespace
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.errors import Conflict, NotFound, StatusError

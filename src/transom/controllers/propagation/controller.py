@@ -12,10 +12,9 @@ import structlog
 
 from transom.controllers.propagation import kubeconfigs, propagated, standing
 from transom.controllers.runtime.cached import CachedCluster
-from transom.controllers.runtime.condition_aggregator import ConditionAggregator
-from transom.controllers.runtime.controller import Result
+from transom.controllers.runtime.conditions import ConditionAggregator
+from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.apply import apply
 from transom.kube.backoff import Backoff

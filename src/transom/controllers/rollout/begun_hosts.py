@@ -13,8 +13,8 @@ from typing import Final, Protocol
 
 from transom.capi.identity import MANAGED_BY, TRANSOM
 from transom.controllers.runtime.conditions import moment
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS

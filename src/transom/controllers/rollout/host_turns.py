@@ -16,8 +16,8 @@ from transom.controllers.rollout.marks import CHANGES, written
 from transom.controllers.rollout.rollouts import Digest, OpenRollout, Rollouts, Turn
 from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.conditions import Conditions
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey
-from transom.controllers.runtime.leadership import Leadership
 from transom.hosts.errors import Held, Overtaken, Superseded
 from transom.hosts.passes.passes import PassResult
 from transom.kube.errors import ApiError

@@ -19,7 +19,7 @@ from transom.controllers.rollout.rollouts import OpenRollout, Rollouts, Turn
 from transom.controllers.rollout.slots import Slots
 from transom.controllers.runtime.cached import CachedInstance, HostNode
 from transom.controllers.runtime.conditions import Condition
-from transom.controllers.runtime.leadership import Leadership
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.options import Pace
 from transom.hosts.errors import PutBack
 from transom.hosts.passes.passes import PassResult

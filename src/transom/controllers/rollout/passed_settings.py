@@ -14,8 +14,8 @@ import structlog
 from transom.apply.kept_settings import KeptSettings, decoded, encoded
 from transom.apply.roll_out import change_of
 from transom.capi.identity import MANAGED_BY, TRANSOM
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.controllers.runtime.settings import Cluster
 from transom.kube.errors import ApiError
 from transom.kube.resources import SECRETS

@@ -16,8 +16,7 @@ from transom.apply.target import Target
 from transom.apply.turns import Ask, Turns, stopped
 from transom.controllers.rollout.begun_hosts import Begun, BegunHosts
 from transom.controllers.rollout.marks import Mark
-from transom.controllers.runtime.condition_aggregator import ConditionAggregator
-from transom.controllers.runtime.conditions import Condition
+from transom.controllers.runtime.conditions import Condition, ConditionAggregator
 from transom.kube.store import ObjectKey
 from transom.proxy.layers import BASE
 from transom.windows.nodes.rollout import HostResult, Rollout

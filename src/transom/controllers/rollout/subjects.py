@@ -11,7 +11,7 @@ from transom.controllers.rollout.begun_hosts import BegunHosts
 from transom.controllers.rollout.marks import read
 from transom.controllers.rollout.rollouts import RESUME, Group, RolloutMember, Rollouts, RolloutSubject
 from transom.controllers.runtime.cached import CachedInstance
-from transom.controllers.runtime.condition_aggregator import ConditionAggregator
+from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.informers import INSTANCE_INDEXES, Informers, cluster_index
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.objects import ObjectMeta

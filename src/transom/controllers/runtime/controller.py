@@ -1,12 +1,38 @@
-"""What a controller is."""
+"""What a controller is, the leadership that it works with, and the workers that have its keys reconciled."""
 
-from typing import Protocol
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 import msgspec
+import structlog
+from structlog.contextvars import bound_contextvars
 
-from transom.controllers.runtime.leadership import Leadership
-from transom.kube.queue import KeyQueue
+from transom.hosts.faults import frames
+from transom.hosts.owner import Owner
+from transom.kube.client import Client, Permit
+from transom.kube.errors import ApiError
+from transom.kube.events import EventRecorder
+from transom.kube.lease import LeaseLost
+from transom.kube.queue import KeyQueue, QueueClosed
 from transom.kube.store import ObjectKey
+
+_log: Final = structlog.get_logger("transom.workers")
+
+
+@dataclass(frozen=True)
+class Leadership:
+    """`client` and `recorder` write only while the lease is held; `permit` raises LeaseLost from then on.
+
+    `owner` is who takes hosts; its generation is the lease's, so that a host refuses whoever held it before.
+    """
+
+    client: Client
+    recorder: EventRecorder
+    permit: Permit
+    owner: Owner
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -28,3 +54,39 @@ class Controller(Protocol):
     async def reconcile(self, key: ObjectKey, leadership: Leadership) -> Result:
         """Work on one key. What it raises costs this key alone, but for LeaseLost, which ends the term."""
         ...
+
+
+Trace = Callable[[ObjectKey], AbstractContextManager[object]]
+"""What lasts as long as a key is worked on."""
+
+
+async def work(controller: Controller, leadership: Leadership, trace: Trace = nullcontext) -> None:
+    """One worker: until the queue is closed. Raises LeaseLost; a key that was not finished is in the queue again then."""
+    queue = controller.queue
+    while True:
+        try:
+            key = await queue.take()
+        except QueueClosed:
+            return
+        with bound_contextvars(key="/".join(part for part in key if part)):
+            await _one(controller, key, leadership, trace)
+
+
+async def _one(controller: Controller, key: ObjectKey, leadership: Leadership, trace: Trace) -> None:
+    queue = controller.queue
+    try:
+        with trace(key):
+            outcome = await controller.reconcile(key, leadership)
+    except (LeaseLost, asyncio.CancelledError):
+        queue.add(key)
+        queue.done(key)
+        raise
+    except ApiError as error:
+        _log.warning("not done", error=str(error) or type(error).__name__)
+        queue.done(key, failed=True, at_least=error.retry_after)
+    except Exception as error:  # noqa: BLE001  # one key's trouble is its own
+        # what an exception says may quote a host, or a Secret
+        _log.error("a fault of Transom itself; the other keys go on", trace="\n".join(frames(error)))
+        queue.done(key, failed=True)
+    else:
+        queue.done(key, failed=outcome.failed, again=outcome.again)

@@ -14,8 +14,8 @@ from typing import Any, Final
 import structlog
 
 from transom.capi.identity import MANAGED_BY, TRANSOM
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.leadership import Leadership
 from transom.kube.client import Client
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.objects import Whole
