@@ -39,8 +39,7 @@ from transom.controllers.rollout.rollouts import Rollouts
 from transom.controllers.rollout.subjects import Resumption, settings_of
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Controller, Leadership, work
-from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.machine_api import machines
+from transom.controllers.runtime.informers import Informers, machines
 from transom.controllers.runtime.options import Options
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.controllers.userdata import UserDataController

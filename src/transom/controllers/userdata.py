@@ -7,8 +7,7 @@ from typing import Final
 import structlog
 
 from transom.controllers.runtime.controller import Leadership, Result
-from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.machine_api import MACHINES, machines
+from transom.controllers.runtime.informers import MACHINES, Informers, machines
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.hosts.errors import KeyUnusable
 from transom.hosts.ssh.private_key import public_line

@@ -11,7 +11,7 @@ from tests.support.operator.limited import limited
 from tests.support.operator.names import names, until_names
 from tests.support.waiting import PATIENCE
 
-from transom.controllers.runtime.machine_api import MACHINES
+from transom.controllers.runtime.informers import MACHINES
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, NAMESPACES, WINDOWS_INSTANCES, Resource
 

@@ -11,7 +11,7 @@ from tests.support.operator.limited import limited
 from tests.support.waiting import PATIENCE, until
 
 from lab import openshift
-from transom.controllers.runtime.machine_api import MACHINES
+from transom.controllers.runtime.informers import MACHINES
 from transom.controllers.runtime.options import Pace
 from transom.hosts.passes import key_move
 from transom.hosts.ssh.connection import Timeouts

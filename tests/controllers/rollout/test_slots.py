@@ -10,8 +10,7 @@ import pytest
 from transom.controllers.rollout.drain import DrainProgress, Fate, NodePod, Remaining, fate
 from transom.controllers.rollout.slots import MAX_UNAVAILABLE, Slots
 from transom.controllers.runtime.cached import CachedInstance, HostNode
-from transom.controllers.runtime.informers import INSTANCE_INDEXES, Informers
-from transom.controllers.runtime.machine_api import MACHINE_SETS, CachedApiMachine
+from transom.controllers.runtime.informers import INSTANCE_INDEXES, MACHINE_SETS, CachedApiMachine, Informers
 from transom.kube.objects import Metadata
 from transom.kube.store import ObjectKey, Store
 

@@ -13,7 +13,7 @@ from transom.controllers.clusters.objects import Kept, ObjectsWriter, compare
 from transom.controllers.clusters.readers import readers
 from transom.controllers.runtime.cached import CLUSTERS
 from transom.controllers.runtime.hash_key import fleet_key
-from transom.controllers.runtime.infrastructure import INFRASTRUCTURE
+from transom.controllers.runtime.informers import INFRASTRUCTURE
 from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, Conflict, NotFound

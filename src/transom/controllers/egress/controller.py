@@ -9,12 +9,13 @@ import msgspec
 import structlog
 
 from transom.capi.identity import MANAGED_BY, TRANSOM
-from transom.controllers.egress import finalizer, status
+from transom.controllers.egress import status
 from transom.controllers.egress.bundle_text import BundleText
 from transom.controllers.egress.events import tell
 from transom.controllers.egress.host_counts import counted, said
 from transom.controllers.egress.openshift_proxy import ToldOfProxy
 from transom.controllers.egress.write_conflicts import Rivals
+from transom.controllers.runtime import base_removal
 from transom.controllers.runtime.base_removal import is_going
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import Condition, ConditionAggregator, Conditions
@@ -152,11 +153,11 @@ class EgressController:
 
     async def _leave_hosts(self, cached: Whole, why: str, leadership: Leadership) -> Result:
         """Let the base go without a change to any host."""
-        if finalizer.has_finalizer(cached):
+        if base_removal.has_finalizer(cached):
             meta = cached.metadata
             regarding = Regarding(EGRESS_PROXIES.api_version, EGRESS_PROXIES.kind, meta.name, None, meta.uid)
             leadership.recorder.normal(regarding, "HostsLeft", f"the hosts keep what they have: {why}")
-            await finalizer.take(cached, leadership)
+            await base_removal.take_finalizer(cached, leadership)
         return Result()
 
     async def _report(self, cached: Whole, findings: Iterable[Finding], leadership: Leadership) -> Result:
@@ -190,11 +191,11 @@ class EgressController:
             conditions["Ready"] = status.ready(conditions, held=held, hosts=hosts.condition)
             if is_going(cached):
                 conditions["Ready"] = status.removing(hosts.condition)
-                if finalizer.has_finalizer(cached) and (base is not None or hosts.total == hosts.updated):
-                    await finalizer.take(cached, leadership)
+                if base_removal.has_finalizer(cached) and (base is not None or hosts.total == hosts.updated):
+                    await base_removal.take_finalizer(cached, leadership)
                     return Result()
-            elif base is None and not finalizer.has_finalizer(cached):
-                await finalizer.put(cached, leadership)
+            elif base is None and not base_removal.has_finalizer(cached):
+                await base_removal.put_finalizer(cached, leadership)
                 # it is heard of, and what is then in memory has what is written next: else the same would be written twice
                 return Result()
         else:

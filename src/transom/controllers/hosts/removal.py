@@ -22,9 +22,8 @@ from transom.controllers.runtime.base_removal import LEAVE_HOST
 from transom.controllers.runtime.cached import CachedInstance, HostNode
 from transom.controllers.runtime.conditions import Condition, moment
 from transom.controllers.runtime.controller import Leadership, Result
-from transom.controllers.runtime.informers import place_of
+from transom.controllers.runtime.informers import CLUSTER_MACHINES, MACHINES, place_of
 from transom.controllers.runtime.labels import ORIGIN, ORIGIN_UID, SOURCE
-from transom.controllers.runtime.machine_api import CLUSTER_MACHINES, MACHINES
 from transom.hosts.errors import ManagedByOther
 from transom.hosts.passes import removal as hosts
 from transom.hosts.passes.removal import Removed

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from transom.controllers.runtime.cached import ADOPT, MANAGED_BY_WMCO, TAKE_OVER
-from transom.controllers.runtime.machine_api import MACHINES
+from transom.controllers.runtime.informers import MACHINES
 from transom.controllers.userdata import PRIVATE_KEY
 from transom.kube.client import Client
 from transom.kube.errors import NotFound

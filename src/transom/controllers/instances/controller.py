@@ -7,9 +7,8 @@ import structlog
 
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.controller import Leadership, Result
-from transom.controllers.runtime.informers import Informers, spelled
+from transom.controllers.runtime.informers import Informers, cluster_machines, machines, spelled
 from transom.controllers.runtime.labels import CONFIRM, HOST_NAME, ORIGIN, ORIGIN_FIELDS, ORIGIN_UID, SOURCE, UNINSTALL
-from transom.controllers.runtime.machine_api import cluster_machines, machines
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.queue import KeyQueue

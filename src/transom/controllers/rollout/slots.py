@@ -5,9 +5,8 @@ from datetime import datetime
 from typing import Final
 
 from transom.controllers.runtime.cached import CachedInstance, HostNode
-from transom.controllers.runtime.informers import Informers
+from transom.controllers.runtime.informers import Informers, machine_sets, machines
 from transom.controllers.runtime.labels import ORIGIN, SOURCE
-from transom.controllers.runtime.machine_api import machine_sets, machines
 from transom.kube.store import ObjectKey
 
 MAX_UNAVAILABLE: Final = "transom.dev/max-unavailable"

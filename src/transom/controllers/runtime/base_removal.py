@@ -3,15 +3,23 @@
 The finalizer keeps the object until the hosts were given back, so that a deletion is known after a restart.
 """
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
+import structlog
 
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.watched_settings import SettingsInformers
+from transom.kube.errors import Conflict, NotFound
 from transom.kube.objects import Whole
+from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.layers import BASE
 from transom.proxy.objects import Cluster, EgressProxy, EgressProxySpec, SettingsObjects
+
+_log: Final = structlog.get_logger("transom.egress")
+
 
 FINALIZER: Final = "transom.dev/settings"
 LEAVE_HOST: Final = "transom.dev/leave-host"
@@ -76,3 +84,27 @@ def _successor(proxies: Iterable[EgressProxy], clusters: Iterable[Cluster]) -> s
         if one.metadata.name != BASE and not any(selector is None or selector.matches(c.metadata.labels) for c in clusters):
             return one.metadata.name
     return None
+
+
+def has_finalizer(base: Whole) -> bool:
+    """Whether Transom has a word in the deletion of the base."""
+    return FINALIZER in (base.metadata.finalizers or ())
+
+
+async def put_finalizer(base: Whole, leadership: Leadership) -> None:
+    """Put it on. Raises ApiError."""
+    await _set(base, [*(base.metadata.finalizers or ()), FINALIZER], leadership)
+
+
+async def take_finalizer(base: Whole, leadership: Leadership) -> None:
+    """Take it off; others' stay. Raises ApiError."""
+    await _set(base, [one for one in base.metadata.finalizers or () if one != FINALIZER], leadership)
+    _log.info("finalizer taken off", object=f"EgressProxy/{base.metadata.name}")
+
+
+async def _set(base: Whole, finalizers: list[str], leadership: Leadership) -> None:
+    meta = base.metadata
+    # the version keeps somebody else's finalizer that came meanwhile; another event comes with it
+    change = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": finalizers}}
+    with contextlib.suppress(NotFound, Conflict):
+        await leadership.client.patch(EGRESS_PROXIES, change, meta.name)

@@ -1,24 +1,29 @@
 """Everything of a cluster that the controllers read: one store for each kind, kept like the server by a reflector."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from transom.controllers.runtime.cached import CLUSTERS, INSTANCES, NODES, CachedCluster, CachedInstance, HostNode
-from transom.controllers.runtime.infrastructure import INFRASTRUCTURE, CachedInfrastructure
 from transom.controllers.runtime.watched_settings import SettingsInformers, complete, nowhere
 from transom.kube.client import Client
-from transom.kube.objects import BundleHolder
+from transom.kube.objects import BundleHolder, Metadata, ObjectMeta, Projected
 from transom.kube.reflector import PACE, ReflectorPace
 from transom.kube.resources import (
     BUNDLE_HOLDERS,
     SECRETS,
+    Resource,
 )
 from transom.kube.store import IndexFunction, ObjectKey, Store
+from transom.kube.versions import PREFERRED
 from transom.proxy.injection import LABEL, OPENSHIFT_LABEL
 from transom.proxy.objects import SettingsObjects
+from transom.sources.infrastructure import KINDS
 from transom.sources.objects import ObjectReader, Objects
 from transom.windows.addresses import address
 from transom.windows.nodes.instance import WindowsInstance
+from transom.windows.nodes.inventory import OS_ID, SSH
 
 
 class Informers(SettingsInformers):
@@ -147,3 +152,69 @@ INSTANCE_INDEXES: Final[dict[str, IndexFunction[CachedInstance]]] = {
     "node-uid": _instance_node_uid,
     "cluster": _instance_cluster,
 }
+
+
+class _Status(Projected, frozen=True):
+    network: Any = None
+
+
+class CachedInfrastructure(Projected, frozen=True):
+    """An AWSCluster, say: its spec, and the networks that its controller found."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Any = None
+    status: _Status | None = None
+
+    def value(self, kind: str) -> dict[str, Any]:
+        """The object in plain values, as the settings' reader takes it."""
+        metadata = {"name": self.metadata.name, "namespace": self.metadata.namespace}
+        network = self.status.network if self.status else None
+        made = {"apiVersion": f"{KINDS[kind][0]}/v1", "kind": kind, "metadata": metadata}
+        return made | {"spec": self.spec, "status": {"network": network}}
+
+
+INFRASTRUCTURE: Final = tuple(
+    Resource(group, PREFERRED, kind, plural, True, CachedInfrastructure) for kind, (group, plural) in KINDS.items()
+)
+
+
+class CachedApiMachine(Projected, frozen=True):
+    """A Machine of either API, without what the server notes of its fields."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Any = None
+    status: Any = None
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The object in plain values."""
+        return {"metadata": msgspec.to_builtins(self.metadata), "spec": self.spec, "status": self.status}
+
+    @property
+    def origin(self) -> str:
+        """Namespace and name."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+MACHINES: Final = Resource("machine.openshift.io", "v1beta1", "Machine", "machines", True, CachedApiMachine)
+MACHINE_SETS: Final = Resource("machine.openshift.io", "v1beta1", "MachineSet", "machinesets", True, Metadata)
+CLUSTER_MACHINES: Final = Resource("cluster.x-k8s.io", PREFERRED, "Machine", "machines", True, CachedApiMachine)
+
+
+def machines(informers: Informers) -> Store[CachedApiMachine]:
+    """Those of the Machine API whose system is Windows, of all namespaces."""
+    return informers.watch(MACHINES, labels=f"{OS_ID}=Windows", indexes={"origin": _machine_origin})
+
+
+def machine_sets(informers: Informers) -> Store[Metadata]:
+    """Those of the Machine API, of all namespaces."""
+    return informers.watch(MACHINE_SETS)
+
+
+def cluster_machines(informers: Informers) -> Store[CachedApiMachine]:
+    """Those of Cluster API that somebody opened to SSH."""
+    return informers.watch(CLUSTER_MACHINES, labels=f"{SSH}=true", indexes={"origin": _machine_origin})
+
+
+def _machine_origin(machine: CachedApiMachine) -> Iterator[str]:
+    yield machine.origin
