@@ -12,7 +12,7 @@ from transom.cli.tables import named
 from transom.controllers.instance.finalizers import FINALIZER as OF_HOST
 from transom.controllers.runtime.base_removal import FINALIZER as OF_SETTINGS
 from transom.controllers.runtime.base_removal import LEAVE_HOST
-from transom.controllers.runtime.labels import UNINSTALL
+from transom.controllers.runtime.cached import UNINSTALL
 from transom.kube.client import Client
 from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata, ObjectMeta, Whole

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from transom.controllers.rollout import marks
-from transom.controllers.runtime.labels import ORIGIN, SOURCE
+from transom.controllers.runtime.cached import ORIGIN, SOURCE
 from transom.diagnosis.observed import Observed, Unread, Value, at, condition, conditions, mapping, meta, moment, name_of
 from transom.diagnosis.overview import ObjectStatus, leader, of_host
 from transom.proxy.layers import BASE

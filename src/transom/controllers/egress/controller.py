@@ -10,11 +10,9 @@ import structlog
 
 from transom.capi.identity import MANAGED_BY, TRANSOM
 from transom.controllers.egress import status
-from transom.controllers.egress.bundle_text import BundleText
-from transom.controllers.egress.events import tell
+from transom.controllers.egress.bundles import BundleText, Rivals
+from transom.controllers.egress.events import ToldOfProxy, tell
 from transom.controllers.egress.host_counts import counted, said
-from transom.controllers.egress.openshift_proxy import ToldOfProxy
-from transom.controllers.egress.write_conflicts import Rivals
 from transom.controllers.runtime import base_removal
 from transom.controllers.runtime.base_removal import is_going
 from transom.controllers.runtime.cached import CachedInstance

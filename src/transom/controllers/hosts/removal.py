@@ -19,11 +19,10 @@ from transom.controllers.instance.view import InstanceView, managed_message, reg
 from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.rollout.drain import Drain
 from transom.controllers.runtime.base_removal import LEAVE_HOST
-from transom.controllers.runtime.cached import CachedInstance, HostNode
+from transom.controllers.runtime.cached import ORIGIN, ORIGIN_UID, SOURCE, CachedInstance, HostNode
 from transom.controllers.runtime.conditions import Condition, moment
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import CLUSTER_MACHINES, MACHINES, place_of
-from transom.controllers.runtime.labels import ORIGIN, ORIGIN_UID, SOURCE
 from transom.hosts.errors import ManagedByOther
 from transom.hosts.passes import removal as hosts
 from transom.hosts.passes.removal import Removed

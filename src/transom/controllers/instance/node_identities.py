@@ -12,10 +12,9 @@ import msgspec
 import structlog
 
 from transom.controllers.instance.applied_status import apply_status
-from transom.controllers.runtime.cached import CachedInstance, HostNode
+from transom.controllers.runtime.cached import HOST_NAME, ORIGIN, SOURCE, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import MACHINES, CachedApiMachine, Informers, addresses_of
-from transom.controllers.runtime.labels import HOST_NAME, ORIGIN, SOURCE
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata

@@ -5,10 +5,19 @@ from typing import Any, Final
 
 import structlog
 
-from transom.controllers.runtime.cached import INSTANCES, CachedInstance
+from transom.controllers.runtime.cached import (
+    CONFIRM,
+    HOST_NAME,
+    INSTANCES,
+    ORIGIN,
+    ORIGIN_FIELDS,
+    ORIGIN_UID,
+    SOURCE,
+    UNINSTALL,
+    CachedInstance,
+)
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers, cluster_machines, machines, spelled
-from transom.controllers.runtime.labels import CONFIRM, HOST_NAME, ORIGIN, ORIGIN_FIELDS, ORIGIN_UID, SOURCE, UNINSTALL
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.queue import KeyQueue

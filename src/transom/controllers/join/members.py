@@ -6,9 +6,8 @@ from typing import Final
 
 from transom.controllers.instance.node_identities import NodeIdentities
 from transom.controllers.join.bootstrap_tokens import BootstrapTokens
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.cached import SOURCE, CachedInstance
 from transom.controllers.runtime.informers import Informers, addresses_of, spelled
-from transom.controllers.runtime.labels import SOURCE
 from transom.kube.objects import Whole
 from transom.kube.resources import SECRETS
 from transom.windows.addresses import address

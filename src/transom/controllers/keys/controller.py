@@ -13,11 +13,10 @@ import structlog
 
 from transom.controllers.instance.view import regarding_of
 from transom.controllers.keys.key_rotation import KeyRotation, recorded
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.cached import ORIGIN, ORIGIN_UID, SOURCE, CachedInstance
 from transom.controllers.runtime.conditions import moment
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import MACHINES, CachedApiMachine, Informers, machines
-from transom.controllers.runtime.labels import ORIGIN, ORIGIN_UID, SOURCE
 from transom.controllers.runtime.options import Pace
 from transom.controllers.userdata import MACHINE_API, NAME, PRIVATE_KEY
 from transom.hosts.errors import KeyUnusable

@@ -10,9 +10,8 @@ import msgspec
 from transom.controllers.instance.view import InstanceView, regarding_of
 from transom.controllers.join.cluster_facts import ClusterFacts
 from transom.controllers.join.members import OPENSHIFT_BOOTSTRAPPER, OPENSHIFT_TOKEN, Members
-from transom.controllers.runtime.cached import CachedInstance, HostNode
+from transom.controllers.runtime.cached import HOST_NAME, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership
-from transom.controllers.runtime.labels import HOST_NAME
 from transom.hosts.errors import HostError
 from transom.kube.errors import NotFound
 from transom.kube.resources import NODES

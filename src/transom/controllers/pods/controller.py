@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from transom.controllers.egress.bundle_text import BundleText
+from transom.controllers.egress.bundles import BundleText
 from transom.controllers.pods import registered
 from transom.controllers.runtime.conditions import Condition, ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result

@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final
 
-from transom.controllers.runtime.cached import CachedInstance, HostNode
+from transom.controllers.runtime.cached import ORIGIN, SOURCE, CachedInstance, HostNode
 from transom.controllers.runtime.informers import Informers, machine_sets, machines
-from transom.controllers.runtime.labels import ORIGIN, SOURCE
 from transom.kube.store import ObjectKey
 
 MAX_UNAVAILABLE: Final = "transom.dev/max-unavailable"
