@@ -9,7 +9,7 @@ from transom.cli.findings import counted
 from transom.cli.manifests import everything
 from transom.cli.output import ExitCode, fail, tell
 from transom.cli.tables import named
-from transom.controllers.instance.finalizers import FINALIZER as OF_HOST
+from transom.controllers.instance.writes import FINALIZER as OF_HOST
 from transom.controllers.runtime.base_removal import FINALIZER as OF_SETTINGS
 from transom.controllers.runtime.base_removal import LEAVE_HOST
 from transom.controllers.runtime.cached import UNINSTALL

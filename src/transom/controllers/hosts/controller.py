@@ -16,8 +16,8 @@ from transom.controllers.hosts.services import HostServices
 from transom.controllers.hosts.triggers import Triggers
 from transom.controllers.hosts.work import Done, HostLifecycle, Visit
 from transom.controllers.instance import status
-from transom.controllers.instance.finalizers import has_finalizer
 from transom.controllers.instance.view import InstanceView, refusal, regarding_of
+from transom.controllers.instance.writes import has_finalizer
 from transom.controllers.keys.key_rotation import Opened, by_former_keys
 from transom.controllers.rollout.marks import CHANGES
 from transom.controllers.rollout.rollouts import Rollouts

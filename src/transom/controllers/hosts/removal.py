@@ -11,11 +11,10 @@ import structlog
 
 from transom.apply.target import Target
 from transom.controllers.hosts.services import HostServices
-from transom.controllers.instance import first_configuration, status
-from transom.controllers.instance.finalizers import has_finalizer
-from transom.controllers.instance.node_marks import unmark
-from transom.controllers.instance.uids import Uids
+from transom.controllers.instance import joined_nodes, status
+from transom.controllers.instance.joined_nodes import unmark
 from transom.controllers.instance.view import InstanceView, managed_message, regarding_of
+from transom.controllers.instance.writes import Uids, has_finalizer
 from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.rollout.drain import Drain
 from transom.controllers.runtime.base_removal import LEAVE_HOST
@@ -219,7 +218,7 @@ class Removal:
         """A Node that stays takes pods again, where it was cordoned here, be it a moment ago."""
         if self._tokens is not None and case.node is not None:
             await self._drain_of(case, case.node, leadership).uncordon()
-            await first_configuration.let_in(case.node, leadership)
+            await joined_nodes.let_in(case.node, leadership)
 
     async def _forget(self, case: InstanceView, why: str, leadership: Leadership, *, machine: bool) -> Result:
         """The cluster's side, and the end."""

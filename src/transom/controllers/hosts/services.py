@@ -8,9 +8,9 @@ from transom.controllers.hosts.reader import InstanceReader
 from transom.controllers.hosts.settings_turns import CheckSchedule, SettingsTurns
 from transom.controllers.hosts.status_writer import StatusWriter
 from transom.controllers.hosts.work import HostSession
-from transom.controllers.instance.finalizers import Finalizers
 from transom.controllers.instance.node_identities import NodeIdentities
 from transom.controllers.instance.view import InstanceView, StatusKeys
+from transom.controllers.instance.writes import Finalizers
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.rollout.heartbeats import Heartbeats
 from transom.controllers.rollout.host_turns import HostTurns

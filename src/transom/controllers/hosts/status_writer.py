@@ -10,9 +10,9 @@ import structlog
 
 from transom.controllers.hosts.reader import InstanceReader
 from transom.controllers.instance import status
-from transom.controllers.instance.applied_status import apply_status
 from transom.controllers.instance.node_identities import without_record
 from transom.controllers.instance.view import InstanceView
+from transom.controllers.instance.writes import apply_status
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.conditions import Conditions, Fields
 from transom.controllers.runtime.controller import Leadership

@@ -11,15 +11,18 @@ from typing import Final
 import msgspec
 import structlog
 
-from transom.controllers.instance.applied_status import apply_status
+from transom.controllers.instance.writes import apply_status
 from transom.controllers.runtime.cached import HOST_NAME, ORIGIN, SOURCE, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import MACHINES, CachedApiMachine, Informers, addresses_of
 from transom.controllers.runtime.settings import CurrentSettings
+from transom.hosts.errors import HostError
 from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store
+from transom.windows.addresses import address
+from transom.windows.host.state import ObservedState
 from transom.windows.nodes.instance import WindowsInstanceStatus
 from transom.windows.nodes.node_identity import Candidate, ClusterView, Holder, Identity, Proof, Record, SeenNode, decide, rank
 
@@ -86,8 +89,8 @@ class NodeIdentities:
         for name in (cached.fields.get("nodeName"), cached.live.node_name, said):
             if name and (node := snapshot.named(str(name).lower())) is not None:
                 yield node
-        for address in addresses_of(cached) | ({reached} if reached else set()):
-            yield from snapshot.by("address", address)
+        for one in addresses_of(cached) | ({reached} if reached else set()):
+            yield from snapshot.by("address", one)
 
     def named(self, name: str) -> Iterator[CachedInstance]:
         """The instances that have a name, or ask for it."""
@@ -257,3 +260,49 @@ def only_record(status: WindowsInstanceStatus) -> WindowsInstanceStatus:
 def without_record(status: WindowsInstanceStatus) -> WindowsInstanceStatus:
     """A status without what is recorded here."""
     return msgspec.structs.replace(status, node_name="", node_uid="", node_proof="", host_address="")
+
+
+class NodeNameTaken(HostError):
+    """The name is that of another instance, or of a Node that is not this instance's."""
+
+
+class NodeNameChanged(HostError):
+    """The instance has joined under another name."""
+
+
+class NodeNameInvalid(HostError):
+    """The name that the host gives itself cannot be a Node's."""
+
+
+class NodeAddressAmbiguous(HostError):
+    """Two Nodes have the address of the host."""
+
+
+class NodeAddressUnknown(HostError):
+    """The host's own address is neither the one that SSH reaches nor the one that a person gave."""
+
+
+class NotRecorded(HostError):
+    """Which Node the host is could not be written down: nothing may follow from it."""
+
+
+_ERRORS: Final[dict[str, type[HostError]]] = {
+    one.__name__: one for one in (NodeNameTaken, NodeNameChanged, NodeNameInvalid, NodeAddressAmbiguous)
+}
+
+
+def error_of(identity: Identity) -> HostError | None:
+    """The refusal of an identity; None where there is none, or where another cluster has the Node."""
+    made = _ERRORS.get(identity.refusal)
+    return made(identity.message) if made is not None else None
+
+
+def node_ip(state: ObservedState, given: str | None) -> str:
+    """The address that a host's kubelet registers: the given one, else the one that SSH reached. Raises NodeAddressUnknown."""
+    wanted = address(given) if given else None
+    if state.own_address and state.own_address not in (state.reached, wanted):
+        reached = f"SSH reaches it by {state.reached}" + (f", spec.nodeIP is {wanted}" if wanted else "")
+        raise NodeAddressUnknown(
+            f"the host's own address is {state.own_address}, and {reached}: set spec.nodeIP to the one that its Node is to have"
+        )
+    return wanted or state.reached

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from transom.controllers.instance import status
-from transom.controllers.instance.applied_status import apply_status
+from transom.controllers.instance.writes import apply_status
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers

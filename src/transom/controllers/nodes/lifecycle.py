@@ -7,8 +7,8 @@ import structlog
 from transom.apply.target import Target
 from transom.controllers.hosts.triggers import of_node, wanted
 from transom.controllers.hosts.work import Done, HostWork
-from transom.controllers.instance import first_configuration
-from transom.controllers.instance.identity_errors import error_of
+from transom.controllers.instance import joined_nodes
+from transom.controllers.instance.node_identities import error_of
 from transom.controllers.instance.status import not_connected
 from transom.controllers.instance.view import InstanceView
 from transom.controllers.nodes.proxy_meanwhile import PREPARATION, adopted, postponed, waiting, without_payload
@@ -133,9 +133,9 @@ class NodeHosts:
         self, case: InstanceView, target: Target, node: HostNode, directory: PayloadDirectory, leadership: Leadership
     ) -> HostWork | Done:
         nodes, key = self._nodes, case.cached.key
-        if not node.adopted and first_configuration.is_first(node, installed=bool(case.cached.live.payload_version)):
+        if not node.adopted and joined_nodes.is_first(node, installed=bool(case.cached.live.payload_version)):
             await nodes.hold_back(key, node, leadership)
-        await first_configuration.respect(node, leadership)
+        await joined_nodes.respect(node, leadership)
         purpose, why = self._interruption(case, node, directory.payload.version)
         if node.cordoned_for is not None:
             if (awaited := await self._awaited(case, node, purpose, leadership)) is not None:

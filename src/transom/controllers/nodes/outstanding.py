@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Set
 from typing import Final
 
-from transom.controllers.instance.first_configuration import is_pending
+from transom.controllers.instance.joined_nodes import is_pending
 from transom.controllers.runtime.cached import UNINITIALIZED, HostNode
 from transom.hosts.errors import HostError
 from transom.hosts.passes.configure import Configured

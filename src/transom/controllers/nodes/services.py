@@ -2,7 +2,7 @@
 
 from transom.controllers.hosts.services import HostServices
 from transom.controllers.hosts.settings_turns import EARLIEST
-from transom.controllers.instance import first_configuration
+from transom.controllers.instance import joined_nodes
 from transom.controllers.instance.view import InstanceView, regarding_of
 from transom.controllers.join.api_server_trust import ApiServerTrust
 from transom.controllers.join.cluster_facts import ClusterFacts
@@ -91,7 +91,7 @@ class NodeServices:
 
     async def hold_back(self, key: ObjectKey, node: HostNode, leadership: Leadership) -> None:
         """Cordon a Node that is first seen. Raises ApiError."""
-        await first_configuration.hold_back(node, leadership)
+        await joined_nodes.hold_back(node, leadership)
         self.held.add(key)
 
 
@@ -105,7 +105,7 @@ def stands_alone(case: InstanceView, *, emptied: bool = False) -> bool:
 
 def has_nothing_to_lose(node: HostNode) -> bool:
     """Whether a Node has not taken pods yet; one that has may take them again, also while it is not Ready."""
-    return first_configuration.is_pending(node) or node.payload_version is None
+    return joined_nodes.is_pending(node) or node.payload_version is None
 
 
 def is_ready(node: HostNode | None) -> bool:

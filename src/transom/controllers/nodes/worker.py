@@ -15,9 +15,9 @@ from transom.apply.roll_out import changes_settings
 from transom.apply.target import restarts
 from transom.controllers.hosts.proxy_only import peers
 from transom.controllers.hosts.work import Done, HostSession
-from transom.controllers.instance import first_configuration
-from transom.controllers.instance.identity_errors import NotRecorded, error_of, node_ip
-from transom.controllers.instance.node_marks import mark
+from transom.controllers.instance import joined_nodes
+from transom.controllers.instance.joined_nodes import mark
+from transom.controllers.instance.node_identities import NotRecorded, error_of, node_ip
 from transom.controllers.instance.view import InstanceView, regarding_of
 from transom.controllers.nodes.outstanding import AdoptedNodeFound, outstanding, remarks, taken_over
 from transom.controllers.nodes.progress import REASONS, NodeProgress
@@ -168,11 +168,11 @@ class WorkerNode:
         elif said := "; ".join(self._remarks(case, found, leadership)):
             done = done.saying(Configured=Condition("True", "UpToDate", f"the host is as the settings ask for; {said}"))
         if node is not None:
-            if not node.adopted and self._has_come(node) and first_configuration.is_first(node, installed=True):
+            if not node.adopted and self._has_come(node) and joined_nodes.is_first(node, installed=True):
                 await self.nodes.hold_back(key, node, leadership)
             await mark(case.cached, node, payload.version, done.fields.get("state_hash"), leadership)
-            if not lacks and (first_configuration.is_pending(node) or key in self.nodes.held):
-                await first_configuration.let_in(node, leadership)
+            if not lacks and (joined_nodes.is_pending(node) or key in self.nodes.held):
+                await joined_nodes.let_in(node, leadership)
                 self.nodes.held.discard(key)
         done = self._readiness(case, found.node_name, done, leadership)
         interrupted = node is not None and (self.emptied or node.cordoned_for is not None)

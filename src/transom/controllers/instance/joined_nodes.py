@@ -1,16 +1,19 @@
-"""A Node that Transom joined takes no pods before everything of its payload has run once.
+"""What Transom writes on the Node of a host that it joined: whose it is, and that no pods come before its payload has run.
 
 Its kubelet is Ready as soon as there is a CNI configuration, and without kube-proxy its pods would have no Services. So it is
 cordoned when it is first seen. How far that has come stands on the Node, for the next process; a person who uncordons it has
 the last word.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from transom.controllers.runtime.cached import FIRST, NODES, HostNode
+from transom.controllers.instance.view import regarding_of
+from transom.controllers.runtime.cached import FIRST, JOINED, NODES, PAYLOAD_VERSION, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership
 from transom.kube.errors import Conflict, NotFound
+from transom.kube.resources import NODES as WHOLE_NODES
 
 CORDONED: Final = "Cordoned"
 """Transom cordoned it."""
@@ -82,3 +85,45 @@ async def _changed(node: HostNode, wanted: Callable[[HostNode], dict[str, Any] |
                 raise
             continue
         return
+
+
+STATE_HASH: Final = "transom.dev/state-hash"
+_WORKER: Final = "node-role.kubernetes.io/worker"
+"""Kubelets may not give themselves a role (NodeRestriction); the other labels and the taint they register."""
+
+
+async def mark(cached: CachedInstance, node: HostNode, version: str, digest: str | None, leadership: Leadership) -> None:
+    """The annotations of an instance's Node, and the role that its kubelet may not give it. Raises ApiError.
+
+    Another instance's annotation stays, and is told.
+    """
+    name, own = node.metadata.name, f"{cached.metadata.namespace}/{cached.metadata.name}"
+    try:
+        there = await leadership.client.get(WHOLE_NODES, name)
+        if there.metadata.uid != node.metadata.uid:
+            return
+        claimed = (there.metadata.annotations or {}).get(JOINED, own)
+        if claimed != own:
+            message = f"Node {name} is this host's, and its annotation {JOINED} names another instance: it is left as it is"
+            leadership.recorder.warning(regarding_of(cached), "NodeMarkedForeign", message)
+        marks = {JOINED: claimed, PAYLOAD_VERSION: version, **({STATE_HASH: digest} if digest else {})}
+        if _has(there.metadata.annotations, marks) and _has(there.metadata.labels, {_WORKER: ""}):
+            return
+        change = {"metadata": {"uid": there.metadata.uid, "annotations": marks, "labels": {_WORKER: ""}}}
+        await leadership.client.patch(WHOLE_NODES, change, name)
+    except (NotFound, Conflict):
+        # it is another Node by now; its coming is told
+        return
+
+
+async def unmark(cached: CachedInstance, node: HostNode, leadership: Leadership) -> None:
+    """A Node that stays, and is nobody's from now on, says so no more. Raises ApiError."""
+    if node.claimed_by != f"{cached.metadata.namespace}/{cached.metadata.name}":
+        return
+    with contextlib.suppress(NotFound, Conflict):
+        change = {"metadata": {"uid": node.metadata.uid, "annotations": {JOINED: None}}}
+        await leadership.client.patch(WHOLE_NODES, change, node.metadata.name)
+
+
+def _has(there: Mapping[str, str] | None, wanted: Mapping[str, str]) -> bool:
+    return all((there or {}).get(name) == value for name, value in wanted.items())

@@ -1,21 +1,25 @@
-"""The finalizer of a WindowsInstance: put on before anything is written to the host, off when the host was given back.
+"""What is written on a WindowsInstance: its status, and its finalizer, which is put on before anything is written to the host.
 
-Where Transom's namespace or the definition of the kind is deleted, nobody has said that hosts should go: they are left as they
-are, and every finalizer is taken off, otherwise the deletion would wait for ever once the operator is gone.
+It comes off when the host was given back. Where Transom's namespace or the definition of the kind is deleted, nobody has said
+that hosts should go: they are left as they are, and every finalizer is taken off, otherwise the deletion would wait for ever
+once the operator is gone.
 """
 
 import contextlib
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from transom.controllers.instance.uids import Uids
+import msgspec
+
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
+from transom.kube.client import FIELD_MANAGER
 from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata
 from transom.kube.resources import DEFINITIONS, NAMESPACES
-from transom.kube.store import ObjectKey
+from transom.kube.store import ObjectKey, Store
+from transom.windows.nodes.instance import WindowsInstanceStatus
 
 FINALIZER: Final = "transom.dev/host"
 
@@ -84,3 +88,46 @@ class Finalizers:
         # the version keeps somebody else's finalizer that came meanwhile
         change = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": finalizers}}
         return await leadership.client.patch(INSTANCES, change, meta.name, meta.namespace)
+
+
+class Uids:
+    """Forgets those that the store has no longer whenever one is added: a process lives longer than any instance."""
+
+    def __init__(self, instances: Store[CachedInstance]) -> None:
+        self._instances = instances
+        self._noted = set[str | None]()
+
+    def __contains__(self, cached: CachedInstance) -> bool:
+        return cached.metadata.uid in self._noted
+
+    def __len__(self) -> int:
+        return len(self._noted)
+
+    def add(self, cached: CachedInstance) -> None:
+        """Note an instance."""
+        self._noted &= {one.metadata.uid for one in self._instances.snapshot()}
+        self._noted.add(cached.metadata.uid)
+
+
+async def apply_status(
+    cached: CachedInstance,
+    wanted: WindowsInstanceStatus,
+    leadership: Leadership,
+    *,
+    at_version: bool = False,
+    manager: str = FIELD_MANAGER,
+) -> CachedInstance:
+    """Apply all that a field manager says; the instance as the server has it then.
+
+    `at_version`: upon the version that is known alone. Raises ApiError: NotFound where it is gone, Conflict where it is
+    another.
+    """
+    meta = cached.metadata
+    metadata: dict[str, Any] = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
+    if at_version:
+        metadata["resourceVersion"] = meta.resource_version
+    status = msgspec.to_builtins(wanted)
+    value = {"apiVersion": INSTANCES.api_version, "kind": INSTANCES.kind, "metadata": metadata, "status": status}
+    return await leadership.client.server_side_apply(
+        INSTANCES, value, meta.name, meta.namespace, subresource="status", manager=manager
+    )
