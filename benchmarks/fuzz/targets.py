@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from transom.controllers.instance.status import after_pass
-from transom.controllers.propagation import kubeconfigs
+from transom.controllers.propagation import controller
 from transom.controllers.runtime.cached import INSTANCES, NODES
 from transom.hosts.errors import HostError
 from transom.hosts.owner import Owner
@@ -324,7 +324,7 @@ def _request() -> bytes:
 
 
 def read_kubeconfig(data: bytes) -> object:
-    return choose_foreign(kubeconfigs.read(data, "Secret"), "Secret")
+    return choose_foreign(controller.read_kubeconfig(data, "Secret"), "Secret")
 
 
 def read_api_object(data: bytes) -> None:

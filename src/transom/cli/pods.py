@@ -150,8 +150,7 @@ def _read(
     cluster: ClusterOptions, name: str | None = None, *, labels: str = ""
 ) -> "tuple[list[Pod], dict[str, dict[str, str]], str | None]":
     """The pods of the cluster or the one of that name, their namespaces' labels, the address of default/kubernetes."""
-    from transom.controllers.runtime.namespaces import NAMESPACES
-    from transom.kube.resources import Resource
+    from transom.kube.resources import LABELLED_NAMESPACES, Resource
     from transom.pods.pod import Pod
 
     pods = Resource("", "v1", "Pod", "pods", True, Pod)
@@ -159,11 +158,11 @@ def _read(
     async def read(client: "Client") -> "tuple[list[Pod], dict[str, dict[str, str]], str | None]":
         if name is None:
             running = (await client.list_objects(pods, cluster.namespace, labels=labels)).items
-            namespaces = (await client.list_objects(NAMESPACES)).items
+            namespaces = (await client.list_objects(LABELLED_NAMESPACES)).items
         else:
             place = cluster.namespace or client.connection.namespace
             running = [await client.get(pods, name, place)]
-            namespaces = [await client.get(NAMESPACES, place)]
+            namespaces = [await client.get(LABELLED_NAMESPACES, place)]
         service = await client.get_json("/api/v1/namespaces/default/services/kubernetes")
         return running, {one.metadata.name: one.labels for one in namespaces}, service["spec"].get("clusterIP")
 

@@ -158,4 +158,26 @@ class LeaseObject(Projected, frozen=True):
     spec: LeaseSpec | None = None
 
 
+class NamespaceMeta(Projected, frozen=True):
+    """`metadata` of a Namespace."""
+
+    name: str = ""
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+
+
+class Namespace(Projected, frozen=True):
+    """A Namespace, of which there can be thousands: name and labels."""
+
+    metadata: NamespaceMeta = NamespaceMeta()
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Its labels."""
+        return self.metadata.labels or {}
+
+
 T = TypeVar("T", bound=Stored)

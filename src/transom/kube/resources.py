@@ -7,7 +7,7 @@ from typing import Any, Final, Generic
 
 import msgspec
 
-from transom.kube.objects import BundleHolder, LeaseObject, Metadata, T, Whole
+from transom.kube.objects import BundleHolder, LeaseObject, Metadata, Namespace, T, Whole
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ NODES: Final = Resource("", "v1", "Node", "nodes", False, Whole)
 PODS: Final = Resource("", "v1", "Pod", "pods", True, Whole)
 SERVICES: Final = Resource("", "v1", "Service", "services", True, Whole)
 NAMESPACES: Final = Resource("", "v1", "Namespace", "namespaces", False, Metadata)
+LABELLED_NAMESPACES: Final = Resource("", "v1", "Namespace", "namespaces", False, Namespace)
 REGISTRATIONS: Final = Resource(
     "admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False, Whole
 )

@@ -13,15 +13,14 @@ from typing import Final
 import msgspec
 import structlog
 
-from transom.controllers.runtime.namespaces import NAMESPACES, Namespace
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.controllers.runtime.watched_settings import SettingsInformers
 from transom.kube.client import Client
 from transom.kube.events import EventRecorder, Regarding
 from transom.kube.lease import TERMS, Terms
-from transom.kube.objects import ObjectMeta, Projected, Whole
+from transom.kube.objects import Namespace, ObjectMeta, Projected, Whole
 from transom.kube.reflector import PACE, ReflectorPace
-from transom.kube.resources import REGISTRATIONS, Resource
+from transom.kube.resources import LABELLED_NAMESPACES, REGISTRATIONS, Resource
 from transom.kube.store import ObjectKey
 from transom.pods.decision import INJECT_CA
 from transom.pods.environment import LEDGER, NOTED, SECRET, PodEgress, of
@@ -80,7 +79,7 @@ class Webhook:
         self.metrics = metrics or WebhookMetrics()
         self._identity = f"{socket.gethostname() or 'transom'}_{secrets.token_hex(4)}"
         self._informers = SettingsInformers(client, options.namespace, options.reflector)
-        namespaces = self._informers.watch(NAMESPACES)
+        namespaces = self._informers.watch(LABELLED_NAMESPACES)
         services = self._informers.watch(SERVICES, "default", "metadata.name=kubernetes")
         registrations = self._informers.watch(REGISTRATIONS, fields=f"metadata.name={NAME}")
         self._namespaces: dict[str, dict[str, str]] = {}

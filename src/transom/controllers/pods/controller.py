@@ -20,13 +20,12 @@ from transom.controllers.pods import registered
 from transom.controllers.runtime.conditions import Condition, ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.namespaces import NAMESPACES, Namespace
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.errors import Conflict, NotFound, StatusError
 from transom.kube.events import Regarding
-from transom.kube.objects import BundleHolder, ObjectMeta, Projected, Whole
+from transom.kube.objects import BundleHolder, Namespace, ObjectMeta, Projected, Whole
 from transom.kube.queue import KeyQueue, Priority
-from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES, REGISTRATIONS, SECRETS, Resource
+from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES, LABELLED_NAMESPACES, REGISTRATIONS, SECRETS, Resource
 from transom.kube.store import ObjectKey
 from transom.pods.decision import INJECT_CA
 from transom.pods.environment import CONFIG_MAP, LEDGER, NOTED, SECRET, PodEgress, of
@@ -81,7 +80,7 @@ class PodsController:
         self._settings = settings
         self._reports = reports
         self._texts = BundleText(system_ca_file)
-        self._namespaces = informers.watch(NAMESPACES)
+        self._namespaces = informers.watch(LABELLED_NAMESPACES)
         self._labelled = informers.watch(_LABELLED_PODS, labels=f"{INJECT_CA}=true", indexes={"namespace": _namespace_of})
         self._config_maps = informers.watch(BUNDLE_HOLDERS, fields=f"metadata.name={CONFIG_MAP}")
         self._registrations = informers.watch(REGISTRATIONS, fields=f"metadata.name={NAME}")

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from transom.controllers.propagation import kubeconfigs, propagated, standing
+from transom.controllers.propagation import propagated, standing
 from transom.controllers.runtime.cached import CachedCluster
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result
@@ -31,6 +31,7 @@ from transom.proxy import layers
 from transom.proxy.clients import CLIENTS, decide
 from transom.proxy.objects import EgressProxy
 from transom.proxy.settings import Egress
+from transom.sources.yaml_text import InvalidText, read_documents
 
 _log: Final = structlog.get_logger("transom.propagation")
 CHECK: Final = 600.0
@@ -124,7 +125,7 @@ class PropagationController:
         source = f"Secret {namespace}/{name}-kubeconfig"
         try:
             # of thousands of values in a thread: it is somebody else's text
-            kubeconfig = choose_foreign(await asyncio.to_thread(kubeconfigs.read, found, source), source)
+            kubeconfig = choose_foreign(await asyncio.to_thread(read_kubeconfig, found, source), source)
             connection = connect_foreign(kubeconfig, way_to(kubeconfig.cluster.server, self._settings.own))
         except ConfigurationError as error:
             raise _Failure(str(error)) from error
@@ -248,3 +249,19 @@ def _missing(resource: Resource[Any], namespace: str) -> str:
     if resource is EGRESS_PROXIES:
         return "the cluster does not know EgressProxy: install Transom there (transom manifests)"
     return f"the cluster has no namespace {namespace}: install Transom there (transom manifests)"
+
+
+MAX_KUBECONFIG_BYTES: Final = 256 << 10
+MAX_KUBECONFIG_NODES: Final = 10_000
+"""Values in one. To read so many takes a tenth of a second."""
+
+
+def read_kubeconfig(data: bytes, source: str) -> Any:
+    """The first document. Raises ConfigurationError; its message names `source`, and shows nothing of the text."""
+    if len(data) > MAX_KUBECONFIG_BYTES:
+        raise ConfigurationError(f"{source}: the kubeconfig has {len(data):,} bytes; at most {MAX_KUBECONFIG_BYTES:,} are read")
+    try:
+        return next((document.value for document in read_documents(data, MAX_KUBECONFIG_NODES)), None)
+    except InvalidText as error:
+        where = f", line {error.line}" if error.line else ""
+        raise ConfigurationError(f"{source}{where}: {error.reason}") from error
