@@ -19,14 +19,12 @@ import lab
 from lab import golang, infrastructure
 from transom.capi import upstream, windows_proxy
 from transom.capi.commands import command_problems
-from transom.capi.image.downloads import downloads
-from transom.capi.image.inputs import ImageInputs
+from transom.capi.image.inputs import ImageInputs, downloads
 from transom.capi.image.recipe import Recipe
 from transom.capi.image.recipe import make as make_image
-from transom.capi.image_name import image_name
 from transom.capi.inputs import Daemons, InputFile, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS
-from transom.capi.windows_release import PAUSE, RELEASES
+from transom.capi.windows_release import PAUSE, RELEASES, image_name
 from transom.capi.worker import WorkerTemplate, make
 
 NAMES = get_args(ProviderName)

@@ -16,9 +16,8 @@ from typer.testing import CliRunner
 from transom.capi import upstream_pools as upstream
 from transom.capi.inputs import InputFile, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS
-from transom.capi.superseded import replaced
 from transom.capi.template_check import Given, check
-from transom.capi.worker import WorkerTemplate, make
+from transom.capi.worker import WorkerTemplate, make, replaced
 from transom.cli.app import app
 from transom.proxy.secret import Secret
 

@@ -21,8 +21,7 @@ from typer.testing import CliRunner
 
 from transom.capi import windows_proxy
 from transom.capi.inputs import InputFile, InputUser, ProviderName, WorkerInputs, schema
-from transom.capi.superseded import replaced
-from transom.capi.worker import WorkerTemplate, make
+from transom.capi.worker import WorkerTemplate, make, replaced
 from transom.cli.app import app
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from transom.capi import daemons, windows_proxy
 from transom.capi.commands import command_problems
-from transom.capi.inputs import SERVICE_CIDR, InputFile, InputUser, WorkerInputs
-from transom.capi.machine_names import NETBIOS, RANDOM, machine_prefix
+from transom.capi.inputs import NETBIOS, RANDOM, SERVICE_CIDR, InputFile, InputUser, WorkerInputs, machine_prefix
 from transom.capi.providers.provider import Provider
 from transom.capi.upstream import JOIN_PHASES, KUBE_PROXY_OLDEST
 from transom.capi.windows_release import PAUSE, RELEASES, SUPERSEDED, minor

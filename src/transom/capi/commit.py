@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.capi import rke2, talos, windows_proxy
+from transom.capi import other_bootstraps, windows_proxy
 from transom.capi.identity import ID_LABEL, cluster_id, systemd_name
 from transom.capi.kubeadm import Entries
 from transom.capi.machine_files import linux_entries
@@ -40,10 +40,10 @@ def template_objects(
     InvalidIdentity.
     """
     identity, place = cluster_id(cluster), (cluster.metadata.name, cluster.metadata.namespace or "")
-    if cluster.control_plane == rke2.CONTROL_PLANE:
-        return rke2.objects(*place, systemd_name(identity), egress)
-    if cluster.control_plane == talos.CONTROL_PLANE:
-        return talos.objects(*place, egress, show_secrets=show_secrets)
+    if cluster.control_plane == other_bootstraps.RKE2_CONTROL_PLANE:
+        return other_bootstraps.rke2_objects(*place, systemd_name(identity), egress)
+    if cluster.control_plane == other_bootstraps.TALOS_CONTROL_PLANE:
+        return other_bootstraps.talos_objects(*place, egress, show_secrets=show_secrets)
     return _of_kubeadm(identity, *place, egress, version)
 
 

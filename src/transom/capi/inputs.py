@@ -1,5 +1,6 @@
 """What `transom capi worker` is told: flags and an inputs file make one of these."""
 
+import hashlib
 from typing import Any, Literal
 
 import msgspec
@@ -101,3 +102,22 @@ def schema() -> dict[str, Any]:
     """The JSON Schema of an inputs file."""
     made = msgspec.json.schema(WorkerInputs)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Inputs of transom capi worker", **made}
+
+
+NETBIOS = 15
+"""A longer computer name is cut for NetBIOS (Microsoft: "Naming conventions in Active Directory")."""
+RANDOM = 6
+"""What Cluster API adds to a machine's name, a hyphen and five characters; what a scale set of Azure does, six characters."""
+
+
+def machine_prefix(inputs: WorkerInputs) -> str:
+    """What machines' names begin with: as given, else the deployment's name where they stay short, else `win` and a hash."""
+    if inputs.machine_name_prefix:
+        return inputs.machine_name_prefix
+    if len(inputs.deployment) + RANDOM <= NETBIOS:
+        return inputs.deployment
+    return "win-" + _short_hash(f"{inputs.namespace}/{inputs.cluster}/{inputs.deployment}")
+
+
+def _short_hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:5]

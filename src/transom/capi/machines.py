@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from transom.capi.inputs import WorkerInputs
-from transom.capi.machine_names import machine_prefix
+from transom.capi.inputs import WorkerInputs, machine_prefix
 from transom.capi.providers.provider import Provider
 
 CLUSTER = "cluster.x-k8s.io"

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from transom.capi import pool_check, upstream, upstream_pools, user_data, windows_proxy
+from transom.capi import upstream, upstream_pools, user_data, windows_proxy
 from transom.capi.commands import command_problems
 from transom.capi.providers import PROVIDERS
 from transom.proxy.finding import Finding, Path, Severity, field_name
@@ -136,8 +136,8 @@ def _machine(one: Given, configuration: Given) -> Iterator[Finding]:
     spec = _at(one.object, *place) or {}
     of_provider = {
         "AWSMachineTemplate": _aws,
-        "AWSMachinePool": pool_check.aws,
-        "AzureMachinePool": pool_check.azure,
+        "AWSMachinePool": _aws_pool,
+        "AzureMachinePool": _azure_pool,
         "VSphereMachineTemplate": _vsphere,
         "OpenStackMachineTemplate": _openstack,
         "GCPMachineTemplate": _gcp,
@@ -148,7 +148,7 @@ def _machine(one: Given, configuration: Given) -> Iterator[Finding]:
         yield _finding(one, severity, (*place, *path), message)
 
 
-_Found = pool_check.Found
+_Found = Iterator[tuple[Path, Severity, str]]
 
 
 def _aws(spec: Object, bootstrap: Object) -> _Found:
@@ -169,6 +169,29 @@ def _aws(spec: Object, bootstrap: Object) -> _Found:
     if _at(spec, "instanceMetadataOptions", "httpTokens") == "required":
         message = "cloudbase-init asks EC2's metadata without a session token, and gets no user data: optional"
         yield ("instanceMetadataOptions", "httpTokens"), "error", message
+
+
+def _aws_pool(spec: Object, bootstrap: Object) -> _Found:
+    """Of an AWSMachinePool's `spec`, with the KubeadmConfigSpec of its machines."""
+    template = spec.get("awsLaunchTemplate") or {}
+    pool = PROVIDERS["aws"].pool
+    raw = len(user_data.of_spec(bootstrap, {})) if bootstrap.get("joinConfiguration") else 0
+    if pool is not None and raw > pool.limit.most:
+        yield ("awsLaunchTemplate",), "error", f"{raw:,} bytes of user data without what Secrets hold; {pool.limit.source}"
+    if not template.get("sshKeyName") and "transom-windows-" not in str(template.get("imageLookupFormat", "")):
+        message = "the machines have no key pair: cloudbase-init reads no user data, but in images of `transom capi image`"
+        by_id = (template.get("ami") or {}).get("id")
+        yield ("awsLaunchTemplate", "sshKeyName"), "warning" if by_id else "error", message
+    if (template.get("instanceMetadataOptions") or {}).get("httpTokens") == "required":
+        message = "cloudbase-init asks EC2's metadata without a session token, and gets no user data: optional"
+        yield ("awsLaunchTemplate", "instanceMetadataOptions", "httpTokens"), "error", message
+
+
+def _azure_pool(spec: Object, _: Object) -> _Found:
+    """Of an AzureMachinePool's `spec`."""
+    system = ((spec.get("template") or {}).get("osDisk") or {}).get("osType")
+    if system != "Windows":
+        yield ("template", "osDisk", "osType"), "error", f"{system!r}: CAPZ takes a pool for Linux where this is not Windows"
 
 
 def _vsphere(spec: Object, _: Object) -> _Found:
@@ -219,12 +242,12 @@ def _pool(one: Given, machine: Given, scale_sets: dict[tuple[str, str], str]) ->
     """`scale_sets` are the names that pools of a cluster got before, by the cluster's name and theirs."""
     spec = _at(one.object, "spec") or {}
     if _kind(machine.object) == "AWSMachinePool":
-        for message in pool_check.replicas(spec, _at(machine.object, "spec") or {}):
+        for message in _pool_replicas(spec, _at(machine.object, "spec") or {}):
             yield _finding(one, "error", ("spec", "replicas"), message)
     if _kind(machine.object) != "AzureMachinePool":
         return
     name = str(_at(machine.object, "metadata", "name"))
-    called = pool_check.scale_set(name)
+    called = _scale_set(name)
     other = scale_sets.setdefault((str(spec.get("clusterName")), called), name)
     if other != name:
         message = f"CAPZ calls its scale set {called}, and that of {other}, too"
@@ -232,6 +255,18 @@ def _pool(one: Given, machine: Given, scale_sets: dict[tuple[str, str], str]) ->
     elif called != name:
         message = f"CAPZ calls its scale set and computers {called}: at most {upstream_pools.AZURE_POOL_NAME.value} characters"
         yield _finding(machine, "warning", ("metadata", "name"), message)
+
+
+def _pool_replicas(spec: Object, pool: Object) -> Iterator[str]:
+    """Of a MachinePool's `spec` and that of its AWSMachinePool."""
+    wanted, smallest, largest = spec.get("replicas", 1), pool.get("minSize", 1), pool.get("maxSize", 1)
+    if all(isinstance(number, int) for number in (wanted, smallest, largest)) and not smallest <= wanted <= largest:
+        yield f"{wanted}: CAPA makes no pool where minSize is {smallest} and maxSize {largest}"
+
+
+def _scale_set(name: str) -> str:
+    """What CAPZ calls the scale set, and begins the names of its computers with, for Windows."""
+    return name if len(name) <= int(upstream_pools.AZURE_POOL_NAME.value) else "win-" + name[-5:]
 
 
 def _daemons(one: Given) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Windows Server releases that Kubernetes runs on, and what their containers need."""
+"""Windows Server releases that Kubernetes runs on, what their containers need, and how images of them are called."""
 
 import msgspec
 
@@ -53,3 +53,13 @@ def pause_image(windows: str, kubernetes_version: str) -> str:
 
 
 LICENCE = "every machine needs a licence of Windows Server: that is between you and Microsoft or your provider"
+
+
+def image_name(windows: str, version: str) -> str:
+    """`transom-windows-2022-v1.36.3`; a build may add its time. A vendor's `+` is in no provider's names."""
+    return f"transom-windows-{windows}-{version.replace('+', '-')}"
+
+
+def image_family(windows: str, version: str) -> str:
+    """The same where no dot may be, as on Google's cloud: `transom-windows-2022-v1-36-3`."""
+    return image_name(windows, version).replace(".", "-").lower()

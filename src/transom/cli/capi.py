@@ -134,8 +134,7 @@ def worker(
     That is templates, MachineDeployment or MachinePool, proxy and kube-proxy.
     """
     from transom.capi.inputs import schema as inputs_schema
-    from transom.capi.superseded import replaced
-    from transom.capi.worker import make
+    from transom.capi.worker import make, replaced
 
     if schema:
         print_data(inputs_schema(), Format.JSON)
@@ -335,8 +334,8 @@ def image(
 
     With its scripts and a manifest of what goes in.
     """
-    from transom.capi.image.downloads import downloads as needed
     from transom.capi.image.inputs import ImageInputs
+    from transom.capi.image.inputs import downloads as needed
     from transom.capi.image.recipe import InvalidRecipe, make
     from transom.capi.windows_release import LICENCE
     from transom.cli.capi_downloads import copy_downloads, hashes, list_downloads, variable_of

@@ -43,8 +43,8 @@ def fleet_objects(objects: "Objects", settings: "Effective") -> "Iterator[tuple[
 
 def app_references(objects: "Objects", settings: "Effective") -> Iterator[dict[str, Any]]:
     """For each App and HelmRelease of the settings, what there is to put into it."""
-    from transom.capi.apps import API_VERSIONS, cluster_of, references
     from transom.capi.objects import key_of
+    from transom.capi.values import API_VERSIONS, cluster_of, references
 
     apps = dict.fromkeys(app for egress in settings.clusters.values() if egress is not None for app in egress.apps)
     for app in apps:

@@ -13,11 +13,10 @@ from transom.capi.checks import VERSION
 from transom.capi.image import cloudbase_init
 from transom.capi.image.builders import Builder
 from transom.capi.image.builders import builder as builder_of
-from transom.capi.image.downloads import downloads as needed
 from transom.capi.image.inputs import Download, ImageInputs
+from transom.capi.image.inputs import downloads as needed
 from transom.capi.image.template import declarations, template
-from transom.capi.image_name import image_name
-from transom.capi.windows_release import RELEASES, pause_image
+from transom.capi.windows_release import RELEASES, image_name, pause_image
 
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}\Z")
 _PACKAGE = "transom.capi"

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from transom.capi.image.builders import Builder
-from transom.capi.image.downloads import programs
-from transom.capi.image.inputs import Download, ImageInputs
-from transom.capi.image_name import image_name
+from transom.capi.image.inputs import Download, ImageInputs, programs
+from transom.capi.windows_release import image_name
 
 
 def template(inputs: ImageInputs, builder: Builder, downloads: tuple[Download, ...], *, offline: bool) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from transom.capi import upstream_pools as upstream
-from transom.capi.image_name import image_name
 from transom.capi.inputs import WorkerInputs
 from transom.capi.providers.provider import Pool, Provider, UserDataLimit
+from transom.capi.windows_release import image_name
 from transom.proxy.finding import Path
 
 _BYTES = 16_384

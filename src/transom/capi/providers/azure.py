@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from transom.capi.inputs import WorkerInputs
+from transom.capi.inputs import WorkerInputs, machine_prefix
 from transom.capi.kubeadm import ContentSource, Entries, File, SecretKey
-from transom.capi.machine_names import machine_prefix
 from transom.capi.providers.provider import Pool, Provider, UserDataLimit
 from transom.proxy.finding import Path
 

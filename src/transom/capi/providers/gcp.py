@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from transom.capi.image_name import image_family
 from transom.capi.inputs import WorkerInputs
 from transom.capi.providers.provider import Provider, UserDataLimit
+from transom.capi.windows_release import image_family
 
 
 def _machine(inputs: WorkerInputs) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from transom.capi.image_name import image_name
 from transom.capi.inputs import WorkerInputs
 from transom.capi.providers.provider import Provider, UserDataLimit
+from transom.capi.windows_release import image_name
 
 
 def _machine(inputs: WorkerInputs) -> dict[str, Any]:

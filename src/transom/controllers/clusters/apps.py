@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.capi.apps import fields_for, identity_for, in_spec
 from transom.capi.identity import ID_LABEL, values_names
+from transom.capi.values import fields_for, identity_for, in_spec
 from transom.controllers.clusters.app_kinds import APPS, RELEASES, ValuesReader
 from transom.controllers.runtime.informers import Informers
 from transom.kube.client import Client
