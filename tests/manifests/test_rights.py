@@ -18,7 +18,7 @@ from tests.support.repository import DOCS, ROOT
 from tests.support.waiting import PATIENCE
 
 from transom.manifests import admission, install, roles
-from transom.manifests.parts import Part
+from transom.manifests.install import Part
 from transom.manifests.rights import BEGIN, END, EVERY, page_with_rights
 from transom.manifests.values import plain, read
 from transom.windows.nodes.signers import BOOTSTRAPPERS

@@ -27,7 +27,7 @@ from transom.kube.client import Client, Listing
 from transom.kube.connection import connect
 from transom.kube.errors import StatusError
 from transom.kube.resources import NAMESPACES, PODS
-from transom.manifests.verification import NAME, cluster_role
+from transom.manifests.roles import VERIFY_CLUSTER, verify_cluster_role
 from transom.verification.checks import CLAIMS
 from transom.verification.cluster import clean, new_name, verify
 from transom.verification.objects import LABEL, SEEN, Node, namespace, objects
@@ -47,24 +47,24 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
 @contextlib.asynccontextmanager
 async def person(control_plane: ControlPlane) -> AsyncIterator[Client]:
     """One who may do what docs/security.md says, and nothing else."""
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": "default"}}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": VERIFY_CLUSTER, "namespace": "default"}}
     binding = {
         "apiVersion": f"{RBAC}/v1",
         "kind": "ClusterRoleBinding",
-        "metadata": {"name": NAME},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": NAME},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": "default"}],
+        "metadata": {"name": VERIFY_CLUSTER},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": VERIFY_CLUSTER},
+        "subjects": [{"kind": "ServiceAccount", "name": VERIFY_CLUSTER, "namespace": "default"}],
     }
-    await asyncio.to_thread(control_plane.apply, [account, cluster_role(), binding])
-    token = await asyncio.to_thread(control_plane.service_account_token, "default", NAME)
-    connection = connect(str(control_plane.user_kubeconfig(NAME, token)))
+    await asyncio.to_thread(control_plane.apply, [account, verify_cluster_role(), binding])
+    token = await asyncio.to_thread(control_plane.service_account_token, "default", VERIFY_CLUSTER)
+    connection = connect(str(control_plane.user_kubeconfig(VERIFY_CLUSTER, token)))
     try:
         yield Client(connection)
     finally:
         await connection.close()
         for kind in ("clusterroles", "clusterrolebindings"):
-            control_plane.request("DELETE", f"/apis/{RBAC}/v1/{kind}/{NAME}")
-        control_plane.request("DELETE", f"/api/v1/namespaces/default/serviceaccounts/{NAME}")
+            control_plane.request("DELETE", f"/apis/{RBAC}/v1/{kind}/{VERIFY_CLUSTER}")
+        control_plane.request("DELETE", f"/api/v1/namespaces/default/serviceaccounts/{VERIFY_CLUSTER}")
 
 
 async def test_each_check_on_an_api_server_alone_is_as_the_table_says(control_plane: ControlPlane, client: Client) -> None:

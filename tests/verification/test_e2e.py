@@ -20,7 +20,7 @@ from transom.cli.app import app
 from transom.kube.client import Client
 from transom.kube.errors import NotFound
 from transom.kube.resources import EGRESS_PROXIES
-from transom.manifests.verification import cluster_role
+from transom.manifests.roles import verify_cluster_role
 
 SCRIPT = ROOT / "scripts" / "e2e"
 JOB = [one for one in yaml.safe_load_all((DOCS / "e2e-job.yaml").read_text("utf-8")) if one]
@@ -67,7 +67,7 @@ def test_help(tmp_path: Path) -> None:
 
 
 def test_the_jobs_rights_are_those_of_the_page() -> None:
-    assert cluster_role() in JOB
+    assert verify_cluster_role() in JOB
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import typer
 
 from transom.cli.cluster import NAMESPACE, namespace_name
 from transom.cli.output import ExitCode, Format, fail, print_data, tell
-from transom.manifests.parts import Part
+from transom.manifests.install import Part
 
 if TYPE_CHECKING:
     from transom.manifests.values import Image, Payload, Values

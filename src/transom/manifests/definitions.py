@@ -1,11 +1,10 @@
-"""The CustomResourceDefinitions, made from the structs that read the objects."""
+"""The CustomResourceDefinitions, made from the structs that read the objects; of them, JSON Schemas for editors."""
 
 from typing import Any, Final
 
 from transom.manifests.egress_proxy import EGRESS_PROXY
 from transom.manifests.grants import LABELS
-from transom.manifests.kind import Kind, text
-from transom.manifests.schema import Rules, object_schema
+from transom.manifests.schema import Kind, Rules, object_schema, text
 from transom.manifests.windows_instance import WINDOWS_INSTANCE
 
 GROUP: Final = "transom.dev"
@@ -76,3 +75,37 @@ def _definition(kind: Kind) -> dict[str, Any]:
         "metadata": {"name": f"{kind.plural}.{GROUP}", "labels": LABELS, "annotations": KEPT},
         "spec": {"group": GROUP, "scope": kind.scope, "names": names, "versions": [version]},
     }
+
+
+def editor_schemas() -> dict[str, dict[str, Any]]:
+    """JSON Schemas for editors and `check-jsonschema`, by file as kubeconform looks for it: `egressproxy_v1alpha1.json`.
+
+    A field that a definition does not know is pruned by an API server; here it is an error, so that a typo is seen at once.
+    """
+    found = {}
+    for kind, definition in zip(KINDS, definitions(), strict=True):
+        (version,) = definition["spec"]["versions"]
+        root = _closed(version["schema"]["openAPIV3Schema"])
+        properties = root["properties"] | {
+            "apiVersion": {"const": f"{GROUP}/{VERSION}"},
+            "kind": {"const": kind.kind},
+            "metadata": {"type": "object", "required": ["name"]},
+        }
+        head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": kind.kind}
+        required = ["apiVersion", "kind", "metadata", *root.get("required", ())]
+        found[f"{kind.kind.lower()}_{VERSION}.json"] = head | root | {"properties": properties, "required": required}
+    return found
+
+
+def _closed(schema: Any) -> Any:
+    """Without what is Kubernetes' own; objects whose fields are known have no others."""
+    if isinstance(schema, list | tuple):
+        return [_closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    known = {name: value for name, value in schema.items() if not name.startswith("x-kubernetes-")}
+    made = {name: _closed(value) for name, value in known.items() if name != "properties"}
+    if "properties" in known:
+        made["properties"] = {name: _closed(value) for name, value in known["properties"].items()}
+        made.setdefault("additionalProperties", False)
+    return made

@@ -6,8 +6,7 @@ answer and into its audit log, and this value may hold a password.
 
 from typing import Final
 
-from transom.manifests.kind import AGE, NAME, Kind, column, condition_column
-from transom.manifests.schema import Rules
+from transom.manifests.schema import AGE, NAME, Kind, Rules, column, condition_column
 from transom.proxy.objects import EgressProxySpec
 from transom.proxy.status import EgressProxyStatus
 

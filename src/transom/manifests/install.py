@@ -1,14 +1,28 @@
-"""All the objects of an install, as templates, in the order in which they are needed."""
+"""All the objects of an install, as templates, in the order in which they are needed; at the end, what Prometheus reads."""
 
+import enum
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from transom.manifests import admission, grants, monitoring, openshift, policies, roles, workloads
+from transom.manifests import admission, grants, openshift, policies, roles, workloads
 from transom.manifests.definitions import definitions
-from transom.manifests.parts import Part
-from transom.manifests.templates import Given, Test, Value, When, resolved
+from transom.manifests.grants import NAME
+from transom.manifests.templates import OWN, Both, Given, Test, Value, When, resolved
+from transom.manifests.workloads import BEHIND_PROXY, COMPONENT
+from transom.monitoring.alert import rules
+
+
+class Part(enum.StrEnum):
+    """A part, as `--part` names it."""
+
+    CRDS = "crds"
+    RBAC = "rbac"
+    OPERATOR = "operator"
+    WEBHOOK = "webhook"
+    POLICIES = "policies"
+    MONITORING = "monitoring"
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -30,9 +44,7 @@ def pieces() -> Iterator[Piece]:
     yield Piece((Part.OPERATOR,), tuple(workloads.operator()))
     yield Piece((Part.WEBHOOK,), _where(admission.SERVES, admission.admission()))
     yield Piece((Part.POLICIES,), tuple(policies.policies()))
-    yield Piece(
-        (Part.MONITORING,), (*monitoring.monitors(), *monitoring.alerts(), *_where(openshift.NODES, openshift.monitoring()))
-    )
+    yield Piece((Part.MONITORING,), (*monitors(), *alerts(), *_where(openshift.NODES, openshift.monitoring())))
 
 
 def objects(values: Mapping[str, Any], namespace: str, parts: Collection[Part] = ()) -> list[dict[str, Any]]:
@@ -44,3 +56,45 @@ def objects(values: Mapping[str, Any], namespace: str, parts: Collection[Part] =
 
 def _where(test: Test, templates: Any) -> tuple[When, ...]:
     return tuple(When(test, one) for one in templates)
+
+
+_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105  # Prometheus's own
+
+
+def monitors() -> list[Any]:
+    """Templates of the ServiceMonitors (Prometheus operator, Documentation/api.md).
+
+    kube-rbac-proxy is shown Prometheus's token; nobody has signed its certificate.
+    """
+    asked = Given(Value("metrics.serviceMonitor"))
+    return [
+        When(asked, _monitor(NAME, COMPONENT)),
+        When(Both((asked, admission.SERVES)), _monitor(admission.NAME, admission.COMPONENT)),
+    ]
+
+
+def alerts() -> list[Any]:
+    """Template of the PrometheusRule."""
+    rule = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": NAME, "namespace": OWN, "labels": COMPONENT},
+        "spec": rules(),
+    }
+    return [When(Given(Value("metrics.alerts")), rule)]
+
+
+def _monitor(name: str, component: dict[str, str]) -> dict[str, Any]:
+    endpoint = {
+        "port": "metrics",
+        "path": "/metrics",
+        "scheme": When(BEHIND_PROXY, "https"),
+        "bearerTokenFile": When(BEHIND_PROXY, _TOKEN),
+        "tlsConfig": When(BEHIND_PROXY, {"insecureSkipVerify": True}),
+    }
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "ServiceMonitor",
+        "metadata": {"name": name, "namespace": OWN, "labels": component},
+        "spec": {"selector": {"matchLabels": component}, "endpoints": [endpoint]},
+    }

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 
-from transom.manifests import admission, verification
+from transom.manifests import admission, roles
 from transom.manifests.grants import EVENTS_OF_CLUSTER, NAME, SYSTEM, Grants, Rule
 from transom.manifests.roles import ALWAYS, GRANTS
 from transom.manifests.templates import OWN
 
 BEGIN = "<!-- rights: written by scripts/reference from manifests/roles.py -->"
 END = "<!-- /rights -->"
-VERIFY_BEGIN = "<!-- rights of verify cluster: written by scripts/reference from manifests/verification.py -->"
+VERIFY_BEGIN = "<!-- rights of verify cluster: written by scripts/reference from manifests/roles.py -->"
 VERIFY_END = "<!-- /rights of verify cluster -->"
 EVERY = "each"
 """In the column of controllers: needed whichever run."""
@@ -31,7 +31,7 @@ def _between(page: str, begin: str, table: str, end: str) -> str:
 
 def rights_of_verify_cluster() -> str:
     """The table of who runs `transom verify cluster`, as Markdown."""
-    rows = "".join(f"{row}\n" for row, _ in _rows({EVERY: Grants(everywhere=verification.RULES)}))
+    rows = "".join(f"{row}\n" for row, _ in _rows({EVERY: Grants(everywhere=roles.VERIFY_CLUSTER_RULES)}))
     return f"{_HEAD}\n{_RULE}\n{rows}"
 
 

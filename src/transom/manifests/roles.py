@@ -308,3 +308,24 @@ def _bootstrappers() -> dict[str, Any]:
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:node-bootstrapper"},
         "subjects": [{"kind": "Group", "name": BOOTSTRAPPERS, "apiGroup": "rbac.authorization.k8s.io"}],
     }
+
+
+VERIFY_CLUSTER: Final = "transom-verify-cluster"
+VERIFY_CLUSTER_RULES: Final[tuple[Rule, ...]] = (
+    rule("", "nodes", "list", "the Windows nodes, and one of Linux"),
+    rule("", "namespaces", "get list create patch delete", "the namespace of the verification, and those that were left"),
+    rule("", "pods", "list create deletecollection", "a web server on each node; away where no kubelet ends it"),
+    rule("", "pods/log", "get", "check `logs`"),
+    rule("", "pods/exec", "get create", "a connection from each pod; `create` is asked for from Kubernetes 1.35 on (KEP-4006)"),
+    rule("", "services", "list create", "a Service with pods of Windows, one of Linux, and a load balancer"),
+)
+
+
+def verify_cluster_role() -> dict[str, Any]:
+    """A ClusterRole of these rules, and nothing else."""
+    return {
+        "apiVersion": RBAC,
+        "kind": "ClusterRole",
+        "metadata": {"name": VERIFY_CLUSTER},
+        "rules": [one.manifest() for one in VERIFY_CLUSTER_RULES],
+    }

@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from transom.manifests.kind import AGE, NAME, Kind, column, condition_column
-from transom.manifests.schema import Check, Rules
+from transom.manifests.schema import AGE, NAME, Check, Kind, Rules, column, condition_column
 from transom.windows.nodes.instance import WindowsInstanceSpec, WindowsInstanceStatus
 
 _RULES: Final = {

@@ -4,7 +4,7 @@ import json
 
 from tests.support.repository import DOCS
 
-from transom.manifests.editor_schemas import editor_schemas
+from transom.manifests.definitions import editor_schemas
 
 
 def test_the_files_are_those_of_the_definitions() -> None:
