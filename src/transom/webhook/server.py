@@ -1,11 +1,14 @@
 """The HTTPS server: reviews in, answers out. What is no review gets its HTTP status, and costs nobody else anything."""
 
 import asyncio
+import os
 import ssl
+import tempfile
 import time
 from asyncio import sslproto
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -15,6 +18,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 
+from transom.webhook.holdings import Holdings
 from transom.webhook.review import NoReview
 
 _log: Final = structlog.get_logger("transom.webhook")
@@ -192,3 +196,34 @@ def _status(code: int, reason: str, message: str) -> web.Response:
         "message": message,
     }
     return web.Response(status=code, body=msgspec.json.encode(value), content_type="application/json")
+
+
+_CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
+
+
+class ServingContext:
+    """An SSLContext whose certificate can be replaced. No client certificate is asked for."""
+
+    def __init__(self) -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.context.set_ciphers(_CIPHERS)
+        self._shown: Holdings | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a certificate to show."""
+        return self._shown is not None
+
+    def show(self, current: Holdings) -> bool:
+        """Show this certificate from now on; whether it is another one. Raises ssl.SSLError where it does not fit its key."""
+        if self._shown is not None and self._shown.certificate == current.certificate:
+            return False
+        # Python's ssl reads certificates from files alone
+        with tempfile.TemporaryDirectory(prefix="transom-webhook-") as directory:
+            file = Path(directory, "tls.pem")
+            with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+                out.write(current.key.reveal() + current.certificate)
+            self.context.load_cert_chain(file)
+        self._shown = current
+        return True

@@ -28,11 +28,10 @@ from transom.pods.patch import secret_missing
 from transom.pods.registration import NAME, PATH_WITH_CA, Called, FailurePolicy
 from transom.proxy.secret import Secret
 from transom.webhook import review
-from transom.webhook.context import ServingContext
 from transom.webhook.holdings import EXPIRES, LIVES, Holdings, Issued, Lives, held_in, issued_in
 from transom.webhook.keeper import WEBHOOK, SharedSecretKeeper, shared_data, shared_egress
 from transom.webhook.metrics import WebhookMetrics
-from transom.webhook.server import AdmissionServer
+from transom.webhook.server import AdmissionServer, ServingContext
 
 _log: Final = structlog.get_logger("transom.webhook")
 _NO_LABELS: Final[dict[str, str]] = {}
