@@ -12,9 +12,8 @@ import transom
 from transom.hosts.errors import HostError
 from transom.reasons.errors import ERRORS
 from transom.reasons.hosts import HOSTS
-from transom.reasons.page import page
 from transom.reasons.settings import SETTINGS
-from transom.reasons.table import REASONS
+from transom.reasons.table import REASONS, page
 
 HANDED_ON = {
     ("transom.controllers.instance", "said[type_].reason"): (),

@@ -5,8 +5,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from transom.capi.kubeadm import ContentSource, Entries, File, SecretKey
-from transom.capi.objects import CONTAINERD_PROXY, ENV, SHELL
+from transom.capi.objects import CONTAINERD_PROXY, ENV, SHELL, systemd_data
+from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate, pem
 
@@ -149,3 +152,38 @@ def _parts(certificates: Iterable[Certificate]) -> Iterator[str]:
         part += text
     if part:
         yield part
+
+
+COMMANDS: Final = "commands.sh"
+KIND_ENV: Final = "kind.env"
+"""For the shell that runs kind: it hands the three variables, with its own networks added, on to its nodes
+(kubernetes-sigs/kind, pkg/cluster/internal/providers/common/proxy.go)."""
+
+
+class PlacedFile(msgspec.Struct, frozen=True):
+    """A file by its path below the directory that is written, with its content and its permissions."""
+
+    path: str
+    content: Secret
+    mode: int = 0o600
+
+
+def first_machine_files(egress: Egress) -> tuple[PlacedFile, ...]:
+    """What to copy onto the machine, the commands to run in the shell that runs kubeadm, and kind's environment.
+
+    None where the settings are for no machine.
+    """
+    entries = linux_entries("", egress, control_plane=True)
+    if not entries.files:
+        return ()
+    data = systemd_data(egress)
+    placed = [PlacedFile(file.path.lstrip("/"), _first_content(file, data), int(file.permissions, 8)) for file in entries.files]
+    return (*placed, PlacedFile(COMMANDS, Secret(_first_script(entries))), PlacedFile(KIND_ENV, data[SHELL]))
+
+
+def _first_content(file: File, data: dict[str, Secret]) -> Secret:
+    return data[file.content_from.secret.key] if file.content_from is not None else Secret(file.content)
+
+
+def _first_script(entries: Entries) -> str:
+    return "".join(f"{command}\n" for command in entries.pre)

@@ -78,11 +78,11 @@ def render(
 
 
 def _write_first_machine(settings: "Effective", output_dir: str | None) -> None:
-    from transom.capi.first_machine import files
+    from transom.capi.machine_files import first_machine_files
 
     if output_dir is None:
         fail("--first-machine needs --output-dir: the files hold the credentials")
-    found = files(settings.own) if settings.own is not None else ()
+    found = first_machine_files(settings.own) if settings.own is not None else ()
     for one in found:
         path = Path(output_dir, one.path)
         write_private(path, one.content.reveal().encode())
