@@ -163,7 +163,7 @@ def read_plan(data: bytes) -> None:
     state = read_answers(data)
     desired = node.desired(EGRESS)
     made = plan.plan(desired, state, SALT)
-    questions.more(desired, QUESTIONS, state, made)
+    questions.more(QUESTIONS, made)
     gone = plan.plan(DesiredState(Registry(), payload=""), state, SALT)
     reg.render(made.edits)
     after_pass(EGRESS, PassResult(before=state, plan=gone))

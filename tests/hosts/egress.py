@@ -64,7 +64,6 @@ async def apply(
         made or settings(),
         QUESTIONS,
         planner=wants(value),
-        missing=lambda *_: None,
         dry_run=dry_run,
         admit=admit,
     )

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -141,19 +142,20 @@ async def one_pass(
     it raises ends the pass and is raised here. `admit` is asked before a change: where it says no, the host is only read.
     `taken` is what another operator left that had the host before.
     """
-    desired, salt = node.desired(target.egress), secrets.token_bytes(16)
-    when = restarts(target)
+    when, salt = restarts(target), secrets.token_bytes(16)
+
+    def judge(actual: ObservedState) -> None:
+        check(actual)
+        _check(target.egress, actual)
+
+    desired = node.desired(target.egress)
     asked = questions.first(desired, change_expected=change_expected, boot=when != "now")
     if taken is not None:
         asked = questions.combined(asked, Queries(environment=True, boot=True))
 
     def planner(actual: ObservedState) -> Plan:
-        check(actual)
-        _check(target.egress, actual)
+        judge(actual)
         return plan(desired, actual, salt, when, taken=taken, manager=settings.manager)
-
-    def missing(actual: ObservedState, planned: Plan) -> Queries | None:
-        return questions.more(desired, asked, actual, planned)
 
     return await converge(
         target.access,
@@ -161,9 +163,8 @@ async def one_pass(
         settings,
         asked,
         planner=planner,
-        missing=missing,
         dry_run=dry_run,
-        fetches=fetch.configurations(target.egress),
+        fetches=partial(fetch.configurations, target.egress),
         fetch_anyway=fetch_anyway,
         admit=admit,
     )

@@ -147,7 +147,7 @@ async def test_called_off_during_the_change_it_is_finished(host: Host) -> None:
 
 
 async def called_off(host: Host, planner: Callable[[ObservedState], Plan]) -> None:
-    await converge(host.access, NoHostKeys(), settings(), QUESTIONS, planner=planner, missing=lambda *_: None)
+    await converge(host.access, NoHostKeys(), settings(), QUESTIONS, planner=planner)
 
 
 async def test_two_owners_at_once(host: Host) -> None:

@@ -23,9 +23,7 @@ async def host(simulator: Simulator) -> SimulatedHost:
 
 
 async def changed(host: SimulatedHost, value: str = VALUE) -> PassResult:
-    return await converge(
-        host.access, NoHostKeys(), settings(), QUESTIONS, planner=wants(value), missing=lambda *_: None, fetches=FILES
-    )
+    return await converge(host.access, NoHostKeys(), settings(), QUESTIONS, planner=wants(value), fetches=lambda: FILES)
 
 
 def curl(host: SimulatedHost, answers: dict[str, tuple[int, str]], read: list[str]) -> Callable[[Invocation], int]:
@@ -71,9 +69,7 @@ async def test_a_host_without_curl_is_changed_all_the_same(host: SimulatedHost) 
 
 
 async def test_a_host_whose_turn_it_is_not_is_only_read(host: SimulatedHost) -> None:
-    found = await converge(
-        host.access, NoHostKeys(), settings(), QUESTIONS, planner=wants(VALUE), missing=lambda *_: None, admit=answering(False)
-    )
+    found = await converge(host.access, NoHostKeys(), settings(), QUESTIONS, planner=wants(VALUE), admit=answering(False))
     assert (found.waiting, found.begun, found.error, found.after) == (True, False, None, None)
     assert await host.starts("recorder-a") == 1
     assert not host.has_base()

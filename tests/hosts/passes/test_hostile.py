@@ -152,7 +152,7 @@ async def test_a_greeting_that_is_none(simulator: HostileSimulator, said: str, t
     quick = msgspec.structs.replace(HONEST, timeouts=Timeouts(connect=1, progress=1, whole=3))
     async with greeting(GREETINGS[said]) as port:
         one = Access("127.0.0.1", port, keys=(OTHER_KEY,))
-        result = await converge(one, NoHostKeys(), quick, Queries(), planner=wants(None), missing=lambda *_: None)
+        result = await converge(one, NoHostKeys(), quick, Queries(), planner=wants(None))
         assert isinstance(result.error, HostError)
         assert not isinstance(result.error, Fault)
         assert payload.payload is not None

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.hosts.egress import BOB, ENVIRONMENT, QUESTIONS, VALUE, apply, settings, wants
 from tests.hosts.machines import BASE, FIRST, SECOND
@@ -24,6 +25,8 @@ from transom.hosts.passes.passes import PassResult
 from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys
 from transom.hosts.ssh.side_by_side import side_by_side
 from transom.windows.host.queries import LEDGER, Queries
+from transom.windows.host.state import ObservedState
+from transom.windows.planning.plan import Plan
 from transom.windows.registry.registry import multi_sz
 from winsim import Simulator
 
@@ -149,7 +152,7 @@ async def test_a_host_that_was_installed_anew_is_refused_until_a_person_says_so(
 
     async def once() -> PassResult:
         known_hosts = KnownHostsFile(known)
-        return await converge(access, known_hosts, settings(), QUESTIONS, planner=wants(None), missing=lambda *_: None)
+        return await converge(access, known_hosts, settings(), QUESTIONS, planner=wants(None))
 
     assert (await once()).error is None
     await simulator.change_host_key(host.simulated)
@@ -167,15 +170,13 @@ async def test_two_commands_of_one_person_do_not_meet_on_a_host(host: SimulatedH
 
 
 async def test_what_was_not_asked_first_is_asked_and_then_known_at_the_end(host: SimulatedHost) -> None:
-    asked: list[bool] = []
+    reads, first = Queries(services=(FIRST, SECOND), environment=True), Queries(services=(FIRST,))
 
-    def missing(state: object, plan: object) -> Queries:
-        asked.append(True)
-        return Queries(services=(FIRST, SECOND), environment=True)
+    def planner(actual: ObservedState) -> Plan:
+        return msgspec.structs.replace(wants(VALUE)(actual), reads=reads)
 
-    first = Queries(services=(FIRST,))
-    done = await converge(host.access, NoHostKeys(), settings(), first, planner=wants(VALUE), missing=missing)
-    assert (done.error, done.channels, len(asked)) == (None, 4, 1)
+    done = await converge(host.access, NoHostKeys(), settings(), first, planner=planner)
+    assert (done.error, done.channels) == (None, 4)
     assert done.before is not None
     assert done.after is not None
     for state in (done.before, done.after):

@@ -57,9 +57,7 @@ def test_set_kept_and_put_back(before: Value | None) -> None:
     assert settings is not None
     assert proxy(done) == binary(settings)
     assert not plan(node.desired(ASKED), done, SALT)
-    assert questions.more(
-        node.desired(NOTHING), questions.first(node.desired(NOTHING)), done, plan(node.desired(NOTHING), done, SALT)
-    )
+    assert questions.more(questions.first(node.desired(NOTHING)), plan(node.desired(NOTHING), done, SALT))
     undone = after(done, plan(node.desired(NOTHING), done, SALT))
     assert proxy(undone) == before
     assert undone.registry.key(LEDGER) is None

@@ -111,7 +111,7 @@ class ModelHost:
         first = queries.first(desired, change_expected=expected, boot=when != "now")
         asked, state = first, self.gather(first)
         planned = self._planned(desired, state, when)
-        if wider := queries.more(desired, asked, state, planned):
+        if wider := queries.more(asked, planned):
             asked = queries.combined(first, wider)
             state = merged(state, self.gather(queries.beyond(asked, first)))
             planned = self._planned(desired, state, when)

@@ -37,7 +37,7 @@ def host(*keys: str) -> ObservedState:
 
 
 def asked_more(desired: DesiredState, actual: ObservedState) -> Queries | None:
-    return more(desired, first(desired), actual, plan(desired, actual, SALT))
+    return more(first(desired), plan(desired, actual, SALT))
 
 
 def test_the_first_questions_ask_for_no_more_than_the_settings_speak_of() -> None:
@@ -103,7 +103,7 @@ def test_no_gather_starts_more_than_four_processes_beside_those_for_services(sco
     asked = first(desired, change_expected=expected)
     assert asked.processes <= PROCESSES
     assert asked.walk == (trust and scope in ("Machine", "Both"))
-    rest = more(desired, asked, actual, plan(desired, actual, SALT))
+    rest = more(asked, plan(desired, actual, SALT))
     everything = combined(asked, rest) if rest else asked
     assert beyond(everything, asked).processes <= PROCESSES
     assert again(everything, actual).processes <= PROCESSES

@@ -182,7 +182,7 @@ class _Configuration(Pass[Configured]):
     async def _plan(self, directory: Directory, state: ObservedState) -> tuple[Desired, Plan, ObservedState]:
         wanted = self._desired(state)
         planned = self._planned(wanted, state)
-        if wider := questions.more(wanted.state, self._asked, state, planned):
+        if wider := questions.more(self._asked, planned):
             state = await self._widened(directory, state, wider)
             wanted = self._desired(state)
             planned = self._planned(wanted, state)

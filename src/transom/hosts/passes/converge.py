@@ -15,11 +15,11 @@ from transom.proxy.secret import Secret
 from transom.windows.host.queries import Queries
 from transom.windows.host.state import ObservedState
 from transom.windows.planning.plan import Plan
-from transom.windows.planning.queries import again, beyond, combined
+from transom.windows.planning.queries import again, beyond, combined, more
 
 Planner = Callable[[ObservedState], Plan]
-Missing = Callable[[ObservedState, Plan], Queries | None]
-"""What has to be known before this plan can be relied on; None where it is enough. It is asked once."""
+Fetches = Callable[[], Sequence[Secret]]
+"""Gives the files for `curl.exe -K` where the host is to try them: to make them costs more than a pass that changes nothing."""
 
 
 def converge(
@@ -29,19 +29,18 @@ def converge(
     questions: Queries,
     *,
     planner: Planner,
-    missing: Missing,
     dry_run: bool = False,
-    fetches: Sequence[Secret] = (),
+    fetches: Fetches = tuple,
     fetch_anyway: bool = False,
     admit: Admit = EVERYBODY,
 ) -> Coroutine[Any, Any, PassResult]:
     """A pass that makes the host what the planner wants over a connection of its own; its troubles are in the result.
 
-    After a change, or with `fetch_anyway`, the host tries the `fetches` (files for `curl.exe -K`). `admit` is asked before a
-    change: where it says no, nothing is changed.
+    After a change, or with `fetch_anyway`, the host tries the `fetches`. `admit` is asked before a change: where it says no,
+    nothing is changed.
     """
     turn = answering(False) if dry_run else admit
-    work = _Convergence(settings, questions, planner, missing, admit=turn, fetches=fetches, fetch_anyway=fetch_anyway)
+    work = _Convergence(settings, questions, planner, admit=turn, fetches=fetches, fetch_anyway=fetch_anyway)
     return work.run(access, host_keys, only_reads=dry_run)
 
 
@@ -51,15 +50,14 @@ class _Convergence(Pass[PassResult]):
         settings: PassSettings,
         questions: Queries,
         planner: Planner,
-        missing: Missing,
         *,
         admit: Admit,
-        fetches: Sequence[Secret],
+        fetches: Fetches,
         fetch_anyway: bool,
     ) -> None:
         super().__init__(settings, PassResult())
         self._questions = questions
-        self._planner, self._missing, self._admit = planner, missing, admit
+        self._planner, self._admit = planner, admit
         self._fetches, self._fetch_anyway = fetches, fetch_anyway
 
     async def _steps(self, directory: Directory) -> None:
@@ -67,16 +65,16 @@ class _Convergence(Pass[PassResult]):
         state = await gather(directory, asked)
         self._note(before=state)
         plan = self._planner(state)
-        if more := self._missing(state, plan):
-            asked = combined(self._questions, more)
+        if wider := more(asked, plan):
+            asked = combined(wider)
             state = merged(state, await gather(directory, beyond(asked, self._questions)))
             self._note(before=state)
             plan = self._planner(state)
         self._note(plan=plan)
         if not plan or not await self._admit():
             self._note(waiting=bool(plan))
-            if not plan and self._fetch_anyway and self._fetches:
-                self._note(fetched=await fetch(directory, self._fetches))
+            if not plan and self._fetch_anyway and (fetches := self._fetches()):
+                self._note(fetched=await fetch(directory, fetches))
             await leave(directory, state)
             return
         self._note(begun=True)
@@ -86,7 +84,7 @@ class _Convergence(Pass[PassResult]):
             state,
             again(asked, state, dependants=self._questions.dependants),
             patience=self._settings.patience,
-            fetches=self._fetches,
+            fetches=self._fetches(),
             permit=self._settings.permit,
         )
         self._note(after=done.after, restarted=done.restarted, error=done.error, fetched=done.fetched)

@@ -97,7 +97,7 @@ class _Removal(Pass[Removed]):
         recorded = ledger.read(state.registry)
         restarts = bool(recorded.environment.services or recorded.installed.services or recorded.trust)
         services = Queries(services=tuple(recorded.installed.services), dependants=restarts)
-        more = questions.more(self._wish, asked, state, planned) or asked
+        more = questions.more(asked, planned) or asked
         return msgspec.structs.replace(questions.combined(asked, more, services), boot=False)
 
     def _planned(self, state: ObservedState) -> Plan:

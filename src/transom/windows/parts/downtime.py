@@ -7,12 +7,12 @@ import msgspec
 
 from transom.windows.host import entries
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
-from transom.windows.host.state import DesiredState, ObservedState, ServiceState
+from transom.windows.host.state import ObservedState, ServiceState
 from transom.windows.host.steps import Step
 from transom.windows.parts.plan_builder import PlanBuilder, When
 from transom.windows.parts.restarts import dependants, start_order, stop_order
 from transom.windows.registry.names import each_once, listed, without
-from transom.windows.registry.registry import Edit, Registry, SetValue, ValueType, sz
+from transom.windows.registry.registry import Registry, SetValue, ValueType, sz
 
 DEFERRED = LEDGER + r"\Deferred"
 TRUSTING = LEDGER + r"\Trusting"
@@ -47,7 +47,7 @@ class Downtime(msgspec.Struct, frozen=True):
         return bool(self.restarts or self.deferred)
 
 
-def more(entry: Downtime, desired: DesiredState, actual: ObservedState, edits: tuple[Edit, ...]) -> Queries:
+def more(entry: Downtime, draft: PlanBuilder) -> Queries:
     """The services whose restart was put off, and whether the host has booted since."""
     return Queries(services=tuple(entry.deferred), boot=bool(entry.deferred))
 

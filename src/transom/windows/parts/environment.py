@@ -8,7 +8,7 @@ from transom.proxy.settings import VARIABLES, Egress
 from transom.windows.host import entries
 from transom.windows.host.entries import FormerValue
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, Queries
-from transom.windows.host.state import DesiredState, ObservedState
+from transom.windows.host.state import DesiredState
 from transom.windows.host.steps import Kind, Step
 from transom.windows.parts.adopted import TAKEN
 from transom.windows.parts.environment_items import (
@@ -77,11 +77,11 @@ def asks(desired: DesiredState, *, change_expected: bool) -> Queries:
     return Queries(environment=machine, boot=alone or (machine and change_expected))
 
 
-def more(entry: Environments, desired: DesiredState, actual: ObservedState, edits: tuple[Edit, ...]) -> Queries:
+def more(entry: Environments, draft: PlanBuilder) -> Queries:
     """The services that have something of ours; which boot this is, where something waits for the next one."""
     machine = bool(entry.machine) or entry.hides
-    undone = machine and desired.registry.key(ENVIRONMENT) is None
-    touched = any(edit.path.casefold() == ENVIRONMENT.casefold() for edit in edits)
+    undone = machine and draft.desired.registry.key(ENVIRONMENT) is None
+    touched = any(edit.path.casefold() == ENVIRONMENT.casefold() for edit in draft.edits)
     return Queries(services=tuple(entry.services), environment=machine, boot=entry.hides or undone or touched)
 
 

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 from transom.windows.host.entries import names
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import DesiredState, ObservedState
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.registry.names import each_once
-from transom.windows.registry.registry import DeleteKey, Edit, Registry, SetValue, sz
+from transom.windows.registry.registry import DeleteKey, Registry, SetValue, sz
 
 KEYS = LEDGER + r"\Keys"
 
@@ -22,9 +21,9 @@ def lines(entry: tuple[str, ...]) -> Iterator[SetValue]:
     yield from (SetValue(KEYS, path, sz("")) for path in entry)
 
 
-def more(entry: tuple[str, ...], desired: DesiredState, actual: ObservedState, edits: tuple[Edit, ...]) -> Queries:
+def more(entry: tuple[str, ...], draft: PlanBuilder) -> Queries:
     """What is in those that nothing is wished for in."""
-    return Queries(stores=tuple(path for path in entry if not desired.registry.below(path)))
+    return Queries(stores=tuple(path for path in entry if not draft.desired.registry.below(path)))
 
 
 def plan(entry: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:

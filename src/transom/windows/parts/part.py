@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import Queries
-from transom.windows.host.state import DesiredState, ObservedState
+from transom.windows.host.state import DesiredState
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.registry.registry import Edit, Registry, SetValue
 
@@ -27,8 +27,8 @@ class Part(Protocol[Entry]):
         """The entry as values below the ledger's key, those first that have to be there when an import is cut short."""
         ...
 
-    def more(self, entry: Entry, desired: DesiredState, actual: ObservedState, edits: tuple[Edit, ...], /) -> Queries:
-        """What has to be read as well, once the ledger was read: `edits` are those of the plan from what is known."""
+    def more(self, entry: Entry, draft: PlanBuilder, /) -> Queries:
+        """What has to be read as well before the draft can be relied on: asked once every part has planned."""
         ...
 
     def plan(self, entry: Entry, draft: PlanBuilder, /) -> Entry:

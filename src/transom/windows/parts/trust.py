@@ -9,7 +9,7 @@ from transom.proxy.trust import subject_of
 from transom.windows.host import entries as ledger
 from transom.windows.host.entries import FormerValue
 from transom.windows.host.queries import LEDGER, SERVICES, STORES, Queries
-from transom.windows.host.state import DesiredState, ObservedState
+from transom.windows.host.state import DesiredState
 from transom.windows.host.steps import Step
 from transom.windows.parts import certificates
 from transom.windows.parts.adopted import TAKEN
@@ -51,19 +51,19 @@ def asks(desired: DesiredState, *, change_expected: bool) -> Queries:
     return Queries(stores=(*stores, certificates.store(certificates.DISALLOWED)) if stores else ())
 
 
-def more(entry: Stores, desired: DesiredState, actual: ObservedState, edits: tuple[Edit, ...]) -> Queries:
+def more(entry: Stores, draft: PlanBuilder) -> Queries:
     """What is in the stores that something of ours is in; what is there already and not ours; what policies hold."""
     stores, keys = [certificates.store(name) for name in entry], []
     for name in MANAGED:
         store = certificates.store(name)
-        for key in desired.registry.below(store):
+        for key in draft.desired.registry.below(store):
             known = entry.get(name, {}).get(_leaf(key.path))
-            present = actual.registry.key(key.path)
+            present = draft.found.registry.key(key.path)
             if present is not None and (known is None or known.policy):
                 keys.append(key.path)
             elif present is None:
                 stores += [certificates.policy_store(name)]
-                if actual.registry.key(store) is None:
+                if draft.found.registry.key(store) is None:
                     stores.append(rf"{STORES}\{name}")
     return Queries(stores=tuple(stores), keys=tuple(keys))
 

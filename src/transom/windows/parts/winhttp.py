@@ -18,7 +18,7 @@ from transom.proxy.settings import Egress
 from transom.windows.host import entries
 from transom.windows.host.entries import FormerValue
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import DesiredState, ObservedState
+from transom.windows.host.state import DesiredState
 from transom.windows.host.steps import Action, Step
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.registry.registry import DeleteValue, Edit, NamedValue, Registry, SetValue, Value, ValueType, binary
@@ -56,7 +56,7 @@ def asks(desired: DesiredState, *, change_expected: bool) -> Queries:
     return Queries(keys=(KEY,) if desired.registry.key(KEY) is not None else ())
 
 
-def more(entry: WinHttp | None, desired: DesiredState, actual: ObservedState, edits: tuple[Edit, ...]) -> Queries:
+def more(entry: WinHttp | None, draft: PlanBuilder) -> Queries:
     """The key, where something of ours is in it."""
     return Queries(keys=(KEY,) if entry is not None else ())
 

@@ -1,15 +1,13 @@
 """The difference between what a host should be and what it is: steps, each with its reason.
 
-`plan` is total: what was not read counts as not there, and `gathering.more` says what to read first. After the edits and the
+`plan` is total: what was not read counts as not there, and its `reads` say what has to be read first. After the edits and the
 restarts of a plan the next plan is empty; a host that is as it should be gets no write.
 """
-
-from collections.abc import Iterator
 
 import msgspec
 
 from transom.windows.host.entries import digest
-from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES
+from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.host.state import DesiredState, ObservedState, Preparation, ServiceState
 from transom.windows.host.steps import Step
 from transom.windows.ledger import ledger
@@ -36,6 +34,7 @@ class Plan(msgspec.Struct, frozen=True):
     `faults` say what cannot be done before a person has corrected it; the plan is the rest.
     With `prepare`, Windows itself comes first, and the plan holds nothing else but the ledger's lines of it, imported
     afterwards: `prepared`, or `pending` where the host has to boot. With `boot_pending` nothing can be done before it has.
+    `reads` is what has to be known before the plan can be relied on.
     """
 
     steps: tuple[Step, ...] = ()
@@ -50,6 +49,7 @@ class Plan(msgspec.Struct, frozen=True):
     prepared: tuple[Edit, ...] = ()
     pending: tuple[Edit, ...] = ()
     boot_pending: bool = False
+    reads: Queries = Queries()
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
@@ -82,10 +82,10 @@ def plan(
     draft = PlanBuilder(wish, actual, known.salt, when=restarts, taken=taken, begun=bool(old.state_hash))
     decision = installation.decide(old.installed, draft)
     if decision.boot_pending:
-        return Plan(boot_pending=True)
+        return Plan(boot_pending=True, reads=_reads(old, draft))
     if decision.prepare is not None:
         prepared, pending = (_prepared(known, actual, decision.prepare, boot) for boot in (None, actual.boot))
-        return Plan(tuple(draft.steps), prepare=decision.prepare, prepared=prepared, pending=pending)
+        return Plan(tuple(draft.steps), prepare=decision.prepare, prepared=prepared, pending=pending, reads=_reads(old, draft))
     entries = {name: part.plan(getattr(old, name), draft) for name, part in PARTS.items()}
     same = stays and not draft.steps and not draft.edits
     state_hash = old.state_hash if same else _state_hash(desired, known.salt)
@@ -104,7 +104,13 @@ def plan(
         warnings=tuple(draft.warnings),
         faults=tuple(draft.faults),
         install=_reversible(install, draft, old, lines) if reversal.ran(draft.stop, draft.start) else install,
+        reads=_reads(old, draft),
     )
+
+
+def _reads(old: Ledger, draft: PlanBuilder) -> Queries:
+    parts = (part.more(getattr(old, name), draft) for name, part in PARTS.items())
+    return Queries.of((*parts, Queries(dependants=bool(draft.stop))))
 
 
 def _prepared(known: Ledger, actual: ObservedState, preparation: Preparation, boot: int | None) -> tuple[Edit, ...]:
@@ -125,7 +131,7 @@ def _with_services_of_payload(desired: DesiredState, old: Ledger) -> DesiredStat
 
 
 def _state_hash(desired: DesiredState, salt: bytes) -> str:
-    text = reg.render(_as_edits(desired.registry)).hex() + "".join(map(" ".join, sorted(desired.files.items())))
+    text = reg.rendered(desired.registry).hex() + "".join(map(" ".join, sorted(desired.files.items())))
     return digest(salt, "StateHash", text)
 
 
@@ -172,13 +178,6 @@ def _reversible(install: Install, draft: PlanBuilder, old: Ledger, lines: _Lines
 
 def _takes(edit: Edit) -> bool:
     return isinstance(edit, DeleteValue | DeleteKey)
-
-
-def _as_edits(registry: Registry) -> Iterator[Edit]:
-    for key in registry:
-        yield CreateKey(key.path)
-        for named in (key.values or {}).values():
-            yield SetValue(key.path, named.name, named.value)
 
 
 def after(actual: ObservedState, planned: Plan) -> ObservedState:

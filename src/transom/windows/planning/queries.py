@@ -4,8 +4,7 @@ import msgspec
 
 from transom.windows.host.queries import SERVICES, Queries
 from transom.windows.host.state import DesiredState, ObservedState
-from transom.windows.ledger import ledger
-from transom.windows.ledger.ledger import PARTS, SETTINGS
+from transom.windows.ledger.ledger import SETTINGS
 from transom.windows.parts import certificates, trust
 from transom.windows.planning.plan import Plan
 from transom.windows.registry.names import without
@@ -36,14 +35,12 @@ def everything(services: tuple[str, ...]) -> Queries:
     return _within(Queries(services=services, environment=True, boot=True, stores=stores))
 
 
-def more(desired: DesiredState, asked: Queries, actual: ObservedState, planned: Plan) -> Queries | None:
-    """What a plan needs beyond what was asked; None where `planned` can be carried out. Raises LedgerError.
+def more(asked: Queries, planned: Plan) -> Queries | None:
+    """What a plan needs beyond what was asked; None where `planned` can be carried out.
 
     All at once, so that a host is gathered twice at most.
     """
-    recorded = ledger.read(actual.registry)
-    parts = (part.more(getattr(recorded, name), desired, actual, planned.edits) for name, part in PARTS.items())
-    wider = Queries.of((asked, *parts, Queries(dependants=bool(planned.stop))))
+    wider = Queries.of((asked, planned.reads))
     return None if wider == msgspec.structs.replace(asked, walk=False) else wider
 
 

@@ -62,6 +62,18 @@ def parse(data: bytes) -> tuple[Edit, ...]:
     return tuple(edits(data))
 
 
+def rendered(registry: Registry) -> bytes:
+    """A registry as a file that makes each of its keys and sets each of its values."""
+    return render(_made(registry))
+
+
+def _made(registry: Registry) -> Iterator[Edit]:
+    for key in registry:
+        yield CreateKey(key.path)
+        for named in (key.values or {}).values():
+            yield SetValue(key.path, named.name, named.value)
+
+
 def registry(data: bytes) -> Registry:
     """The keys of an export, each with its values; keys that the file does not name are not there. Raises RegSyntaxError.
 
