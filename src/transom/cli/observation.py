@@ -111,7 +111,7 @@ def observed(found: Answers, source: str, namespace: str, now: datetime) -> Obse
 async def _listed(client: Client, asked: Asked) -> list[Value] | StatusError | None:
     """None where the server does not know the kind; an error that this person may not read it."""
     try:
-        resource = await served(client, asked.resource)
+        resource = await served(client.get_json, asked.resource)
         listing = await client.list_objects(resource, asked.namespace, labels=asked.labels, fields=asked.fields)
     except NotFound:
         return None

@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -11,9 +11,8 @@ from transom.kube.errors import ApiError, NotFound
 from transom.kube.objects import T
 from transom.kube.resources import Resource
 
-if TYPE_CHECKING:
-    from transom.kube.client import Client
-
+GetJson = Callable[[str], Awaitable[Any]]
+"""`Client.get_json`: what a path below the server's address answers."""
 PREFERRED: Final = "preferred"
 """The version of a Resource that leaves it to the server."""
 
@@ -22,7 +21,7 @@ class KindAbsent(NotFound):
     """404: the server has no version of the kind."""
 
 
-async def served(client: "Client", resource: Resource[T]) -> Resource[T]:
+async def served(get_json: GetJson, resource: Resource[T]) -> Resource[T]:
     """`resource` in the version that the server prefers among those that have the kind; one with a fixed version as it is.
 
     Raises KindAbsent, ApiError.
@@ -30,14 +29,14 @@ async def served(client: "Client", resource: Resource[T]) -> Resource[T]:
     if resource.version != PREFERRED:
         return resource
     try:
-        group = await client.get_json(f"/apis/{resource.group}")
+        group = await get_json(f"/apis/{resource.group}")
     except NotFound as error:
         raise KindAbsent(error.code, error.reason, str(error)) from error
     first = (group.get("preferredVersion") or {}).get("version")
     versions = dict.fromkeys([first, *(one.get("version") for one in group.get("versions") or ())])
     for version in versions:
         try:
-            kinds = await client.get_json(f"/apis/{resource.group}/{version}")
+            kinds = await get_json(f"/apis/{resource.group}/{version}")
         except NotFound:
             # no longer served, though the group still names it for a moment
             continue
@@ -59,7 +58,7 @@ class _GroupList(msgspec.Struct, frozen=True):
 class Groups:
     """Which groups a server has, as of its last answer: asked once for all who wait for a kind of one that is not there."""
 
-    def __init__(self, get_json: Callable[[str], Awaitable[Any]]) -> None:
+    def __init__(self, get_json: GetJson) -> None:
         self._get_json = get_json
         self._names: frozenset[str] = frozenset()
         self._read_at = float("-inf")

@@ -115,14 +115,14 @@ async def _list(
 
 async def _list_preferred(client: Client, resource: Resource[Whole]) -> list[dict[str, Any]]:
     try:
-        return await _list(client, await served(client, resource))
+        return await _list(client, await served(client.get_json, resource))
     except NotFound:
         return []
 
 
 async def _machines(client: Client) -> list[dict[str, Any]]:
     try:
-        resource = await served(client, _MACHINES)
+        resource = await served(client.get_json, _MACHINES)
         listing = await client.list_objects(resource)
     except NotFound:
         return []

@@ -42,7 +42,7 @@ class ObjectsReport(msgspec.Struct, frozen=True):
 async def with_clusters_of(client: Client, objects: Objects) -> Objects:
     """The same, with Clusters and infrastructure objects that the server has as the server has them. Raises ApiError."""
     try:
-        resource = await served(client, CLUSTERS)
+        resource = await served(client.get_json, CLUSTERS)
     except NotFound:
         return objects
 
@@ -73,7 +73,7 @@ async def _infrastructure(client: Client, cluster: Cluster, kind: str | None, na
     if resource is None or not name:
         return None
     with contextlib.suppress(NotFound):
-        known = await served(client, resource)
+        known = await served(client.get_json, resource)
         return (await client.get(known, name, cluster.metadata.namespace)).value(resource.kind)
     return None
 

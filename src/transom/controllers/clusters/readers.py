@@ -64,6 +64,6 @@ def _windows(templates: Iterable[CachedTemplate], deployments: Iterable[CachedDe
 async def _all(client: Client, resource: Resource[T]) -> list[T]:
     """The objects of a kind; none where the server does not have it."""
     try:
-        return (await client.list_objects(await served(client, resource))).items
+        return (await client.list_objects(await served(client.get_json, resource))).items
     except NotFound:
         return []

@@ -104,7 +104,7 @@ class Removal:
         if kind is None or not name:
             return None
         try:
-            found = await leadership.client.get(await served(leadership.client, kind), name, namespace)
+            found = await leadership.client.get(await served(leadership.client.get_json, kind), name, namespace)
         except NotFound:
             return "gone"
         meta = found.metadata
