@@ -12,9 +12,9 @@ from transom.apply.report import STOPPED, HostReport, Report
 from transom.apply.target import Target
 from transom.cli.options import Options, grouped
 from transom.cli.progress import Progress
-from transom.cli.selection import InvalidSelector, selector
 from transom.cli.tables import line_of, print_report
 from transom.hosts.passes.passes import EVERYBODY, Admit, PassResult
+from transom.proxy.labels import InvalidSelector, selector
 from transom.windows.host.steps import Step
 
 LIST = ".cluster.local,.svc,10.96.0.0/16,127.0.0.1,localhost"

@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from transom.cli.app import app
-from transom.cli.host_options import seconds as read
+from transom.cli.options import seconds as read
 from transom.controllers.runtime.options import Options
 from transom.hosts.ssh.connection import Timeouts
 from transom.hosts.steps.payload_directory import LOCK

@@ -14,8 +14,8 @@ import yaml
 from transom import __version__
 from transom.apply.target import targets_of
 from transom.cli.facts import looked
-from transom.cli.host_options import CHANNEL, CONNECT, WHOLE, timeouts
 from transom.cli.observation import DEPLOYMENTS, Answers, Asked, answers
+from transom.cli.options import CHANNEL, CONNECT, WHOLE, timeouts
 from transom.cli.output import ExitCode, fail
 from transom.diagnosis.checks import diagnose
 from transom.diagnosis.masking import Masker

@@ -9,10 +9,9 @@ import typer
 
 from transom.cli.completion import providers
 from transom.cli.examples import epilog
-from transom.cli.files import write_private, yaml_stream
 from transom.cli.findings import Source, print_findings
 from transom.cli.options import grouped
-from transom.cli.output import ExitCode, Format, fail, print_data, print_document, tell
+from transom.cli.output import ExitCode, Format, fail, print_data, print_document, tell, write_private, yaml_stream
 
 if TYPE_CHECKING:
     from transom.capi.inputs import WorkerInputs
@@ -338,8 +337,7 @@ def image(
     from transom.capi.image.inputs import downloads as needed
     from transom.capi.image.recipe import InvalidRecipe, make
     from transom.capi.windows_release import LICENCE
-    from transom.cli.capi_downloads import copy_downloads, hashes, list_downloads, variable_of
-    from transom.cli.capi_inputs import read_inputs
+    from transom.cli.capi_inputs import copy_downloads, hashes, list_downloads, read_inputs, variable_of
 
     values: dict[str, Any] = {"provider": provider, "windows": windows, "daemons": daemons}
     if kubernetes_version is not None:

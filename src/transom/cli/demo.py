@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transom.cli.example_ca import authority
+from transom.cli.init import authority
 from transom.cli.output import ExitCode
 from transom.proxy.secret import redact_userinfo
 

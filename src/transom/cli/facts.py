@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from transom.cli.findings import files
-from transom.cli.host_options import (
+from transom.cli.options import (
     CHANNEL,
     CONNECT,
     WHOLE,
@@ -14,9 +14,10 @@ from transom.cli.host_options import (
     ConnectTimeout,
     PassTimeout,
     RequireHostKeys,
+    Verbose,
+    log_to_stderr,
     timeouts,
 )
-from transom.cli.options import Verbose, log_to_stderr
 from transom.cli.output import ExitCode, Format, fail, print_data, tell
 from transom.proxy.secret import redact_variable
 

@@ -8,17 +8,18 @@ import typer
 
 from transom.cli.completion import instances
 from transom.cli.findings import Source
-from transom.cli.host_options import (
+from transom.cli.options import (
     CHANNEL,
     CONNECT,
     WHOLE,
     ChannelTimeout,
     ConnectTimeout,
+    Options,
     PassTimeout,
     RequireHostKeys,
+    log_to_stderr,
     timeouts,
 )
-from transom.cli.options import Options, log_to_stderr
 from transom.cli.output import ExitCode, Format, fail, print_data, saying_on_ctrl_c, tell
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class HostOptions(Options, frozen=True):
 
     def chosen(self, targets: "Sequence[Target]") -> "list[Target]":
         """The targets that `--limit` and `-l` leave; ends the command where a name is nobody's."""
-        from transom.cli.selection import InvalidSelector, selector
+        from transom.proxy.labels import InvalidSelector, selector
 
         try:
             wanted = selector(self.selector)

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,9 +11,8 @@ import msgspec
 import typer
 
 from transom.cli.cluster import NAMESPACE, namespace_name
-from transom.cli.files import write_private, yaml_stream
 from transom.cli.findings import counted, print_findings
-from transom.cli.output import ExitCode, fail, tell
+from transom.cli.output import ExitCode, fail, tell, write_private, yaml_stream
 
 if TYPE_CHECKING:
     from transom.sources.examination import Examined
@@ -142,8 +141,6 @@ def _simulate(answers: _Answers) -> str:
 
     import asyncssh
 
-    from transom.cli.example_ca import authority
-
     if answers.hosts or answers.key_file:
         fail("--simulated makes its own host and key: leave --host and --key out")
     own = asyncssh.generate_private_key("ssh-ed25519")
@@ -228,3 +225,22 @@ def _examined(files: Mapping[str, list[dict[str, Any]]], namespace: str) -> "Exa
         for one in objects:
             reader.add(one, name, lambda _: (0, 0))
     return examine(reader.objects(), datetime.now(UTC))
+
+
+def authority(name: str) -> str:
+    """A self-signed CA that nobody trusts, made now, as PEM: for simulated hosts."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=365))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return made.public_bytes(serialization.Encoding.PEM).decode()

@@ -19,12 +19,12 @@ from transom.apply.target import Target, targets_of
 from transom.cli.findings import Source, counted, examine
 from transom.cli.output import fail
 from transom.cli.passed import PassedSettings, place_of
-from transom.cli.selection import InvalidSelector, selector
 from transom.cli.state import directory
 from transom.controllers.runtime.conditions import timestamp
 from transom.diagnosis.overview import ObjectStatus, Status, by_urgency, ending
 from transom.diagnosis.story import EventRow, HostSettings, Story
 from transom.proxy.finding import Finding
+from transom.proxy.labels import InvalidSelector, selector
 from transom.proxy.layers import BASE
 from transom.proxy.settings import Egress
 from transom.proxy.url import parse

@@ -146,12 +146,10 @@ def manifests(
         )
     made = objects(plain(chosen), namespace, part or ())
     if olm_bundle is not None:
-        from transom.cli.olm import write
-
         _examine("--olm-bundle", olm_bundle, any_registry=any_registry)
         if output_dir is None or part:
             fail("--olm-bundle: it needs --output-dir, and no --part")
-        write(output_dir, made, namespace, olm_bundle)
+        _write_bundle(output_dir, made, namespace, olm_bundle)
     elif output_dir is not None:
         _write(output_dir, made, namespace)
     elif output is Format.JSON:
@@ -309,3 +307,30 @@ def _dumper() -> Any:
             return True
 
     return QuotingDumper
+
+
+def _write_bundle(directory: Path, objects: list[dict[str, Any]], namespace: str, image: str) -> None:
+    """The files of a bundle and of a catalog for the Operator Lifecycle Manager, below a directory. Raises Exit."""
+    from transom import __version__
+    from transom.manifests.grants import NAME
+    from transom.manifests.olm import bundle, catalog
+
+    made = bundle(objects, namespace, __version__)
+    documents: dict[str, list[dict[str, Any]]] = {
+        **{f"bundle/manifests/{name}": [one] for name, one in made.manifests.items()},
+        "bundle/metadata/annotations.yaml": [{"annotations": made.annotations}],
+        f"catalog/{NAME}/catalog.yaml": catalog(made, image, __version__),
+        "beside.yaml": made.beside,
+    }
+    labels = "".join(f"LABEL {name}={text}\n" for name, text in made.annotations.items())
+    try:
+        for name, content in documents.items():
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("w", encoding="utf-8") as file:
+                dump(content, file)
+        copies = "COPY bundle/manifests /manifests/\nCOPY bundle/metadata /metadata/\n"
+        (directory / "bundle.Dockerfile").write_text(f"FROM scratch\n{labels}{copies}", "utf-8")
+    except OSError as error:
+        fail(f"--output-dir {directory}: {error.strerror or error}", ExitCode.NOT_DONE)
+    tell(f"bundle, catalog, bundle.Dockerfile, and beside.yaml, which is applied first, in {directory}")

@@ -2,20 +2,37 @@
 
 import functools
 import inspect
+import re
 import typing
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from transom.cli.output import Format
+from transom.cli.output import Format, fail
+
+if TYPE_CHECKING:
+    from transom.hosts.ssh.connection import Timeouts
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="The output format.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Tell requests, channels and steps on stderr, with secrets masked.")
 ]
 """Of servers and hosts; no body of a request and no value is in it."""
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+CONNECT, CHANNEL, WHOLE = "10s", "1m", "15m"
+CONNECT_HELP = "How long a host may take to let us in."
+CHANNEL_HELP = "How long a host may make no progress before it is given up on."
+WHOLE_HELP = "How long all the work on one host may take, files sent included."
+ConnectTimeout = Annotated[str, typer.Option("--connect-timeout", metavar="DURATION", help=CONNECT_HELP)]
+ChannelTimeout = Annotated[str, typer.Option("--channel-timeout", metavar="DURATION", help=CHANNEL_HELP)]
+PassTimeout = Annotated[str, typer.Option("--pass-timeout", metavar="DURATION", help=WHOLE_HELP)]
+REQUIRE_HOST_KEYS_HELP = "Connect to no host whose key is not known: by spec.hostKey, or from an earlier connection."
+RequireHostKeys = Annotated[
+    bool, typer.Option("--require-host-keys", envvar="TRANSOM_REQUIRE_HOST_KEYS", help=REQUIRE_HOST_KEYS_HELP)
+]
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -65,3 +82,55 @@ def log_to_stderr(*, verbose: bool) -> None:
     logs.configure("console", "debug" if verbose else "warning", lasting=False)
     # of SSH: who was connected to, what was run, and nothing that was sent
     logging.getLogger("asyncssh").setLevel(logging.INFO if verbose else logging.WARNING)
+
+
+def timeouts(connect: str, channel: str, whole: str) -> "Timeouts":
+    """The timeouts that three options say; ends the process where one is no duration."""
+    from transom.hosts.ssh.connection import Timeouts
+
+    return Timeouts(
+        duration("--connect-timeout", connect),
+        duration("--channel-timeout", channel),
+        duration("--pass-timeout", whole),
+    )
+
+
+def duration(flag: str, text: str) -> float:
+    """The seconds that an option says; ends the process where that is no duration."""
+    try:
+        return seconds(text)
+    except ValueError as error:
+        fail(f"{flag}: {error}")
+
+
+def seconds(text: str) -> float:
+    """A duration as Go writes it. Raises ValueError."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is no duration; for example 30m or 1h30m")
+    total = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if total < 1:
+        raise ValueError(f"{text!r} is less than a second")
+    return total
+
+
+def server_option(flag: str, text: str, *, short: str | None = None, **more: Any) -> Any:
+    """An option of a server, which can be given in the environment too."""
+    name = flag.partition("/")[0].strip("-").replace("-", "_").upper()
+    return typer.Option(flag, *([short] if short else []), envvar=f"TRANSOM_{name}", help=text, **more)
+
+
+LocalMetrics = Annotated[
+    bool, server_option("--local-metrics", "Answer /metrics on the loopback address alone: to a proxy in the same pod.")
+]
+
+
+def configure_logs(form: str, level: str) -> None:
+    """Set up logging as `--log-format` and `--log-level` say; ends the process where they say nothing that is known."""
+    from transom.operations import logs
+
+    if form not in ("json", "console"):
+        fail(f"--log-format: {form!r} is neither json nor console")
+    if level not in logs.LEVELS:
+        fail(f"--log-level: {level!r} is none of {', '.join(logs.LEVELS)}")
+    logs.configure("json" if form == "json" else "console", level)

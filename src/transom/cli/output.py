@@ -1,4 +1,4 @@
-"""How commands speak: data to stdout as text, JSON or YAML; progress and errors to stderr.
+"""How commands speak: data to stdout as text, JSON or YAML; progress and errors to stderr; files that may hold secrets.
 
 Nothing else in this package writes to either, but `transom.cli.terminal` for tables: what a host or a server said reaches a
 terminal without its control characters.
@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NoReturn, TextIO, TypeVar
@@ -142,3 +142,39 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, list | tuple):
         return [_mapped(present, change) for present in value]
     return value
+
+
+def yaml_stream(items: Iterable[Mapping[str, Any]]) -> str:
+    """Objects as YAML documents; a text of several lines stands in a block."""
+    import yaml
+
+    class ManifestDumper(yaml.CSafeDumper):
+        pass
+
+    def text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    ManifestDumper.add_representer(str, text)
+    options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 1 << 20}
+    return "".join("---\n" + yaml.dump(item, Dumper=ManifestDumper, **options) for item in items)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Readable by the owner alone, from the first byte on; a file that was there is replaced."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)
+    with naming(path), os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+    part.replace(path)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An OSError of the block names `path` where it names nothing, as that of a full disk does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise

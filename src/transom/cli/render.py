@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transom.cli.files import write_private, yaml_stream
 from transom.cli.findings import Source, counted, examine_or_fail
 from transom.cli.fleet import TemplateReport, app_references
 from transom.cli.fleet import machine_templates as templates_to_commit
 from transom.cli.options import Output, grouped
-from transom.cli.output import ExitCode, Format, fail, print_data, print_document, print_lines, tell
+from transom.cli.output import ExitCode, Format, fail, print_data, print_document, print_lines, tell, write_private, yaml_stream
 
 if TYPE_CHECKING:
     from transom.proxy.settings import Effective, Egress

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from transom.cli.cluster import NAMESPACE, namespace_name
-from transom.cli.host_options import (
+from transom.cli.options import (
     CHANNEL,
     CHANNEL_HELP,
     CONNECT,
@@ -14,11 +14,13 @@ from transom.cli.host_options import (
     REQUIRE_HOST_KEYS_HELP,
     WHOLE,
     WHOLE_HELP,
+    LocalMetrics,
+    configure_logs,
     duration,
+    server_option,
     timeouts,
 )
 from transom.cli.output import ExitCode, fail
-from transom.cli.server import LocalMetrics, configure_logs, option
 
 if TYPE_CHECKING:
     from transom.controllers.runtime.options import Options
@@ -30,25 +32,27 @@ _PAYLOAD = "/payload"
 
 
 def run(
-    kubeconfig: Annotated[str | None, option("--kubeconfig", "Kubeconfig; else the pod's service account.")] = None,
-    context: Annotated[str | None, option("--context", "Context of the kubeconfig.")] = None,
+    kubeconfig: Annotated[str | None, server_option("--kubeconfig", "Kubeconfig; else the pod's service account.")] = None,
+    context: Annotated[str | None, server_option("--context", "Context of the kubeconfig.")] = None,
     namespace: Annotated[
-        str, option("--namespace", "Transom's own namespace.", short="-n", callback=namespace_name)
+        str, server_option("--namespace", "Transom's own namespace.", short="-n", callback=namespace_name)
     ] = NAMESPACE,
-    bind_address: Annotated[str, option("--bind-address", "For /healthz, /readyz and /metrics.")] = "0.0.0.0:8080",
+    bind_address: Annotated[str, server_option("--bind-address", "For /healthz, /readyz and /metrics.")] = "0.0.0.0:8080",
     local_metrics: LocalMetrics = False,
-    workers: Annotated[int, option("--workers", "Hosts worked on at once.", min=1, max=1024)] = 32,
-    check_interval: Annotated[str, option("--check-interval", "Between two checks of a host: 30m, 1h30m.")] = "30m",
+    workers: Annotated[int, server_option("--workers", "Hosts worked on at once.", min=1, max=1024)] = 32,
+    check_interval: Annotated[str, server_option("--check-interval", "Between two checks of a host: 30m, 1h30m.")] = "30m",
     leader_elect: Annotated[
-        bool, option("--leader-elect/--no-leader-elect", "Work only while holding the lease `transom`.")
+        bool, server_option("--leader-elect/--no-leader-elect", "Work only while holding the lease `transom`.")
     ] = True,
     controllers: Annotated[
         str | None,
-        option("--controllers", "Which run, with commas: egress, windows, fleet, pods. [default: all]", show_default=False),
+        server_option(
+            "--controllers", "Which run, with commas: egress, windows, fleet, pods. [default: all]", show_default=False
+        ),
     ] = None,
     payload: Annotated[
         str | None,
-        option(
+        server_option(
             "--payload",
             "The directory with payload.yaml: what hosts of lifecycle Node get. [default: /payload, where it is there]",
             metavar="DIR",
@@ -56,23 +60,27 @@ def run(
         ),
     ] = None,
     max_unavailable: Annotated[
-        int, option("--max-unavailable", "Nodes that may be away at once while they are upgraded.", min=1)
+        int, server_option("--max-unavailable", "Nodes that may be away at once while they are upgraded.", min=1)
     ] = 1,
     drain_timeout: Annotated[
         str,
-        option("--drain-timeout", "How long a node's pods may take to go; then it takes pods again, and nothing is changed."),
+        server_option(
+            "--drain-timeout", "How long a node's pods may take to go; then it takes pods again, and nothing is changed."
+        ),
     ] = "10m",
     gone_after: Annotated[
         str,
-        option("--gone-after", "How long a host may be out of reach before the deletion of its instance does without it."),
+        server_option(
+            "--gone-after", "How long a host may be out of reach before the deletion of its instance does without it."
+        ),
     ] = "10m",
-    connect_timeout: Annotated[str, option("--connect-timeout", CONNECT_HELP)] = CONNECT,
-    channel_timeout: Annotated[str, option("--channel-timeout", CHANNEL_HELP)] = CHANNEL,
-    pass_timeout: Annotated[str, option("--pass-timeout", WHOLE_HELP)] = WHOLE,
-    require_host_keys: Annotated[bool, option("--require-host-keys", REQUIRE_HOST_KEYS_HELP)] = False,
+    connect_timeout: Annotated[str, server_option("--connect-timeout", CONNECT_HELP)] = CONNECT,
+    channel_timeout: Annotated[str, server_option("--channel-timeout", CHANNEL_HELP)] = CHANNEL,
+    pass_timeout: Annotated[str, server_option("--pass-timeout", WHOLE_HELP)] = WHOLE,
+    require_host_keys: Annotated[bool, server_option("--require-host-keys", REQUIRE_HOST_KEYS_HELP)] = False,
     payload_cache: Annotated[
         Path | None,
-        option(
+        server_option(
             "--payload-cache",
             "Where files are kept that payload.yaml names by URL. [default: the payload's directory]",
             metavar="DIR",
@@ -81,17 +89,17 @@ def run(
     ] = None,
     payload_kubeadm: Annotated[
         str | None,
-        option(
+        server_option(
             "--payload-kubeadm",
             "Instead of a directory: the shipped payload for clusters of kubeadm, fetched through the proxy, such as v1.36.3.",
             metavar="VERSION",
             show_default=False,
         ),
     ] = None,
-    payload_cni: Annotated[str, option("--payload-cni", "calico, flannel or none; of --payload-kubeadm.")] = "calico",
+    payload_cni: Annotated[str, server_option("--payload-cni", "calico, flannel or none; of --payload-kubeadm.")] = "calico",
     openssh_msi: Annotated[
         str | None,
-        option(
+        server_option(
             "--openssh-msi",
             "The installer of OpenSSH in user data, an https URL. [default: a release on GitHub]",
             metavar="URL",
@@ -100,15 +108,15 @@ def run(
     ] = None,
     system_ca_file: Annotated[
         str | None,
-        option(
+        server_option(
             "--system-ca-file",
             "The CAs to which a bundle that replaces a trust store is added. [default: those of the image]",
             metavar="FILE",
             show_default=False,
         ),
     ] = None,
-    log_format: Annotated[str, option("--log-format", "json or console.")] = "json",
-    log_level: Annotated[str, option("--log-level", "debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, server_option("--log-format", "json or console.")] = "json",
+    log_level: Annotated[str, server_option("--log-level", "debug, info, warning or error.")] = "info",
 ) -> None:
     """Watch a cluster and keep its Windows hosts right.
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import msgspec
 import platformdirs
 
-from transom.cli.files import naming
-from transom.cli.output import ExitCode, fail
+from transom.cli.output import ExitCode, fail, naming
 from transom.hosts import owner
 from transom.hosts.passes.passes import PassSettings
 from transom.hosts.ssh.connection import Timeouts

@@ -27,7 +27,7 @@ def uninstall(
     The operator gives every host back first, and what the settings made in the cluster goes; then the rest of Transom goes.
     Where no operator works nothing is done. With --leave-hosts no host is touched. Machines and their MachineSets stay.
     """
-    from transom.cli.host_options import duration
+    from transom.cli.options import duration
     from transom.cli.uninstallation import Uninstallation
 
     if not cluster.context:

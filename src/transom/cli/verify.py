@@ -9,7 +9,7 @@ from transom.cli.checks import JUnit
 from transom.cli.examples import epilog
 from transom.cli.facts import addressed
 from transom.cli.findings import files
-from transom.cli.host_options import (
+from transom.cli.options import (
     CHANNEL,
     CONNECT,
     WHOLE,
@@ -159,7 +159,7 @@ def _rehearsal(egress: "Egress") -> "Rehearsal":
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    from transom.cli.example_ca import authority
+    from transom.cli.init import authority
     from transom.hosts.passes.rehearsal import Rehearsal
 
     made = x509.load_pem_x509_certificate(authority("transom verify host: nobody has its key").encode())

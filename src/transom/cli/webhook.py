@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from transom.cli.cluster import NAMESPACE, namespace_name
+from transom.cli.options import LocalMetrics, configure_logs, server_option
 from transom.cli.output import ExitCode, fail
-from transom.cli.server import LocalMetrics, configure_logs, option
 
 if TYPE_CHECKING:
     from transom.kube.connection import Connection
@@ -18,26 +18,26 @@ Address = tuple[str, int]
 
 
 def webhook(
-    kubeconfig: Annotated[str | None, option("--kubeconfig", "Kubeconfig; else the pod's service account.")] = None,
-    context: Annotated[str | None, option("--context", "Context of the kubeconfig.")] = None,
+    kubeconfig: Annotated[str | None, server_option("--kubeconfig", "Kubeconfig; else the pod's service account.")] = None,
+    context: Annotated[str | None, server_option("--context", "Context of the kubeconfig.")] = None,
     namespace: Annotated[
-        str, option("--namespace", "Transom's own namespace.", short="-n", callback=namespace_name)
+        str, server_option("--namespace", "Transom's own namespace.", short="-n", callback=namespace_name)
     ] = NAMESPACE,
-    bind_address: Annotated[str, option("--bind-address", "Where reviews are taken, over TLS.")] = "0.0.0.0:9443",
+    bind_address: Annotated[str, server_option("--bind-address", "Where reviews are taken, over TLS.")] = "0.0.0.0:9443",
     metrics_bind_address: Annotated[
-        str, option("--metrics-bind-address", "For /healthz, /readyz and /metrics.")
+        str, server_option("--metrics-bind-address", "For /healthz, /readyz and /metrics.")
     ] = "0.0.0.0:8080",
     local_metrics: LocalMetrics = False,
     url: Annotated[
         str | None,
-        option("--url", "https://HOST:PORT: register by URL instead of by Service, for a server outside the cluster."),
+        server_option("--url", "https://HOST:PORT: register by URL instead of by Service, for a server outside the cluster."),
     ] = None,
     failure_policy: Annotated[
-        str, option("--failure-policy", "Ignore or Fail: what becomes of pods while no replica answers.")
+        str, server_option("--failure-policy", "Ignore or Fail: what becomes of pods while no replica answers.")
     ] = "Ignore",
     certificate_secret: Annotated[
         str | None,
-        option(
+        server_option(
             "--certificate-secret",
             "A Secret of the namespace that somebody else renews, as cert-manager does: tls.crt, tls.key, ca.crt. "
             "[default: certificates of its own]",
@@ -45,8 +45,8 @@ def webhook(
             show_default=False,
         ),
     ] = None,
-    log_format: Annotated[str, option("--log-format", "json or console.")] = "json",
-    log_level: Annotated[str, option("--log-level", "debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, server_option("--log-format", "json or console.")] = "json",
+    log_level: Annotated[str, server_option("--log-level", "debug, info, warning or error.")] = "info",
 ) -> None:
     """Give pods the proxy and the CAs as they start.
 

@@ -1,7 +1,7 @@
-"""Labels and selectors as an API server takes them.
+"""Labels and selectors as an API server takes them, and as `kubectl -l` does: `env=prod,tier!=db,zone in (a, b),!old`.
 
 k8s.io/apimachinery: pkg/util/validation (IsQualifiedName, IsValidLabelValue) and pkg/apis/meta/v1/validation
-(ValidateLabelSelector).
+(ValidateLabelSelector); for texts pkg/labels/selector.go (`Parse`), without its `>` and `<`.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Final
 
 from transom.proxy.finding import Finding, Path, Place
 from transom.proxy.names import NAME, shown_key
-from transom.proxy.objects import LabelSelector
+from transom.proxy.objects import LabelSelector, Requirement
 
 _LONGEST: Final = 63
 _PART: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -21,6 +21,12 @@ _IS_NO_KEY: Final = (
 _IS_NO_VALUE: Final = (
     f"is no label's value: at most {_LONGEST} letters, digits, `-`, `_` and `.`, the first and last a letter or a digit"
 )
+_TERM: Final = re.compile(r"(?:[^,(]|\([^)]*\))+")
+_NAMED: Final = r"(?P<key>[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?)"
+_VALUE: Final = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|"
+_EQUAL: Final = re.compile(rf"{_NAMED}\s*(?P<sign>==?|!=)\s*(?P<value>{_VALUE})")
+_AMONG: Final = re.compile(rf"{_NAMED}\s+(?P<word>in|notin)\s*\((?P<values>[^)]*)\)")
+_EXISTS: Final = re.compile(rf"(?P<no>!?)\s*{_NAMED}")
 
 
 def is_key(text: str) -> bool:
@@ -59,3 +65,25 @@ def examine(selector: LabelSelector, place: Place, path: Path) -> Iterator[Findi
         for number, value in enumerate(requirement.values):
             if not is_value(value):
                 yield place.error((*at, "values", number), _IS_NO_VALUE)
+
+
+class InvalidSelector(ValueError):
+    """The text is no selector."""
+
+
+def selector(text: str) -> LabelSelector:
+    """The selector that a text says; an empty one selects everything. Raises InvalidSelector."""
+    return LabelSelector(match_expressions=tuple(_requirements(text)))
+
+
+def _requirements(text: str) -> Iterator[Requirement]:
+    for part in map(str.strip, _TERM.findall(text)):
+        if found := _EQUAL.fullmatch(part):
+            yield Requirement(found["key"], "NotIn" if found["sign"] == "!=" else "In", (found["value"],))
+        elif found := _AMONG.fullmatch(part):
+            values = tuple(value.strip() for value in found["values"].split(","))
+            yield Requirement(found["key"], "In" if found["word"] == "in" else "NotIn", values)
+        elif found := _EXISTS.fullmatch(part):
+            yield Requirement(found["key"], "DoesNotExist" if found["no"] else "Exists")
+        else:
+            raise InvalidSelector(f"{part!r} is none; for example env=prod, env!=prod, 'env in (prod, test)', env or '!env'")
