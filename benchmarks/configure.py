@@ -17,12 +17,12 @@ from pathlib import Path
 import asyncssh
 from benchmarks.hosts import raised, served
 
+from transom.apply.roll_out import side_by_side
 from transom.hosts.owner import Owner
 from transom.hosts.passes.configure import Configured, Worker, configure
 from transom.hosts.passes.passes import PassSettings
 from transom.hosts.ssh.connection import Access
 from transom.hosts.ssh.known_hosts import NoHostKeys
-from transom.hosts.ssh.side_by_side import side_by_side
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress

@@ -25,8 +25,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from transom.apply.roll_out import side_by_side
 from transom.apply.target import Target, one_pass
-from transom.hosts.faults import Fault
+from transom.hosts.errors import Fault
 from transom.hosts.owner import Owner
 from transom.hosts.passes.light_check import Seen, Watched, look
 from transom.hosts.passes.passes import PassResult, PassSettings
@@ -35,7 +36,6 @@ from transom.hosts.scripts.template import BASE
 from transom.hosts.ssh.connection import Access
 from transom.hosts.ssh.directory import remote
 from transom.hosts.ssh.known_hosts import NoHostKeys
-from transom.hosts.ssh.side_by_side import side_by_side
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret

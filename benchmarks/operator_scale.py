@@ -27,8 +27,8 @@ import structlog
 from benchmarks.hosts import AT_ONCE, bare_change, bare_connection, raised
 from lab.control_plane import ControlPlane, Moment
 
+from transom.apply.roll_out import side_by_side
 from transom.hosts.ssh.connection import Access
-from transom.hosts.ssh.side_by_side import side_by_side
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.resources import EGRESS_PROXIES, EVENTS, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource

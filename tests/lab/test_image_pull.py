@@ -12,7 +12,7 @@ from tests.support.waiting import until
 
 from transom.apply.target import Target, converging, one_pass
 from transom.hosts.owner import Owner
-from transom.hosts.passes import peer
+from transom.hosts.passes.converge import taken
 from transom.hosts.passes.passes import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy import settings
@@ -124,7 +124,7 @@ async def test_what_it_has_booted_with_is_not_used_once_it_is_removed(containerd
     await booted()
     assert pull(machine, image) == ""
     target, made = Target(instance, services, Secret(ssh.key.read_text())), PassSettings(Owner("tests", "takes over"))
-    left = await peer.taken(target.access, NoHostKeys(), made)
+    left = await taken(target.access, NoHostKeys(), made)
     found = await one_pass(target, NoHostKeys(), made, taken=left)
     assert (found.error, found.result, found.restarted) == (None, "changed", ())
     assert own_items()

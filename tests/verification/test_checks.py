@@ -6,8 +6,19 @@ import msgspec
 import pytest
 
 from transom.verification.checks import CHECKS, Check
-from transom.verification.images import AGNHOST, VARIANTS, mirrored, variant_of
-from transom.verification.objects import BALANCED, LINUX, WEB, Node, Wanted, linux_node, objects
+from transom.verification.objects import (
+    AGNHOST_IMAGE,
+    BALANCED,
+    LINUX,
+    VARIANTS,
+    WEB,
+    Node,
+    Wanted,
+    linux_node,
+    mirrored,
+    objects,
+    variant_of,
+)
 from transom.verification.standing import Answer, Exec, Fetch, Log, Pod, Question, Service, Standing
 
 BY_ID = {one.id: one for one in CHECKS}
@@ -19,9 +30,9 @@ NODES = (
 GOOD = Standing(
     NODES,
     (
-        Pod("linux", "linux-1", "linux", "10.244.0.5", True, AGNHOST),
-        Pod("web-0", "win-1", "windows", "10.244.1.5", True, AGNHOST),
-        Pod("web-1", "win-2", "windows", "fd00::5", True, AGNHOST),
+        Pod("linux", "linux-1", "linux", "10.244.0.5", True, AGNHOST_IMAGE),
+        Pod("web-0", "win-1", "windows", "10.244.1.5", True, AGNHOST_IMAGE),
+        Pod("web-1", "win-2", "windows", "fd00::5", True, AGNHOST_IMAGE),
     ),
     (Service(WEB, "10.96.0.10"), Service(LINUX, "10.96.0.11"), Service(BALANCED, "10.96.0.12", "203.0.113.7")),
     True,
@@ -132,16 +143,16 @@ def test_a_pod_that_does_not_start_says_why() -> None:
 def test_the_variants_of_the_image() -> None:
     assert [variant_of(f"10.0.{one.build}.1") for one in VARIANTS] == list(VARIANTS)
     assert [variant_of(text) for text in ("", "10.0", "10.0.x", "6.8.0-31-generic", f"10.0.{'9' * 5000}")] == [None] * 5
-    assert mirrored(AGNHOST, "registry.corp.example/k8s/") == "registry.corp.example/k8s/e2e-test-images/agnhost:2.52"
+    assert mirrored(AGNHOST_IMAGE, "registry.corp.example/k8s/") == "registry.corp.example/k8s/e2e-test-images/agnhost:2.52"
 
 
 def test_a_node_that_is_not_ready_gets_no_pod() -> None:
     cordoned = Node("linux-0", "linux", True, schedulable=False)
     nodes = (cordoned, *NODES[1:], Node("win-0", "windows", False))
-    wanted = Wanted("n", AGNHOST, "linux:1")
+    wanted = Wanted("n", AGNHOST_IMAGE, "linux:1")
     pods = [one for one in objects(wanted, nodes, "n") if one["kind"] == "Pod"]
     assert [(one["spec"]["nodeName"], one["spec"]["containers"][0]["image"]) for one in pods] == [
-        ("win-2", AGNHOST),
+        ("win-2", AGNHOST_IMAGE),
         ("linux-1", "linux:1"),
     ]
     assert linux_node((cordoned,)) == cordoned

@@ -9,15 +9,14 @@ from transom.kube.client import Client
 from transom.kube.errors import ApiError, NotFound
 from transom.kube.resources import NAMESPACES, NODES, PODS, SERVICES
 from transom.verification.cluster import PREFIX, Pace, new_name
-from transom.verification.images import AGNHOST
-from transom.verification.objects import LABEL, Wanted
+from transom.verification.objects import AGNHOST_IMAGE, LABEL, Wanted
 
 QUICK = Pace(starting=120, every=0.05, beat=3600, silent=0.2, ending=0.2, gone=120)
 NODES_OF = {"verify-win-1": "windows", "verify-win-2": "windows", "verify-linux": "linux"}
 
 
 def wanted(**more: Any) -> Wanted:
-    return Wanted(new_name(), AGNHOST, AGNHOST, **more)
+    return Wanted(new_name(), AGNHOST_IMAGE, AGNHOST_IMAGE, **more)
 
 
 @contextlib.asynccontextmanager
@@ -97,8 +96,8 @@ _RUNNING = {
     "containerStatuses": [
         {
             "name": "web",
-            "image": AGNHOST,
-            "imageID": AGNHOST,
+            "image": AGNHOST_IMAGE,
+            "imageID": AGNHOST_IMAGE,
             "ready": True,
             "restartCount": 0,
             "state": {"running": {"startedAt": "2026-11-23T10:00:00Z"}},

@@ -7,23 +7,26 @@ Two failures stop it, or a canary without egress.
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
+from typing import Final, TypeVar
 
 import msgspec
 
 from transom.apply.report import STOPPED, STOPPED_WITHIN, HostReport
 from transom.apply.target import Target, Work, report_of
 from transom.apply.turns import PATIENCE, Turns, stopped
-from transom.hosts.errors import Held, Overtaken, Superseded
+from transom.hosts.errors import Fault, Held, Overtaken, Superseded, fault
 from transom.hosts.passes.passes import Admit, PassResult
-from transom.hosts.ssh.side_by_side import outcome
 from transom.proxy.settings import Egress
 from transom.windows.nodes import fetch
 from transom.windows.nodes.rollout import HostResult, Rollout, Stage
 from transom.windows.planning.plan import Plan
 
 _SETTINGS: Final = ("machine-environment", "service-environment", "certificate")
+_Host = TypeVar("_Host")
+_Result = TypeVar("_Result")
+
+AT_ONCE = 32
 
 
 def change_of(egress: Egress) -> Hashable:
@@ -177,3 +180,42 @@ def _grouped(targets: Iterable[tuple[int, Target]], *, all_at_once: bool) -> lis
     for number, target in targets:
         found.setdefault(change_of(target.egress), []).append((number, target))
     return [_Group(change, listed, all_at_once=all_at_once) for change, listed in found.items()]
+
+
+def outcome(done: asyncio.Future[_Result], otherwise: Callable[[Fault], _Result]) -> _Result:
+    """The result of a host's work; where that raised, what `otherwise` makes of it."""
+    try:
+        return done.result()
+    except Exception as error:  # noqa: BLE001  # one host's trouble is its own
+        return otherwise(fault(error))
+
+
+async def side_by_side(
+    hosts: Iterable[_Host],
+    work: Callable[[_Host], Awaitable[_Result]],
+    at_once: int = AT_ONCE,
+    *,
+    otherwise: Callable[[_Host, Fault], _Result],
+) -> AsyncIterator[tuple[_Host, _Result]]:
+    """`work` for each host, at most `at_once` at a time, each with its result as soon as it is there.
+
+    `work` turns a host's trouble into a result (as `passes.converge` does); `otherwise` says what the result is of a host
+    for which it raised something all the same. Calling this off calls every host's work off, and waits until each has left
+    its host in order.
+    """
+    waiting = iter(hosts)
+    running: dict[asyncio.Future[_Result], _Host] = {}
+    try:
+        while True:
+            while len(running) < at_once and (host := next(waiting, None)) is not None:
+                running[asyncio.ensure_future(work(host))] = host
+            if not running:
+                return
+            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                host = running.pop(task)
+                yield host, outcome(task, lambda error, host=host: otherwise(host, error))  # type: ignore[misc]
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

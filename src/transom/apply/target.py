@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from transom.apply.report import HostReport, Result
-from transom.hosts.errors import HostError, ManagedByOther
+from transom.hosts.errors import AuthenticationRefused, HostError, ManagedByOther
+from transom.hosts.passes import key_move
 from transom.hosts.passes.converge import converge
 from transom.hosts.passes.passes import EVERYBODY, Admit, PassResult, PassSettings
 from transom.hosts.ssh.connection import Access
@@ -19,9 +20,10 @@ from transom.proxy.settings import Effective, Egress, Withheld
 from transom.sources.objects import Objects
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.host.state import ObservedState
+from transom.windows.host.steps import Step
 from transom.windows.ledger import ledger
 from transom.windows.nodes import fetch
-from transom.windows.nodes.instance import WindowsInstance, earlier_keys, private_key
+from transom.windows.nodes.instance import PREVIOUS, WindowsInstance, earlier_keys, private_key
 from transom.windows.parts.adopted import Adopted
 from transom.windows.parts.plan_builder import When
 from transom.windows.planning import desired as node
@@ -29,6 +31,7 @@ from transom.windows.planning import queries as questions
 from transom.windows.planning.plan import Plan, plan
 
 RESTART: Final = "transom.dev/restart"
+_MOVED: Final = Step("file", key_move.KEYS, "replace", f"{PREVIOUS} opens the host, and the key after it does not")
 
 
 class ApiServerUnknown(HostError):
@@ -217,3 +220,29 @@ def report_of(target: Target, found: PassResult, *, dry_run: bool = False) -> Ho
         error=told,
         warnings=found.plan.warnings if found.plan is not None else (),
     )
+
+
+def moving(work: Work, host_keys: HostKeys, settings: PassSettings, *, dry_run: bool = False) -> Work:
+    """The same passes, also for hosts that only an earlier key opens: they are moved to the key of their Secret first.
+
+    The operator knows from their status which key opens them (`key_rotation`). Here it is tried; with `dry_run` such a host is
+    read with the earlier key.
+    """
+
+    async def moved(target: Target, admit: Admit) -> PassResult:
+        alone = msgspec.structs.replace(target, previous=())
+        found = await work(alone, admit)
+        if not target.previous or not isinstance(found.error, AuthenticationRefused):
+            return found
+        if dry_run:
+            read = await work(target, admit)
+            return read if isinstance(read.error, AuthenticationRefused) else msgspec.structs.replace(read, first=(_MOVED,))
+        if not await admit():
+            return PassResult(waiting=True)
+        try:
+            await key_move.move(alone.access, target.previous, host_keys, settings)
+        except HostError as error:
+            return PassResult(error=error, begun=isinstance(error, key_move.AGAINST_THE_KEY))
+        return msgspec.structs.replace(await work(alone, EVERYBODY), first=(_MOVED,), begun=True)
+
+    return moved

@@ -154,7 +154,7 @@ def _as_ssh_writes(text: str) -> tuple[str, str]:
 
 def _check_key(path: Path | None, keys: "tuple[Secret, ...]") -> None:
     from transom.hosts.errors import KeyUnusable
-    from transom.hosts.ssh.private_key import private_key
+    from transom.hosts.ssh.connection import private_key
 
     for key in keys:
         try:
@@ -167,10 +167,10 @@ async def looked(
     hosts: "list[Access]", names: tuple[str, ...], timeouts: "Timeouts", *, show_secrets: bool, required: bool
 ) -> "list[tuple[Access, dict[str, Any] | HostError]]":
     """Each host with what it looks like, or why that is not known."""
+    from transom.apply.roll_out import side_by_side
     from transom.cli.state import host_keys, settings
     from transom.hosts.errors import HostError
     from transom.hosts.passes.passes import look
-    from transom.hosts.ssh.side_by_side import side_by_side
     from transom.windows.planning.queries import everything
 
     known, made = host_keys(required=required), settings(timeouts)

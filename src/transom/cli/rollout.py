@@ -5,19 +5,17 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from types import TracebackType
 from typing import Final
 
-from transom.apply.earlier_keys import moving
 from transom.apply.report import STOPPED, HostReport, Report
-from transom.apply.roll_out import change_of, roll_out
-from transom.apply.target import Target, Work, passing, report_of, reporting
+from transom.apply.roll_out import change_of, roll_out, side_by_side
+from transom.apply.target import Target, Work, moving, passing, report_of, reporting
 from transom.cli.hosts import HostOptions
 from transom.cli.last_known import Command, LastKnown
 from transom.cli.passed import PassedSettings
 from transom.cli.progress import Progress
 from transom.cli.state import directory, host_keys, settings
 from transom.controllers.egress.status import readiness
-from transom.hosts.faults import Fault
+from transom.hosts.errors import Fault
 from transom.hosts.passes.passes import Admit, PassResult
-from transom.hosts.ssh.side_by_side import side_by_side
 from transom.readiness import failures, probe
 from transom.windows.ledger.manager import Manager
 from transom.windows.nodes.rollout import Stage

@@ -116,10 +116,9 @@ def _wanted(
     direct: str,
 ) -> "Wanted":
     from transom.verification.cluster import new_name
-    from transom.verification.images import AGNHOST, mirrored
-    from transom.verification.objects import Wanted
+    from transom.verification.objects import AGNHOST_IMAGE, Wanted, mirrored
 
-    windows = image or AGNHOST
+    windows = image or AGNHOST_IMAGE
     pair = (windows, linux_image or windows)
     windows, linux = (mirrored(one, mirror) for one in pair) if mirror else pair
     return Wanted(new_name(), windows, linux, labels, load_balancer, egress, direct)

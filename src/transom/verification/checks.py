@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from transom.checked import Claim, Verdict
-from transom.verification.images import VARIANTS, variant_of
-from transom.verification.objects import AGNHOST, BALANCED, LINUX, PORT, SERVICE_PORT, WEB
+from transom.verification.objects import AGNHOST, BALANCED, LINUX, PORT, SERVICE_PORT, VARIANTS, WEB, variant_of
 from transom.verification.standing import Answer, Exec, Fetch, Log, Pod, Question, Standing
 
 _SECONDS: Final = 15

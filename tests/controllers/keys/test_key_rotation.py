@@ -27,8 +27,8 @@ from transom.hosts.errors import Held, HostError, Unreachable
 from transom.hosts.owner import Owner
 from transom.hosts.passes import key_move
 from transom.hosts.passes.passes import PassSettings
+from transom.hosts.ssh.connection import public_hash
 from transom.hosts.ssh.known_hosts import NoHostKeys
-from transom.hosts.ssh.private_key import public_hash
 from transom.kube.client import Client
 from transom.kube.objects import Whole
 from transom.kube.store import ObjectKey

@@ -12,18 +12,17 @@ from tests.hosts.machines import FIRST, SECOND
 from tests.hosts.simulated import SERVICES
 from tests.support.workers.hosts import Simulated as BareHost
 
+from transom.apply.roll_out import side_by_side
 from transom.apply.target import Target, one_pass
-from transom.hosts.errors import HostError
-from transom.hosts.faults import Fault
+from transom.hosts.errors import Fault, HostError
 from transom.hosts.passes import configure as configuring
-from transom.hosts.passes import key_move, peer, removal
+from transom.hosts.passes import key_move, removal
 from transom.hosts.passes.configure import Worker
-from transom.hosts.passes.converge import converge
+from transom.hosts.passes.converge import converge, taken
 from transom.hosts.passes.passes import PassResult, PassSettings, look
 from transom.hosts.scripts.script import Patience
 from transom.hosts.ssh.connection import Access, Timeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
-from transom.hosts.ssh.side_by_side import side_by_side
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta, WindowsSettings
@@ -70,7 +69,7 @@ async def rebooted(access: Access, _: PayloadDirectory, settings: PassSettings) 
 
 
 async def taken_over(access: Access, _: PayloadDirectory, settings: PassSettings) -> PassResult:
-    return await told(peer.taken(access, NoHostKeys(), settings))
+    return await told(taken(access, NoHostKeys(), settings))
 
 
 async def moved(access: Access, _: PayloadDirectory, settings: PassSettings) -> PassResult:

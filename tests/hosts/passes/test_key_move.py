@@ -22,9 +22,8 @@ from transom.hosts.errors import (
 from transom.hosts.owner import Owner
 from transom.hosts.passes.key_move import KeyNotFound, KeyRefused, NewKeyRefused, move
 from transom.hosts.passes.passes import PassSettings, look
-from transom.hosts.ssh.connection import Access, Timeouts
+from transom.hosts.ssh.connection import Access, Timeouts, public_line
 from transom.hosts.ssh.known_hosts import KnownHostsFile
-from transom.hosts.ssh.private_key import public_line
 from transom.proxy.secret import Secret
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.ledger.manager import MANAGER

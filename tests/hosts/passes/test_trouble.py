@@ -10,6 +10,7 @@ from tests.hosts.machines import BASE, FIRST, SECOND
 from tests.hosts.simulated import SERVICES, SimulatedHost
 from tests.support.waiting import until
 
+from transom.apply.roll_out import side_by_side
 from transom.hosts.errors import (
     DirectoryNotOurs,
     Held,
@@ -23,7 +24,6 @@ from transom.hosts.errors import (
 from transom.hosts.passes.converge import converge
 from transom.hosts.passes.passes import PassResult
 from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys
-from transom.hosts.ssh.side_by_side import side_by_side
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.host.state import ObservedState
 from transom.windows.planning.plan import Plan

@@ -23,8 +23,7 @@ from tests.support.workers.payloads import TEXT, write
 
 from transom.controllers.runtime.options import Pace
 from transom.hosts.scripts.script import Patience
-from transom.hosts.ssh.connection import Timeouts
-from transom.hosts.ssh.private_key import public_hash, public_line
+from transom.hosts.ssh.connection import Timeouts, public_hash, public_line
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.secret import Secret
 from transom.windows.registry.registry import SetValue, sz

@@ -24,7 +24,7 @@ from transom.controllers.rollout.rollouts import Rollouts
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import PENDING, Condition, Conditions, Fields
 from transom.controllers.runtime.controller import Leadership, Result
-from transom.hosts import faults
+from transom.hosts import errors
 from transom.hosts.errors import AuthenticationRefused
 from transom.hosts.passes.passes import PassResult
 from transom.kube.errors import ApiError
@@ -130,7 +130,7 @@ class HostReconciler:
         """The last good word on a host must not outlive what nobody foresaw."""
         case = self._on.cases.current(InstanceView(cached, None, (), None, None, None))
         try:
-            await self._end(Done(case=case, conditions=status.faulty(faults.place(error))), leadership)
+            await self._end(Done(case=case, conditions=status.faulty(errors.place(error))), leadership)
         except ApiError as unwritten:
             _log.warning("status not written", error=str(unwritten))
 
@@ -303,7 +303,7 @@ def tell_trouble(case: InstanceView, conditions: Conditions, leadership: Leaders
     configured = conditions.get("Configured")
     if configured is None or configured.reason == "DrainBlocked":
         return
-    if configured.status != "False" and configured.reason != faults.Fault.__name__:
+    if configured.status != "False" and configured.reason != errors.Fault.__name__:
         return
     if case.cached.reason("Configured") != configured.reason:
         tell = leadership.recorder.normal if configured.reason in _EXPECTED else leadership.recorder.warning

@@ -9,7 +9,7 @@ from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.runtime.conditions import Conditions
 from transom.controllers.runtime.controller import Leadership
 from transom.hosts.errors import HostError
-from transom.hosts.passes import peer
+from transom.hosts.passes.converge import taken
 from transom.hosts.passes.passes import Admit, PassResult
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
@@ -60,7 +60,7 @@ async def peers(on: HostSession) -> Adopted | None:
     if on.case.node is None or not on.case.node.adopted:
         return None
     first = not on.case.cached.live.state_hash
-    return await peer.taken(on.target.access, on.host_keys, on.settings) if first else Adopted()
+    return await taken(on.target.access, on.host_keys, on.settings) if first else Adopted()
 
 
 class EgressHosts:

@@ -12,6 +12,7 @@ from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.conditions import PENDING, Condition, Conditions, Fields, merge
 from transom.hosts.errors import (
     AuthenticationRefused,
+    Fault,
     HostError,
     HostKeyChanged,
     HostKeyMissing,
@@ -20,7 +21,6 @@ from transom.hosts.errors import (
     Unreachable,
     WrongEnvironmentType,
 )
-from transom.hosts.faults import Fault
 from transom.hosts.passes.passes import PassResult
 from transom.proxy.settings import Egress
 from transom.proxy.status import StatusCondition

@@ -16,8 +16,8 @@ from transom.controllers.runtime.informers import Informers
 from transom.hosts.errors import Held, HostError, KeyUnusable
 from transom.hosts.passes import key_move
 from transom.hosts.passes.passes import PassSettings
+from transom.hosts.ssh.connection import public_hash
 from transom.hosts.ssh.known_hosts import HostKeys
-from transom.hosts.ssh.private_key import public_hash
 from transom.kube.errors import ApiError
 from transom.kube.events import Regarding
 from transom.proxy.objects import SettingsObjects

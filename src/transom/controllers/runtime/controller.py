@@ -10,7 +10,7 @@ import msgspec
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from transom.hosts.faults import frames
+from transom.hosts.errors import frames
 from transom.hosts.owner import Owner
 from transom.kube.client import Client, Permit
 from transom.kube.errors import ApiError

@@ -14,8 +14,7 @@ from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.steps.change import carry_out, fetch
 from transom.hosts.steps.delivery import Delivery, DeliveryProgress, Report
 from transom.hosts.steps.facts_parser import merged
-from transom.hosts.steps.gather import found_files, gather, probed
-from transom.hosts.steps.outputs import outputs
+from transom.hosts.steps.gather import found_files, gather, outputs, probed
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import SERVICES, Queries

@@ -4,16 +4,17 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from transom.hosts.errors import NotConverged
-from transom.hosts.passes.passes import EVERYBODY, Admit, Pass, PassResult, PassSettings, answering, differences, leave
+from transom.hosts.passes.passes import EVERYBODY, Admit, Pass, PassResult, PassSettings, answering, differences, leave, opened
 from transom.hosts.ssh.connection import Access
 from transom.hosts.ssh.directory import Directory
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.steps.change import carry_out, fetch
 from transom.hosts.steps.facts_parser import merged
-from transom.hosts.steps.gather import gather
+from transom.hosts.steps.gather import gather, understood
 from transom.proxy.secret import Secret
 from transom.windows.host.queries import Queries
 from transom.windows.host.state import ObservedState
+from transom.windows.parts.adopted import IMPORTED, IMPORTED_LIMIT, Adopted
 from transom.windows.planning.plan import Plan
 from transom.windows.planning.queries import again, beyond, combined, more
 
@@ -91,3 +92,10 @@ class _Convergence(Pass[PassResult]):
         if done.error is None and (rest := self._planner(done.after)):
             self._note(error=NotConverged(differences(rest)))
         await leave(directory, done.after)
+
+
+async def taken(access: Access, host_keys: HostKeys, settings: PassSettings) -> Adopted:
+    """What the peer has noted on a host that is taken over from it, read before the first pass. Raises HostError."""
+    async with opened(access, host_keys, settings, only_reads=True, doing=f"reading {IMPORTED}") as directory:
+        imported = await directory.transport.read(IMPORTED.replace("\\", "/"), IMPORTED_LIMIT)
+        return await understood(lambda: Adopted.of(imported), len(imported or b""))

@@ -12,10 +12,9 @@ import msgspec
 from transom.hosts.errors import AuthenticationRefused, FileRefused, HostError, ScriptFailed
 from transom.hosts.passes.passes import PassSettings, hold, leave, own_directory
 from transom.hosts.scripts.template import Script, render
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh.connection import Access, public_line
 from transom.hosts.ssh.directory import Directory, local
 from transom.hosts.ssh.known_hosts import HostKeys
-from transom.hosts.ssh.private_key import public_line
 from transom.hosts.ssh.transport import ssh
 from transom.hosts.steps.gather import gather
 from transom.proxy.secret import Secret

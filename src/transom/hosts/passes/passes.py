@@ -10,8 +10,16 @@ from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
 
-from transom.hosts.errors import Held, HostError, ManagedByOther, Overtaken, PassTimedOut, Unreadable, WrongEnvironmentType
-from transom.hosts.faults import fault
+from transom.hosts.errors import (
+    Held,
+    HostError,
+    ManagedByOther,
+    Overtaken,
+    PassTimedOut,
+    Unreadable,
+    WrongEnvironmentType,
+    fault,
+)
 from transom.hosts.owner import Owner, claim
 from transom.hosts.scripts.script import Patience
 from transom.hosts.ssh.connection import Access, Timeouts

@@ -8,16 +8,17 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Literal
 
 import msgspec
 
 from transom.hosts.errors import NotExpressible
 from transom.hosts.owner import Owner
-from transom.hosts.scripts.access_script import Base, access_blocks, secured
 from transom.hosts.scripts.install_script import job_blocks, reversal_steps, work_blocks
-from transom.hosts.scripts.template import Script, filled, render, template
+from transom.hosts.scripts.template import BASE, FORMER, Script, filled, render, template
 from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.host.state import ObservedState
+from transom.windows.ledger.ledger import closes
 from transom.windows.nodes.fetch import MARK
 from transom.windows.parts.reversal import ran
 from transom.windows.planning.plan import Plan
@@ -32,6 +33,8 @@ _HASH = re.compile(r"[0-9a-f]{0,128}")
 PROMPT = r"C:\Windows\System32\cmd.exe"
 """What is run in the place of a script where a line is handed over on standard input."""
 _COMMAND = re.compile(r"cmd\.exe /d /c [A-Za-z0-9\\:._-]+")
+Base = Literal["made", "found", "closed"]
+"""Whether the base directory was made by this pass, was found there, or is known to be closed to others."""
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -269,3 +272,43 @@ def _service_in_job(name: str) -> str:
     if not _SERVICE_IN_JOB.fullmatch(name):
         raise NotExpressible(f"the service name {name!r} has characters that a script cannot hold; restart it by hand")
     return name
+
+
+def secured(base: Base) -> str:
+    """What closes the base directory before anything else is done; one that was found has to be an administrator's."""
+    if base == "closed":
+        return ""
+    whose = "" if base == "made" else f"{_whose(BASE)}if errorlevel 1 goto refused"
+    return filled("secure.cmd", {"WHOSE": whose})
+
+
+def access_blocks(plan: Plan, actual: ObservedState, owner: Owner, pass_id: str) -> dict[str, str]:
+    """What is done before the first import: an earlier version's directory goes, the ledger is closed."""
+    known = actual.registry.key(LEDGER) is not None
+    former = {"WHOSE": _whose(FORMER), "BURIED": _whose("%~1"), "TAG": owner.tag, "ID": pass_id}
+    closing = _closes(plan)
+    return {
+        "REMOVE": "call :former" if known else "",
+        "REMOVING": filled("former.cmd", former) if known else "",
+        "CLOSE": "call :close\nif defined OPEN goto unclosed" if closing else "",
+        "CLOSING": filled("close.cmd", {"LEDGER": LEDGER}) if closing else "",
+    }
+
+
+def closing_files(plan: Plan, registry: Registry) -> Iterator[Script]:
+    """What `regini` reads: the ledger's keys that are there, each with the list of SYSTEM and Administrators.
+
+    Microsoft, "How to Use Regini.exe to Set Permissions on Registry Keys" (Q237607), has the form and the numbers.
+    """
+    if _closes(plan):
+        keys = (LEDGER, *(key.path for key in registry.below(LEDGER)))
+        paths = (key.removeprefix("HKEY_LOCAL_MACHINE") for key in keys)
+        yield Script("close.txt", "".join(f"\\Registry\\Machine{path} [1 17]\r\n" for path in paths).encode("utf-16"))
+
+
+def _closes(plan: Plan) -> bool:
+    return closes((*plan.edits, *plan.prepared, *plan.pending))
+
+
+def _whose(directory: str) -> str:
+    return template("whose.cmd").replace("@DIRECTORY@", directory)

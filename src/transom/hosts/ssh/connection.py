@@ -1,6 +1,11 @@
-"""One SSH connection to a host: keys, host key policy, time-outs; every failure is a HostError."""
+"""One SSH connection to a host: keys, host key policy, time-outs, what a command prints; every failure is a HostError.
+
+Private keys are RSA, ECDSA or Ed25519, in PEM or OpenSSH form, without a passphrase.
+"""
 
 import asyncio
+import functools
+import hashlib
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -10,10 +15,9 @@ from typing import Any, Final
 import asyncssh
 import msgspec
 
-from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, HostKeyNotKept, Unreachable
+from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, HostKeyNotKept, KeyUnusable, Unreachable
 from transom.hosts.ssh import known_hosts
 from transom.hosts.ssh.known_hosts import HostKeys, KnownKey
-from transom.hosts.ssh.private_key import private_key
 from transom.proxy.secret import Secret
 
 # The key types of Windows' OpenSSH, the best first; no host certificates.
@@ -37,6 +41,10 @@ _CIPHERS = (
 _GOODBYE = 2
 NOT_RESOLVED: Final = "the name cannot be resolved"
 """What an `Unreachable` says of an address that is no name of the network."""
+_OUTPUT_LIMIT = 65536
+"""Bytes of a script's standard output."""
+SPOKEN_LIMIT = 2**20
+"""Bytes of all that a script says; on standard error it tells that it goes on."""
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -182,3 +190,57 @@ def _reason(error: Exception, access: Access, timeouts: Timeouts) -> HostError:
             return Unreachable("the connection ended during login")
         case _:
             return Unreachable(f"what answers on port {access.port} is no usable SSH server")
+
+
+@functools.lru_cache(maxsize=64)
+def private_key(key: Secret) -> asyncssh.SSHKey:
+    """The key of a text. Raises KeyUnusable; nothing of the text is in its message."""
+    try:
+        return asyncssh.import_private_key(key.reveal())
+    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError, ValueError) as error:
+        # asyncssh has an error of its own for a wrong passphrase, and none for a missing one
+        if isinstance(error, asyncssh.KeyEncryptionError) or "passphrase" in str(error).lower():
+            raise KeyUnusable("the private key is encrypted; give one without a passphrase") from None
+        raise KeyUnusable("the private key cannot be read; it must be a PEM or OpenSSH private key") from None
+
+
+@functools.lru_cache(maxsize=64)
+def public_line(key: Secret) -> str:
+    """Type and base64 of the public key, as in `authorized_keys`, without a comment. Raises KeyUnusable."""
+    parts = private_key(key).export_public_key().decode().split()
+    return " ".join(parts[:2])
+
+
+def public_hash(key: Secret) -> str:
+    """SHA-256 of `public_line` in lower-case hex: what is recorded of the key that a host was given. Raises KeyUnusable."""
+    return hashlib.sha256(public_line(key).encode()).hexdigest()
+
+
+class CommandSession(asyncssh.SSHClientSession[bytes]):
+    """Collects what a script prints, and its exit code; what it says on standard error is progress alone."""
+
+    def __init__(self) -> None:
+        self.output: list[bytes] = []
+        self.spoken = 0
+        """Bytes that came, whether or not they were kept."""
+        self.status: int | None = None
+        self.progress = asyncio.Event()
+        self.ended = asyncio.Event()
+        self._size = 0
+
+    def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
+        """As asyncssh says: something came."""
+        self.spoken += len(data)
+        if datatype is None and self._size < _OUTPUT_LIMIT:
+            self.output.append(data)
+            self._size += len(data)
+        self.progress.set()
+
+    def exit_status_received(self, status: int) -> None:
+        """As asyncssh says: the command ended."""
+        self.status = status
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """As asyncssh says: nothing more comes."""
+        self.ended.set()
+        self.progress.set()

@@ -9,7 +9,7 @@ import msgspec
 
 from transom.hosts.errors import Held, HostError, ImportFailed, Overtaken, RestartsFailed, ScriptFailed, Superseded
 from transom.hosts.owner import Owner
-from transom.hosts.scripts import access_script, install_result, install_script, script
+from transom.hosts.scripts import install_result, install_script, script
 from transom.hosts.scripts.results import Word
 from transom.hosts.scripts.script import Patience
 from transom.hosts.scripts.template import Script
@@ -81,7 +81,7 @@ async def carry_out(
         files.append(Script("change.reg", reg.render(plan.edits)))
     if script.hands_over(plan):
         files.append(script.task(name))
-    files += (*access_script.files(plan, actual.registry), *install_script.files(plan))
+    files += (*script.closing_files(plan, actual.registry), *install_script.files(plan))
     files += _fetch_files(fetches)
     await directory.put(name, files)
     try:

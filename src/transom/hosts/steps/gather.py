@@ -13,7 +13,7 @@ import msgspec
 from transom.hosts.errors import DirectoryNotOurs, NotAdministrator, ScriptFailed, Unreadable
 from transom.hosts.scripts import script
 from transom.hosts.scripts.results import Told
-from transom.hosts.scripts.template import BASE, Script
+from transom.hosts.scripts.template import BASE, Script, render
 from transom.hosts.ssh.directory import Directory, local, remote
 from transom.hosts.ssh.transport import Run, Transport
 from transom.hosts.steps.facts_parser import LIMIT, FactsParser
@@ -36,6 +36,9 @@ _SHELL = (
 _GATHERED = re.compile(rf"{Told.GATHERED} ([gp]-[0-9a-f]{{8}}-[0-9a-f]{{1,32}}) ([0-9]{{1,10}})")
 _TIDIED = 100
 """Left-overs that one pass looks at; who has more is looked at again."""
+_LIMIT = 4096
+_SAID = 400
+"""Characters of what a script said of its failure that are kept: they stand in a condition."""
 
 
 class Collected(msgspec.Struct, frozen=True):
@@ -182,3 +185,40 @@ async def found_files(transport: Transport, state: ObservedState, known: Mapping
             if sha256 is not None:
                 found[path] = sha256
     return found
+
+
+class Outputs(msgspec.Struct, frozen=True):
+    """By variable, what each script printed, and the words of those that failed or printed nothing."""
+
+    texts: dict[str, str] = {}
+    complaints: dict[str, str] = {}
+
+
+async def outputs(directory: Directory, scripts: Mapping[str, tuple[str, bytes]]) -> Outputs:
+    """Run scripts, given by variable as file name and content. Raises HostError."""
+    transport, name = directory.transport, directory.new_name()
+    calls = [
+        f"call :{'powershell' if file.endswith('.ps1') else 'batch'} {variable}" for variable, (file, _) in scripts.items()
+    ]
+    frame = Script("outputs.cmd", render("outputs.cmd", {"DIRECTORY": local(name), "CALLS": "\n".join(calls)}))
+    await directory.put(name, [frame, *(Script(f"{v}.{file.rpartition('.')[2]}", text) for v, (file, text) in scripts.items())])
+    await transport.run(local(name, "outputs.cmd"))
+    texts, complaints = {}, {}
+    for variable in scripts:
+        if text := _first_word(await transport.read(remote(name, f"{variable}.txt"), _LIMIT)):
+            texts[variable] = text
+        elif said := _words(await transport.read(remote(name, f"{variable}.err"), _LIMIT)):
+            complaints[variable] = said
+    await directory.remove(name)
+    return Outputs(texts, complaints)
+
+
+def _first_word(data: bytes | None) -> str:
+    lines = (data or b"").decode("ascii", "replace").split()
+    return lines[0] if lines else ""
+
+
+def _words(data: bytes | None) -> str:
+    """One line of printable ASCII: PowerShell breaks its errors to the width of a console that nobody sees."""
+    text = " ".join((data or b"").decode("ascii", "replace").split())
+    return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in text)[:_SAID]
