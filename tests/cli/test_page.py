@@ -18,8 +18,7 @@ from transom.controllers.clusters.bootstrap import ObjectsReport
 from transom.controllers.clusters.objects import Kept
 from transom.controllers.instances import adoption as windows
 from transom.diagnosis import overview, story
-from transom.diagnosis.check import Diagnosis
-from transom.diagnosis.observed import Unread
+from transom.diagnosis.observed import Diagnosis, Unread
 from transom.pods.outdated import Outdated
 from transom.proxy.clients import Decision
 from transom.proxy.clients.lint import LintFinding

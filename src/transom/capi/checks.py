@@ -12,7 +12,7 @@ from transom.capi.upstream import JOIN_PHASES, KUBE_PROXY_OLDEST
 from transom.capi.windows_release import PAUSE, RELEASES, SUPERSEDED, minor
 from transom.proxy import labels
 from transom.proxy.finding import Finding, Severity, field_name
-from transom.proxy.names import NAME
+from transom.shown import NAME
 
 VERSION = re.compile(
     r"v1\.(0|[1-9][0-9]?)\.(0|[1-9][0-9]?)(-(?!alpha|beta|rc)[a-z][0-9A-Za-z.-]*)?(\+[0-9A-Za-z]([0-9A-Za-z.-]*[0-9A-Za-z])?)?\Z"

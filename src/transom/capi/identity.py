@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from transom.proxy.names import NAME
 from transom.proxy.objects import Cluster
+from transom.shown import NAME
 
 ID_LABEL: Final = "giantswarm.io/cluster"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"

@@ -47,7 +47,7 @@ def explain(
     default/kubernetes. With POD in their stead: what a pod of the cluster has, and would get if it were made now.
     """
     from transom.pods.patch import patch
-    from transom.sources.pod_settings import pod_egress
+    from transom.sources.api_server import pod_egress
 
     if (pod is None) == (not source.filename):
         fail("either POD, with -n NAMESPACE, or -f PATH")
@@ -91,7 +91,7 @@ def outdated(
     not restart them.
     """
     from transom.pods.outdated import outdated
-    from transom.sources.pod_settings import UNKNOWN, HashKeyUnread, pod_egress
+    from transom.sources.api_server import UNKNOWN, HashKeyUnread, pod_egress
 
     if all_namespaces and source.namespace:
         fail("-A and -n exclude each other")
@@ -132,8 +132,8 @@ def _live(name: str, source: Source) -> _Explained:
     """A pod of the cluster; without `namespace` it is in the context's."""
     from transom.pods.outdated import is_outdated
     from transom.pods.patch import patch
-    from transom.proxy.names import NAME
-    from transom.sources.pod_settings import UNKNOWN, pod_egress
+    from transom.shown import NAME
+    from transom.sources.api_server import UNKNOWN, pod_egress
 
     if not NAME.match(name):
         fail(f"{name!r} is no name of a pod")

@@ -100,14 +100,14 @@ def _print_machine_templates(items: list[dict[str, Any]], output: Format) -> Non
 
 def _objects(objects: "Objects", settings: "Effective", system_ca_file: str) -> Iterator[dict[str, Any]]:
     from transom.cli.fleet import fleet_objects
-    from transom.proxy.injection import BundleTarget, targets, trust_text
+    from transom.proxy.trust import BundleTarget, bundle_targets, trust_text
 
     for _, made in fleet_objects(objects, settings):
         yield from (item.manifest() for item in made)
     own = settings.own
     if own is not None:
         yield from _pod_objects(objects, own, system_ca_file)
-    wanted: list[BundleTarget] = list(targets(objects.config_maps.values(), openshift=objects.proxy is not None))
+    wanted: list[BundleTarget] = list(bundle_targets(objects.config_maps.values(), openshift=objects.proxy is not None))
     if own is None or not own.trust or not wanted:
         return
     system = "" if all(target.bundle_only for target in wanted) else _system_cas(system_ca_file)
@@ -123,9 +123,8 @@ def _objects(objects: "Objects", settings: "Effective", system_ca_file: str) -> 
 def _pod_objects(objects: "Objects", own: "Egress", system_ca_file: str) -> Iterator[dict[str, Any]]:
     """What pods of the Namespaces among the manifests refer to."""
     from transom.pods.decision import INJECT_CA
-    from transom.pods.environment import of
-    from transom.pods.objects import config_map, secret
-    from transom.proxy.injection import trust_text
+    from transom.pods.environment import config_map, of, secret
+    from transom.proxy.trust import trust_text
 
     egress = of(own, objects.namespace, None, b"")
     asking = {one.metadata.namespace for one in objects.workloads if one.pod.metadata.label(INJECT_CA) == "true"}

@@ -130,7 +130,7 @@ def run(
     from transom.kube.errors import ConfigurationError
     from transom.manifests import roles
     from transom.operations.server import AddressInvalid, parse_address
-    from transom.proxy.injection import SYSTEM_CA_FILE
+    from transom.proxy.trust import SYSTEM_CA_FILE
     from transom.windows.firstboot.userdata import OPENSSH_MSI
 
     try:

@@ -113,7 +113,7 @@ async def _older_pods(client: "Client", namespace: str) -> "tuple[Outdated, ...]
     """The pods that are older than the settings, or why that is not known."""
     from transom.diagnosis.observed import Unread
     from transom.kube.errors import NotFound, StatusError
-    from transom.sources.pod_settings import HashKeyUnread, older_pods
+    from transom.sources.api_server import HashKeyUnread, older_pods
 
     what = "pods older than the settings"
     try:

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from transom.diagnosis import hosts, newcomers, settings, workloads
-from transom.diagnosis.check import Check, Diagnosis
-from transom.diagnosis.observed import Observed
+from transom.diagnosis import newcomers, settings, workloads
+from transom.diagnosis.observed import Check, Diagnosis, Observed
 
 CHECKS: Final = (
     Check(
@@ -100,13 +99,13 @@ CHECKS: Final = (
     Check(
         "service-older",
         ("WindowsInstance",),
-        hosts.service_older,
+        workloads.service_older,
         "the services run with the environment that they were started with",
     ),
     Check(
         "boot-pending",
         ("WindowsInstance",),
-        hosts.boot_pending,
+        workloads.boot_pending,
         "services see the environment that the machine had when it booted",
     ),
     Check(
@@ -122,7 +121,11 @@ CHECKS: Final = (
         "programs that read the store of Windows (.NET, SChannel, curl.exe) do not trust the CA",
     ),
     Check(
-        "version-skew", ("Node", "Deployment"), hosts.version_skew, "what fits the one version may not fit the other", live=True
+        "version-skew",
+        ("Node", "Deployment"),
+        workloads.version_skew,
+        "what fits the one version may not fit the other",
+        live=True,
     ),
     Check(
         "machines-outdated",

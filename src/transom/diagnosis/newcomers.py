@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from transom.diagnosis.check import Seen
 from transom.diagnosis.next_steps import next_step
 from transom.diagnosis.observed import (
     Observed,
+    Seen,
     age,
     at,
     condition,

@@ -1,6 +1,6 @@
-"""What was read of a cluster, or of a directory of manifests, at one moment; and how its objects are looked at."""
+"""What was read of a cluster, or of a directory of manifests, at one moment; how its objects are looked at, and what for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -129,3 +129,35 @@ def age(now: datetime, then: datetime | None) -> str:
         if seconds >= least:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """Something that looks wrong: the object, what was seen of it, and the command that mends it."""
+
+    object: str
+    evidence: str
+    command: str
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing that is looked for, a row of `transom.diagnosis.checks`.
+
+    `consequence` is what comes of it. `kinds` have to be read for it to be known. `live`: only a cluster can tell, since a
+    directory need not hold everything.
+    """
+
+    id: str
+    kinds: tuple[str, ...]
+    look: Callable[[Observed], Iterator[Seen]]
+    consequence: str
+    live: bool = False
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """A finding of `transom doctor`."""
+
+    id: str
+    object: str
+    evidence: str
+    consequence: str
+    command: str

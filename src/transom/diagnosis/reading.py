@@ -10,10 +10,10 @@ import msgspec
 from transom.diagnosis.observed import Observed, Value, mapping, meta, name_of, namespace_of
 from transom.pods.environment import PodEgress
 from transom.proxy.secret import Secret
+from transom.sources.api_server import pod_egress
 from transom.sources.core_objects import decoded_text
 from transom.sources.examination import Examined, examine
 from transom.sources.objects import Objects
-from transom.sources.pod_settings import pod_egress
 
 GROUPS: Final = {
     "EgressProxy": "transom.dev",

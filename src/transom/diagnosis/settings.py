@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from transom.diagnosis.check import Seen
 from transom.diagnosis.observed import (
     Observed,
+    Seen,
     at,
     condition,
     conditions,

@@ -1,5 +1,6 @@
-"""What the pods of a cluster get of its settings: the variables, and what has to be true of a namespace for them."""
+"""What the pods of a cluster get of its settings: the variables, the objects that these refer to, and in which namespaces."""
 
+import base64
 import hashlib
 import hmac
 from collections.abc import Iterator, Mapping
@@ -47,6 +48,8 @@ _DIGEST_LENGTH: Final = 32
 
 Entry = dict[str, Any]
 """An item of `env` as it is written."""
+MANAGED: Final = {"app.kubernetes.io/managed-by": "transom"}
+"""The labels of all of them: an object without is somebody else's."""
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -162,3 +165,27 @@ def _pair(name: str, value: Entry) -> Pair:
 def _digest(urls: Mapping[str, Secret], no_proxy: str, key: bytes) -> str:
     told = msgspec.json.encode([[name, url.reveal()] for name, url in urls.items()] + [[NO, no_proxy]])
     return hmac.new(key, told, hashlib.sha256).hexdigest()[:_DIGEST_LENGTH]
+
+
+def secret(namespace: str, egress: Egress) -> dict[str, Any]:
+    """Secret `transom-egress` with the URLs, the credentials in them."""
+    return _opaque(SECRET, namespace, {name: url.reveal().encode() for name, url in secret_data(egress).items()})
+
+
+def ledger(namespace: str, noted: Mapping[str, bytes]) -> dict[str, Any]:
+    """Secret `transom-pods`: what is noted of each namespace that has the Secret above; `namespace` is Transom's."""
+    return _opaque(LEDGER, namespace, noted)
+
+
+def config_map(namespace: str, text: str) -> dict[str, Any]:
+    """ConfigMap `transom-egress-ca`; `text` is the system's CAs and the bundle, as PEM."""
+    return {**_head("ConfigMap", CONFIG_MAP, namespace), "data": {BUNDLE_KEY: text}}
+
+
+def _opaque(name: str, namespace: str, data: Mapping[str, bytes]) -> dict[str, Any]:
+    encoded = {field: base64.b64encode(value).decode() for field, value in data.items()}
+    return {**_head("Secret", name, namespace), "type": "Opaque", "data": encoded}
+
+
+def _head(kind: str, name: str, namespace: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace, "labels": MANAGED}}

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from transom.proxy.finding import Finding, Path, Place
-from transom.proxy.names import NAME, shown_key
 from transom.proxy.objects import LabelSelector, Requirement
+from transom.shown import NAME, shown_key
 
 _LONGEST: Final = 63
 _PART: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")

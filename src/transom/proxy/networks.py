@@ -9,9 +9,9 @@ import msgspec
 
 from transom.proxy.finding import Finding, Path, Place
 from transom.proxy.merging import CATCH_ALL, host_of, is_known
-from transom.proxy.names import NAME
 from transom.proxy.no_proxy import is_cidr, is_ip, split, suggestion
 from transom.proxy.objects import Cluster, Networks, SettingsObjects
+from transom.shown import NAME
 
 _DNS_OFFSET: Final = 10
 """kubeadm gives the cluster's DNS the tenth address of the services' network (kubeadm, constants.GetDNSIP)."""

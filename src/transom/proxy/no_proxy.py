@@ -1,4 +1,4 @@
-"""The user's NO_PROXY list: its items, and what is wrong with them.
+"""The user's NO_PROXY list: its items, what is wrong with them, and whether they cover the machines of a cluster.
 
 The rules are those of OpenShift's cluster-network-operator (pkg/util/validation): `*` alone, or items that are each an IP
 address, a CIDR or a DNS-1123 subdomain with at most one leading and one trailing dot.
@@ -6,7 +6,8 @@ address, a CIDR or a DNS-1123 subdomain with at most one leading and one trailin
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final
 
 from transom.proxy.finding import Finding, Path, Place
@@ -23,6 +24,7 @@ _DOMAIN = re.compile(rf"\.?{_LABEL}(\.{_LABEL})*\.?\Z")
 _LIKE_ADDRESS = re.compile(r"\.?[0-9.]+\Z")
 _BLANKS: Final = " \t\r\n\v\f\x85\xa0"
 """What Go's strings.TrimSpace takes off, of Latin-1."""
+_LISTED: Final = 3
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -186,3 +188,37 @@ def _without_port(text: str) -> str:
     if text.count(":") == 1:
         return re.sub(r":[0-9]*\Z", "", text)
     return text
+
+
+def reached_at(addresses: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Of a Machine's `status.addresses` (type, address) what the API server calls its kubelet by.
+
+    kubeadm sets `--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname` (cmd/kubeadm/app/phases/controlplane).
+    """
+    found: dict[str, list[str]] = {"InternalIP": [], "ExternalIP": []}
+    for kind, address in addresses:
+        if kind in found and is_ip(address):
+            found[kind].append(address)
+    return tuple(found["InternalIP"] or found["ExternalIP"])
+
+
+def uncovered(no_proxy: str, addresses: Iterable[str]) -> tuple[str, ...]:
+    """The IP addresses of kubelets and etcd's members that no item of a list covers: as clients read it that know networks."""
+    addresses = tuple(addresses)
+    if not addresses or no_proxy == ALL:
+        return ()
+    networks: list[IPv4Network | IPv6Network] = [
+        ip_network(item, strict=False) for item in split(no_proxy) if is_ip(item) or is_cidr(item)
+    ]
+    found = ((text, ip_address(text)) for text in addresses)
+    return tuple(text for text, address in found if not any(address in one for one in networks))
+
+
+def uncovered_text(addresses: Sequence[str]) -> str:
+    """What comes of it, and what to do."""
+    more = len(addresses) - _LISTED
+    listed = ", ".join(addresses[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+    return (
+        f"no item of NO_PROXY covers {listed}: the API server reaches kubelets there, and etcd its peers, through the proxy; "
+        "name the network in noProxy, or in networks.machineNetwork, of a layer for this cluster"
+    )

@@ -6,7 +6,7 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
-from transom.proxy import coverage, layers, merging, networks, no_proxy, url, validation, withholding
+from transom.proxy import layers, merging, networks, no_proxy, url, validation, withholding
 from transom.proxy.finding import Finding
 from transom.proxy.layers import ALL_CONSUMERS, WITH_CREDENTIALS, Layer, Layered
 from transom.proxy.objects import (
@@ -289,8 +289,8 @@ def _cluster_findings(layered: Layered, cluster: Cluster, text: str, addresses: 
     if not cluster.endpoint_host:
         path = ("spec", "controlPlaneEndpoint", "host")
         yield cluster.place.warning(path, "the API server's host is not known yet and is left out of NO_PROXY")
-    if outside := coverage.uncovered(text, addresses):
-        yield cluster.place.warning(("spec", "infrastructureRef"), f"of its Machines {coverage.told(outside)}")
+    if outside := no_proxy.uncovered(text, addresses):
+        yield cluster.place.warning(("spec", "infrastructureRef"), f"of its Machines {no_proxy.uncovered_text(outside)}")
 
 
 def _half(layer: Layer) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Trust bundles: PEM in, certificates out, in order, each once.
+"""Trust bundles: PEM in, certificates out, in order, each once; and the ConfigMaps that ask for them by label.
 
 PEM is read as RFC 7468 writes it, with any line endings and with text between the blocks, which is left out.
 """
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from transom.proxy.objects import ConfigMap
+
 if TYPE_CHECKING:
     from cryptography import x509
 
@@ -28,6 +30,10 @@ _MARKER = re.compile(r"-----(BEGIN|END) ([A-Z0-9][A-Z0-9 #]*)-----(?=[ \t]*(?:\n
 _UNREADABLE = "(name cannot be read)"
 _UNDECODED = (ValueError, TypeError)
 """What cryptography raises for a name that it decodes when it is asked for: a common name may be a string of bits."""
+INJECT_LABEL = "transom.dev/inject-trusted-cabundle"
+OPENSHIFT_LABEL = "config.openshift.io/inject-trusted-cabundle"
+SYSTEM_CA_FILE = "/etc/ssl/certs/ca-certificates.crt"
+"""Where Debian and its images have the system's CAs."""
 
 
 class Certificate(msgspec.Struct, frozen=True, eq=False):
@@ -287,3 +293,26 @@ def _name_text(parsed: "x509.Certificate", which: Literal["subject", "issuer"]) 
             return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name.rfc4514_string())
     except _UNDECODED:
         return _UNREADABLE
+
+
+class BundleTarget(msgspec.Struct, frozen=True):
+    """A ConfigMap that gets `ca-bundle.crt`; with `bundle_only` without the system's CAs."""
+
+    namespace: str
+    name: str
+    bundle_only: bool
+
+
+def bundle_targets(config_maps: Iterable[ConfigMap], *, openshift: bool) -> Iterator[BundleTarget]:
+    """Those that ask. OpenShift's own label is its network operator's where there is a `Proxy/cluster` (`openshift`)."""
+    for item in config_maps:
+        labels = item.metadata.labels
+        value = labels.get(INJECT_LABEL)
+        asked = value in ("true", "bundle-only") or (not openshift and labels.get(OPENSHIFT_LABEL) == "true")
+        if asked:
+            yield BundleTarget(item.metadata.namespace or "", item.metadata.name, value == "bundle-only")
+
+
+def trust_text(bundle: Iterable[Certificate], system: str) -> str:
+    """What replaces a trust store: the system's CAs, then the bundle, each certificate once."""
+    return pem(dict.fromkeys((*parse_bundle(system).certificates, *bundle)))

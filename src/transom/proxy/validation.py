@@ -10,11 +10,11 @@ import msgspec
 from transom.proxy import labels, networks, no_proxy, proxy_url
 from transom.proxy.finding import Finding, Path, Place
 from transom.proxy.layers import BASE, Layer
-from transom.proxy.names import NAME
 from transom.proxy.objects import EgressProxy, EgressProxySpec, Proxy, SecretObject, SettingsObjects
 from transom.proxy.secret import REDACTED, Secret
 from transom.proxy.trust import concerns, parse_bundle
 from transom.proxy.url import InvalidURL, parse
+from transom.shown import NAME
 
 BUNDLE_KEY: Final = "ca-bundle.crt"
 APP_KINDS: Final = ("App", "HelmRelease")

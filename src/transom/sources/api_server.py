@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
+
+import msgspec
 
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, NotFound
@@ -10,6 +13,7 @@ from transom.kube.objects import ObjectMeta, Projected, Whole
 from transom.kube.resources import (
     CONFIG_MAPS,
     EGRESS_PROXIES,
+    NAMESPACES,
     OPENSHIFT_INFRASTRUCTURES,
     OPENSHIFT_NETWORKS,
     OPENSHIFT_PROXIES,
@@ -19,9 +23,13 @@ from transom.kube.resources import (
     Resource,
 )
 from transom.kube.versions import PREFERRED, served
-from transom.proxy.injection import LABEL, OPENSHIFT_LABEL
+from transom.pods.environment import HASH_KEY, PodEgress, of
+from transom.pods.outdated import Outdated, outdated
+from transom.pods.pod import Pod
 from transom.proxy.layers import OPENSHIFT_BUNDLE, OPENSHIFT_CONFIG, OPENSHIFT_MANAGED
+from transom.proxy.trust import INJECT_LABEL, OPENSHIFT_LABEL
 from transom.sources import infrastructure
+from transom.sources.examination import Examined, examine
 from transom.sources.objects import ObjectReader, Objects
 
 _OWN: Final = (EGRESS_PROXIES, WINDOWS_INSTANCES)
@@ -31,6 +39,12 @@ _CLUSTER_API: Final = (
     Resource("bootstrap.cluster.x-k8s.io", PREFERRED, "KubeadmConfigTemplate", "kubeadmconfigtemplates", True, Whole),
     *(Resource(group, PREFERRED, kind, plural, True, Whole) for kind, (group, plural) in infrastructure.KINDS.items()),
 )
+PODS: Final = Resource("", "v1", "Pod", "pods", True, Pod)
+_HOLDER: Final = "transom-webhook"
+
+
+UNKNOWN: Final = "***"
+"""The digest of settings that pods cannot be compared with."""
 
 
 class _MachineSpec(Projected, frozen=True):
@@ -76,7 +90,7 @@ async def load(client: Client, namespace: str = "transom-system") -> Objects:
         _list(client, CONFIG_MAPS, OPENSHIFT_MANAGED, fields=f"metadata.name={OPENSHIFT_BUNDLE}"),
         _list(client, CONFIG_MAPS, "kube-system", fields="metadata.name=kubeadm-config"),
         _list(client, CONFIG_MAPS, "kube-public", fields="metadata.name=cluster-info"),
-        *(_list(client, CONFIG_MAPS, labels=label) for label in (LABEL, OPENSHIFT_LABEL)),
+        *(_list(client, CONFIG_MAPS, labels=label) for label in (INJECT_LABEL, OPENSHIFT_LABEL)),
         *(_list_preferred(client, kind) for kind in _CLUSTER_API),
     )
     # a labelled ConfigMap may be among those of a namespace too
@@ -136,3 +150,37 @@ async def _machines(client: Client) -> list[dict[str, Any]]:
         }
         for one in listing.items
     ]
+
+
+class HashKeyUnread(Exception):
+    """Without the webhook's key the digest of settings with credentials would give these away to whoever guesses."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(
+            f"Secret {namespace}/{_HOLDER} cannot be read: without its key pods of these settings cannot be told apart"
+        )
+
+
+def pod_egress(objects: Objects, examined: Examined, address: str | None) -> PodEgress:
+    """What pods get; its digest is UNKNOWN without the webhook's key. `address` is that of the Service default/kubernetes."""
+    present = objects.secret(objects.namespace, _HOLDER)
+    key = present.data.get(HASH_KEY) if present else None
+    made = of(examined.settings.own, objects.namespace, address, key.reveal().encode() if key else b"")
+    return msgspec.structs.replace(made, digest=UNKNOWN) if made.in_secret and key is None else made
+
+
+async def older_pods(client: Client, namespace: str, now: datetime) -> list[Outdated]:
+    """The pods of a cluster that are older than its settings, by owner. Raises ApiError, HashKeyUnread."""
+    objects = await load(client, namespace)
+    examined = examine(objects, now, client.connection.server)
+    own = examined.settings.own
+    if own is None or own.missing:
+        # nobody knows what pods are to have
+        return []
+    service = await client.get_json("/api/v1/namespaces/default/services/kubernetes")
+    egress = pod_egress(objects, examined, service["spec"].get("clusterIP"))
+    if egress.digest == UNKNOWN:
+        raise HashKeyUnread(namespace)
+    running = (await client.list_objects(PODS)).items
+    labels = {one.metadata.name: one.metadata.labels or {} for one in (await client.list_objects(NAMESPACES)).items}
+    return outdated(running, labels, egress, own.variables)

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.proxy.coverage import reached_at
 from transom.proxy.finding import Finding, Place
+from transom.proxy.no_proxy import reached_at
 from transom.proxy.objects import Cluster, Meta
 from transom.sources.core_objects import at, number, text, texts
 from transom.sources.decoding import Decoder

@@ -4,9 +4,9 @@ import binascii
 from typing import Any
 
 from transom.proxy.finding import Finding, Path, Place
-from transom.proxy.names import shown_secret_key
 from transom.proxy.objects import ClusterInfo, ConfigMap, KubeadmConfig, Meta, SecretObject
 from transom.proxy.secret import Secret
+from transom.shown import shown_secret_key
 from transom.sources.decoding import INVALID, Decoder
 from transom.sources.yaml_text import InvalidText, read_value
 

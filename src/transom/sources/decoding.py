@@ -7,8 +7,8 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 import msgspec
 
 from transom.proxy.finding import Finding, Path, Place
-from transom.proxy.names import shown_key
 from transom.proxy.secret import REDACTED, Secret
+from transom.shown import shown_key
 
 INVALID: Final = object()
 """What `Decoder.read` gives for a value that does not fit; a finding says why."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from transom.proxy.finding import Finding, field_name
-from transom.proxy.names import shown_key, shown_secret_key
+from transom.shown import shown_key, shown_secret_key
 from transom.sources.objects import ObjectReader, Objects
 from transom.sources.yaml_text import MAX_BYTES, InvalidText, read_documents
 

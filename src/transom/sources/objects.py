@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from transom.proxy.finding import Finding, Path, Place
-from transom.proxy.names import NAME, shown_key, shown_name
 from transom.proxy.objects import (
     ConfigMap,
     EgressProxy,
@@ -17,7 +16,8 @@ from transom.proxy.objects import (
     ServiceCIDR,
     SettingsObjects,
 )
-from transom.sources import cluster_api, core_objects, infrastructure, openshift, workloads
+from transom.shown import NAME, shown_key, shown_name
+from transom.sources import cluster_api, core_objects, infrastructure, workloads
 from transom.sources.decoding import INVALID, Decoder
 from transom.sources.workloads import DEFAULT_NAMESPACE, NamespaceObject, ServiceObject, Workload
 from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec, is_address
@@ -299,8 +299,8 @@ _KINDS: Final[dict[tuple[str, str], _Kind]] = {
     ("transom.dev", "EgressProxy"): ("egress_proxies", False, _egress_proxy),
     ("transom.dev", "WindowsInstance"): ("windows_instances", True, _windows_instance),
     ("config.openshift.io", "Proxy"): ("proxies", False, _proxy),
-    ("config.openshift.io", "Network"): ("networks", False, openshift.network),
-    ("config.openshift.io", "Infrastructure"): ("infrastructures", False, openshift.infrastructure),
+    ("config.openshift.io", "Network"): ("networks", False, infrastructure.openshift_network),
+    ("config.openshift.io", "Infrastructure"): ("infrastructures", False, infrastructure.openshift_infrastructure),
     ("", "Secret"): ("secrets", True, core_objects.secret),
     ("", "ConfigMap"): ("config_maps", True, core_objects.config_map),
     ("networking.k8s.io", "ServiceCIDR"): ("service_cidrs", False, _service_cidr),

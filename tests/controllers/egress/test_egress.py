@@ -17,8 +17,7 @@ from lab import openshift
 from transom.controllers.runtime import settings
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
 from transom.operations.metrics import OperatorMetrics
-from transom.proxy.injection import SYSTEM_CA_FILE
-from transom.proxy.trust import parse_bundle, pem
+from transom.proxy.trust import SYSTEM_CA_FILE, parse_bundle, pem
 from winsim import Host
 
 pytestmark = pytest.mark.lab

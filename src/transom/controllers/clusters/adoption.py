@@ -15,10 +15,10 @@ from transom.capi.values import KEY as VALUES
 from transom.kube.client import Client
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, SECRETS, Resource
-from transom.proxy.names import shown_key
 from transom.proxy.objects import Cluster, LabelSelector
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Effective
+from transom.shown import shown_key
 from transom.sources.core_objects import decoded_text
 from transom.sources.objects import Objects
 from transom.sources.yaml_text import InvalidText, read_value

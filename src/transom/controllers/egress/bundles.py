@@ -7,8 +7,7 @@ from typing import Final
 import msgspec
 
 from transom.kube.store import ObjectKey
-from transom.proxy.injection import SYSTEM_CA_FILE, trust_text
-from transom.proxy.trust import Certificate
+from transom.proxy.trust import SYSTEM_CA_FILE, Certificate, trust_text
 
 
 class BundleText:

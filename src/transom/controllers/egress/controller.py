@@ -29,10 +29,10 @@ from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES
 from transom.kube.store import ObjectKey, key_of
 from transom.proxy.finding import Finding
-from transom.proxy.injection import LABEL, OPENSHIFT_LABEL, SYSTEM_CA_FILE
 from transom.proxy.layers import BASE
 from transom.proxy.settings import Egress
 from transom.proxy.status import EgressProxyStatus
+from transom.proxy.trust import INJECT_LABEL, OPENSHIFT_LABEL, SYSTEM_CA_FILE
 from transom.readiness import EndpointAnswer, failures, probe
 
 _log: Final = structlog.get_logger("transom.egress")
@@ -322,8 +322,8 @@ class EgressController:
     def _asked(self, holder: BundleHolder | None) -> bool | None:
         """Whether the bundle alone is asked for; None where nothing is."""
         labels = (holder.metadata.labels or {}) if holder else {}
-        if labels.get(LABEL) in ("true", "bundle-only"):
-            return labels[LABEL] == "bundle-only"
+        if labels.get(INJECT_LABEL) in ("true", "bundle-only"):
+            return labels[INJECT_LABEL] == "bundle-only"
         if labels.get(OPENSHIFT_LABEL) == "true" and not self._informers.openshift_proxy:
             return False
         return None
@@ -347,4 +347,4 @@ class EgressController:
 
 def _shape(holder: BundleHolder) -> tuple[Any, ...]:
     labels = holder.metadata.labels or {}
-    return holder.metadata.uid, holder.sha256, holder.ours, labels.get(LABEL), labels.get(OPENSHIFT_LABEL)
+    return holder.metadata.uid, holder.sha256, holder.ours, labels.get(INJECT_LABEL), labels.get(OPENSHIFT_LABEL)

@@ -43,7 +43,7 @@ from transom.kube.objects import Projected
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey
-from transom.proxy import coverage
+from transom.proxy import no_proxy
 from transom.proxy.settings import Egress
 
 _log: Final = structlog.get_logger("transom.machines")
@@ -227,7 +227,7 @@ class MachinesController:
         if not egress.no_proxy:
             return ()
         machines = self.templates.machines_of(namespace, name)
-        return coverage.uncovered(egress.no_proxy, (address for one in machines for address in one.reached_at))
+        return no_proxy.uncovered(egress.no_proxy, (address for one in machines for address in one.reached_at))
 
     def _note(self, key: ObjectKey, found: ClusterMachines | None) -> None:
         if found is None:

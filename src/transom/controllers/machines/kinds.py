@@ -12,7 +12,7 @@ from transom.kube.client import FIELD_MANAGER
 from transom.kube.objects import ObjectMeta, Projected
 from transom.kube.resources import Resource
 from transom.kube.versions import PREFERRED
-from transom.proxy.coverage import reached_at
+from transom.proxy.no_proxy import reached_at
 
 CLUSTER_NAME: Final = "cluster.x-k8s.io/cluster-name"
 DEPLOYMENT_NAME: Final = "cluster.x-k8s.io/deployment-name"

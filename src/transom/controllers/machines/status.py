@@ -17,7 +17,7 @@ from transom.controllers.machines.template_edits import ExaminedTemplates
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.kube.store import ObjectKey
 from transom.proxy import layers
-from transom.proxy.coverage import told
+from transom.proxy.no_proxy import uncovered_text
 from transom.proxy.objects import EgressProxy, SettingsObjects
 from transom.proxy.settings import Egress
 
@@ -117,7 +117,7 @@ def _network_missing(found: Sequence[ClusterMachines]) -> Condition:
         return Condition("False", "Covered", "NO_PROXY of each cluster covers the addresses of its Machines")
     names = _list(["/".join(one.cluster) for one in missing])
     first = missing[0]
-    text = f"{names}: of the Machines of {'/'.join(first.cluster)} {told(first.uncovered)}"
+    text = f"{names}: of the Machines of {'/'.join(first.cluster)} {uncovered_text(first.uncovered)}"
     return Condition("True", "NotCovered", text)
 
 

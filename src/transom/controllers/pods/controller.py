@@ -28,12 +28,11 @@ from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES, LABELLED_NAMESPACES, REGISTRATIONS, SECRETS, Resource
 from transom.kube.store import ObjectKey
 from transom.pods.decision import INJECT_CA
-from transom.pods.environment import CONFIG_MAP, LEDGER, NOTED, SECRET, PodEgress, of
-from transom.pods.objects import MANAGED, config_map, ledger, secret
+from transom.pods.environment import CONFIG_MAP, LEDGER, MANAGED, NOTED, SECRET, PodEgress, config_map, ledger, of, secret
 from transom.pods.registration import NAME
-from transom.proxy.injection import SYSTEM_CA_FILE
 from transom.proxy.layers import BASE
 from transom.proxy.settings import Egress
+from transom.proxy.trust import SYSTEM_CA_FILE
 
 _log: Final = structlog.get_logger("transom.pods")
 CHECK: Final = 600.0

@@ -17,8 +17,8 @@ from transom.kube.resources import (
 )
 from transom.kube.store import IndexFunction, ObjectKey, Store
 from transom.kube.versions import PREFERRED
-from transom.proxy.injection import LABEL, OPENSHIFT_LABEL
 from transom.proxy.objects import SettingsObjects
+from transom.proxy.trust import INJECT_LABEL, OPENSHIFT_LABEL
 from transom.sources.infrastructure import KINDS
 from transom.sources.objects import ObjectReader, Objects
 from transom.windows.addresses import address
@@ -36,7 +36,7 @@ class Informers(SettingsInformers):
         self.clusters = self.watch(CLUSTERS)
         self._infrastructure = {resource.kind: self.watch(resource, optional=True) for resource in INFRASTRUCTURE}
         self.bundle_holders: list[Store[BundleHolder]] = [
-            self.watch(BUNDLE_HOLDERS, labels=label) for label in (LABEL, OPENSHIFT_LABEL)
+            self.watch(BUNDLE_HOLDERS, labels=label) for label in (INJECT_LABEL, OPENSHIFT_LABEL)
         ]
 
     def on_settings(self, changed: Callable[[], None]) -> None:

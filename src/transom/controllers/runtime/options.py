@@ -8,7 +8,7 @@ from transom.hosts.scripts.script import Patience
 from transom.hosts.ssh.connection import Timeouts
 from transom.kube.lease import TERMS, Terms
 from transom.kube.reflector import PACE, ReflectorPace
-from transom.proxy.injection import SYSTEM_CA_FILE
+from transom.proxy.trust import SYSTEM_CA_FILE
 from transom.windows.firstboot.userdata import OPENSSH_MSI
 
 

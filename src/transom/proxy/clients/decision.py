@@ -8,8 +8,7 @@ import msgspec
 from transom.proxy.clients.addresses import Address, Network, contains, format_address, parse_loose, parse_quad, without_mapping
 from transom.proxy.clients.environment import PROXY, ClientSettings, read_environment
 from transom.proxy.clients.items import ItemList, is_loopback, read_list
-from transom.proxy.clients.networks import parse_network
-from transom.proxy.clients.patterns import Item
+from transom.proxy.clients.patterns import Item, parse_network
 from transom.proxy.clients.profile import Cidr, ClientProfile, Covers, Implicit, Items, Local, Ports, ProfilePass, Source
 from transom.proxy.clients.urls import UnreadableHostError, Url, UrlSubject, parse_url, read_host
 

@@ -6,8 +6,7 @@ from functools import lru_cache
 import msgspec
 
 from transom.proxy.clients.addresses import Address, Network, parse_address, parse_loose, parse_quad, without_mapping
-from transom.proxy.clients.networks import parse_network
-from transom.proxy.clients.patterns import Item, compile_glob, port_number, read_chromium, read_httpx
+from transom.proxy.clients.patterns import Item, compile_glob, parse_network, port_number, read_chromium, read_httpx
 from transom.proxy.clients.profile import Addresses, Covers, Items, Ports, ProfilePass, Splitting, Star
 from transom.proxy.clients.urls import TrailingDots, UnreadableHostError, drop_dots, to_idn
 

@@ -15,7 +15,7 @@ import re
 import msgspec
 
 from transom.proxy.clients.addresses import Address, Network, format_address, parse_address, parse_quad
-from transom.proxy.clients.networks import parse_network
+from transom.proxy.clients.patterns import parse_network
 from transom.proxy.clients.profile import Cidr
 from transom.proxy.clients.urls import Idn, UnreadableHostError, parse_url, to_idn
 

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from transom.proxy.clients.addresses import Network, format_address, parse_address
-from transom.proxy.clients.networks import parse_network
+from transom.proxy.clients.patterns import parse_network
 from transom.proxy.clients.profile import Cidr
 
 Language = Literal["nonProxyHosts", "ProxyOverride", "chromium"]

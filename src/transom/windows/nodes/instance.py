@@ -9,10 +9,10 @@ from typing import Final, Literal
 import msgspec
 
 from transom.proxy.finding import Finding, Path, Place
-from transom.proxy.names import NAME
 from transom.proxy.objects import Base, Meta, NameReference, SettingsObjects
 from transom.proxy.secret import Secret
 from transom.proxy.status import Status
+from transom.shown import NAME
 from transom.windows.addresses import address
 
 Lifecycle = Literal["Egress", "Node"]

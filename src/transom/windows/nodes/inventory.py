@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from transom.proxy.names import NAME
+from transom.shown import NAME
 from transom.windows.addresses import address
 from transom.windows.nodes.instance import host_key_fault, is_address
 
