@@ -42,8 +42,8 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate, parse_bundle
 from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
-from transom.windows.planning import desired as node
 from transom.windows.planning import queries as questions
+from transom.windows.planning.plan import desired as desired_settings
 from winsim import Simulator
 
 OWNER = Owner("bench@bench", "pid 1")
@@ -127,7 +127,7 @@ def bare_connection(access: Access, key: asyncssh.SSHKey) -> asyncssh.SSHClientC
 
 async def bare_gather(access: Access, key: asyncssh.SSHKey) -> int:
     """The same script, and the same file fetched."""
-    asked = questions.first(node.desired(egress("proxy")))
+    asked = questions.first(desired_settings(egress("proxy")))
     async with bare_connection(access, key) as connection:
         ended = await connection.run(rf"cmd.exe /d /c {BASE}\{script.gather(asked, OWNER).name}", check=True)
         directory = str(ended.stdout).split("transom-gather: ")[1].split()[0]

@@ -46,11 +46,11 @@ from transom.windows.parts.adopted import Adopted
 from transom.windows.parts.downtime import DEFERRED
 from transom.windows.parts.environment import MACHINE_LINES, SERVICE_LINES
 from transom.windows.parts.installed import INSTALLED
-from transom.windows.planning import desired as node
 from transom.windows.planning import plan
 from transom.windows.planning import queries as questions
+from transom.windows.planning.plan import desired as desired_settings
 from transom.windows.registry import reg
-from transom.windows.registry import reg_query as query
+from transom.windows.registry import reg as query
 from transom.windows.registry.registry import Key, NamedValue, Registry, SetValue, Value, ValueType, dword, multi_sz, sz
 
 Worst = Mapping[str, Callable[[int], bytes]]
@@ -161,7 +161,7 @@ def read_answers(data: bytes) -> ObservedState:
 def read_plan(data: bytes) -> None:
     """A whole pass on what a host says: the state, the plan, what is told of it."""
     state = read_answers(data)
-    desired = node.desired(EGRESS)
+    desired = desired_settings(EGRESS)
     made = plan.plan(desired, state, SALT)
     questions.more(QUESTIONS, made)
     gone = plan.plan(DesiredState(Registry(), payload=""), state, SALT)
@@ -189,7 +189,7 @@ def read_ledger(data: bytes) -> None:
             read = ledger.read(one)
         except LedgerError:
             continue
-        for wish in (node.desired(EGRESS), EMPTY, DesiredState(Registry(), payload="")):
+        for wish in (desired_settings(EGRESS), EMPTY, DesiredState(Registry(), payload="")):
             try:
                 services = (Service("containerd", ServiceState.RUNNING),)
                 made = plan.plan(wish, ObservedState(one, services), SALT)

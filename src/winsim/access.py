@@ -1,4 +1,4 @@
-"""Access lists as NTFS keeps them: entries with rights and inheritance, and what they let a user do.
+"""Access lists as NTFS and the registry keep them: entries with rights and inheritance, and what they let a user do.
 
 Sources: [MS-DTYP] 2.4.4.1 (flags of an entry), 2.5.3.2 (access check), 2.5.3.4 (what a new object inherits); Microsoft Learn,
 "icacls" and "File Security and Access Rights"; the lists of a fresh Windows Server are those that the Windows Server 2022 STIG
@@ -10,6 +10,8 @@ import re
 from typing import Final
 
 import msgspec
+
+from transom.windows.registry.registry import Registry
 
 SYSTEM, ADMINISTRATORS, USERS = "S-1-5-18", "S-1-5-32-544", "S-1-5-32-545"
 CREATOR_OWNER, AUTHENTICATED, EVERYONE = "S-1-3-0", "S-1-5-11", "S-1-1-0"
@@ -191,3 +193,55 @@ PROGRAM_DATA: Final = _list(
 """Of C:\\ProgramData, as icacls prints it on a fresh server: everybody may make files and directories there."""
 PERSONAL: Final = _list((SYSTEM, FULL, _BELOW), (ADMINISTRATORS, FULL, _BELOW))
 """Of a user's home directory, but for the user; of C:\\ProgramData\\ssh."""
+
+
+KEY_ALL, KEY_READ = 0xF003F, 0x20019
+_OPEN: Final[Acl] = (
+    Ace(USERS, KEY_READ, CONTAINER_INHERIT),
+    Ace(ADMINISTRATORS, KEY_ALL, CONTAINER_INHERIT),
+    Ace(SYSTEM, KEY_ALL, CONTAINER_INHERIT),
+)
+
+
+class KeyAccess:
+    """Who may read which registry key. A key without a list of its own has what it inherits from the nearest one above it.
+
+    A fresh Windows lets Users read below HKLM\\SOFTWARE and HKLM\\SYSTEM (`Get-Acl HKLM:\\SOFTWARE`).
+    """
+
+    __slots__ = ("_acls",)
+
+    def __init__(self) -> None:
+        self._acls: dict[str, Acl] = {}
+
+    def acl(self, path: str) -> Acl:
+        """The list of a key, inherited entries marked."""
+        folded = path.casefold()
+        if folded in self._acls:
+            return self._acls[folded]
+        parent = folded.rpartition("\\")[0]
+        return inherited(self.acl(parent) if parent else _OPEN, ADMINISTRATORS, directory=True)
+
+    def allows(self, path: str, sids: frozenset[str]) -> bool:
+        """Whether somebody may read a key."""
+        return allows(self.acl(path), ADMINISTRATORS, sids, KEY_READ)
+
+    def sddl(self, path: str) -> str:
+        """The owner and the list in the language of security descriptors."""
+        return sddl(ADMINISTRATORS, self.acl(path), protected=path.casefold() in self._acls, registry=True)
+
+    def protect(self, path: str, acl: Acl) -> None:
+        """Gives a key a list that inherits nothing; what lies below without a list of its own inherits it."""
+        self._acls[path.casefold()] = acl
+
+    def replace(self, path: str, acl: Acl, registry: Registry) -> None:
+        """The same for this key alone: the keys that are below it already keep what they have."""
+        for child in registry.children(path):
+            below = f"{path}\\{child}"
+            self._acls.setdefault(below.casefold(), self.acl(below))
+        self._acls[path.casefold()] = acl
+
+    def forget(self, registry: Registry) -> None:
+        """Keys that are gone have no list any more."""
+        for path in [path for path in self._acls if registry.key(path) is None]:
+            del self._acls[path]

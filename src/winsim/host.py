@@ -21,15 +21,14 @@ from transom.windows.registry.registry import (
     sz,
 )
 from winsim import access
+from winsim.access import KeyAccess
 from winsim.editions import SERVER_2022, Edition
-from winsim.events import SystemLog
 from winsim.expansion import BatchVariables
 from winsim.faults import Faults
 from winsim.filesystem import READ, WRITE, FileSystem, Handle, SimulatedFile
-from winsim.keys import KeyAccess
 from winsim.processes import Invocation, Job
 from winsim.programs import PROGRAMS
-from winsim.services import ServiceManager, SimulatedService, Start
+from winsim.services import ServiceManager, SimulatedService, Start, SystemLog
 from winsim.tasks import TaskScheduler
 
 ORDINARY = "S-1-5-21-1004336348-1177238915-682003330-1001"

@@ -10,8 +10,7 @@ from winsim.batch import BatchSyntaxError, Block, Chain, Command, For, If, Incom
 from winsim.expansion import BatchVariables
 from winsim.filesystem import FileError, SimulatedDirectory, SimulatedFile, parts
 from winsim.processes import Invocation, Job
-from winsim.redirections import redirected
-from winsim.streams import NUL, Buffer, Streams
+from winsim.streams import NUL, Buffer, Streams, redirected
 
 if TYPE_CHECKING:
     from winsim.host import Host

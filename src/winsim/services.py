@@ -1,18 +1,18 @@
-"""The service control manager: states, dependencies, and a record of every start with its environment.
+"""The service control manager: states, dependencies, a record of every start with its environment, and the System log.
 
-Errors are those of Microsoft's "System Error Codes" (1000-1299), which `sc` gives as its exit code.
+Errors are those of Microsoft's "System Error Codes" (1000-1299), which `sc` gives as its exit code. What is written to the log:
+Microsoft Learn, "Event IDs" of Service Control Manager.
 """
 
 import asyncio
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from transom.windows.host.queries import SERVICES
 from transom.windows.host.state import ServiceState
 from transom.windows.registry.registry import DeleteKey, DeleteValue, Edit, SetValue, ValueType, dword, expand_sz, multi_sz, sz
-from winsim.events import SystemLog
 from winsim.filesystem import SimulatedFile
 from winsim.interpreter import Shell
 from winsim.streams import NUL, Streams
@@ -27,6 +27,42 @@ _ENDS = re.compile(rb"MZends (\d+) after (\d+)")
 _TOOL = re.compile(rb"MZ[\w.\\]+\.exe")
 """What a program of the console is, that is no service."""
 _COMMAND = re.compile(r'\s*(?:"([^"]*)"|(\S+?(?:\.exe)(?=\s|$)|\S+))(.*)', re.IGNORECASE | re.DOTALL)
+_ERRORS = {
+    7000: "The {} service failed to start due to error {}.",
+    7001: "The {} service depends on a service which failed to start, error {}.",
+    7009: "A timeout was reached (30000 milliseconds) while waiting for the {} service to connect.",
+    7023: "The {} service terminated with error {}.",
+    7034: "The {} service terminated unexpectedly, exit code {}.",
+}
+_INFORMATION = {
+    7036: "The {} service entered the {} state.",
+    7040: "The start type of the {} service was changed.",
+    7045: "A service was installed in the system. Service Name: {} Service File Name: {}",
+}
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One event: its number, how bad it is, and what it says."""
+
+    id: int
+    level: Literal["Error", "Information"]
+    text: str
+
+
+class SystemLog:
+    """The events since the host was made, the oldest first."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def write(self, number: int, *about: object) -> None:
+        """Adds an event of the service control manager."""
+        level: Literal["Error", "Information"] = "Error" if number in _ERRORS else "Information"
+        self.events.append(Event(number, level, (_ERRORS | _INFORMATION)[number].format(*about)))
+
+    def errors(self) -> list[Event]:
+        """What an operator of hosts would be asked about."""
+        return [event for event in self.events if event.level == "Error"]
 
 
 class ServiceError(Exception):

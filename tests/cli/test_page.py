@@ -22,7 +22,7 @@ from transom.diagnosis.observed import Diagnosis, Unread
 from transom.pods.outdated import Outdated
 from transom.proxy.clients import Decision
 from transom.proxy.clients.lint import LintFinding
-from transom.windows.host.steps import Step
+from transom.windows.host.state import Step
 
 STATUS = (
     overview.ObjectStatus,

@@ -30,7 +30,7 @@ from transom.windows.host.queries import ENVIRONMENT, SERVICES
 from transom.windows.parts.service import Configuration
 from transom.windows.payload.registries import Mirror, Registry
 from transom.windows.payload.worker import Facts
-from transom.windows.planning.desired import desired
+from transom.windows.planning.plan import desired
 from transom.windows.registry.registry import SetValue, expand_sz
 from winsim import Simulator
 

@@ -13,8 +13,7 @@ from transom.hosts.scripts.script import Patience
 from transom.hosts.ssh.connection import Timeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
-from transom.windows.host.state import ObservedState
-from transom.windows.host.steps import Step
+from transom.windows.host.state import ObservedState, Step
 from transom.windows.planning.plan import Plan
 from transom.windows.registry.registry import DeleteValue, Edit, SetValue, dword, multi_sz, sz
 

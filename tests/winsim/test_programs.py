@@ -5,7 +5,7 @@ from tests.winsim.consoles import booted, console
 
 from transom.windows.host.queries import SERVICES
 from transom.windows.registry import reg
-from transom.windows.registry import reg_query as query
+from transom.windows.registry import reg as query
 from transom.windows.registry.registry import (
     CreateKey,
     DeleteValue,

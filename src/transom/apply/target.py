@@ -19,16 +19,15 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Effective, Egress, Withheld
 from transom.sources.objects import Objects
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import ObservedState
-from transom.windows.host.steps import Step
+from transom.windows.host.state import ObservedState, Step
 from transom.windows.ledger import ledger
 from transom.windows.nodes import fetch
 from transom.windows.nodes.instance import PREVIOUS, WindowsInstance, earlier_keys, private_key
 from transom.windows.parts.adopted import Adopted
 from transom.windows.parts.plan_builder import When
-from transom.windows.planning import desired as node
 from transom.windows.planning import queries as questions
 from transom.windows.planning.plan import Plan, plan
+from transom.windows.planning.plan import desired as desired_settings
 
 RESTART: Final = "transom.dev/restart"
 _MOVED: Final = Step("file", key_move.KEYS, "replace", f"{PREVIOUS} opens the host, and the key after it does not")
@@ -151,7 +150,7 @@ async def one_pass(
         check(actual)
         _check(target.egress, actual)
 
-    desired = node.desired(target.egress)
+    desired = desired_settings(target.egress)
     asked = questions.first(desired, change_expected=change_expected, boot=when != "now")
     if taken is not None:
         asked = questions.combined(asked, Queries(environment=True, boot=True))

@@ -18,7 +18,7 @@ from transom.proxy.settings import Egress
 from transom.windows.host.queries import SERVICES
 from transom.windows.host.state import ObservedState, Service, ServiceState
 from transom.windows.parts import certificates
-from transom.windows.planning import desired as node
+from transom.windows.planning.plan import desired as desired_settings
 from transom.windows.planning.plan import plan
 from transom.windows.registry import reg
 from transom.windows.registry.registry import Key, Registry
@@ -49,7 +49,7 @@ def proxy_reg(egress: Egress, cluster_id: str) -> bytes:
     same settings give the same file; it lies beside what it salts, on whichever machine, and hides nothing from who reads that.
     """
     salt = hashlib.sha256(f"transom windows-proxy {cluster_id}".encode()).digest()[:16]
-    return reg.render(plan(node.desired(egress), _image(egress), salt).edits)
+    return reg.render(plan(desired_settings(egress), _image(egress), salt).edits)
 
 
 def secret_value(egress: Egress, cluster_id: str) -> Secret:

@@ -158,7 +158,7 @@ def _write(
     settings: "Effective",
 ) -> int:
     """Write all files, and give how many they are."""
-    from transom.windows.planning.desired import desired
+    from transom.windows.planning.plan import desired
     from transom.windows.registry.reg import render as render_reg
     from transom.windows.registry.registry import SetValue
 

@@ -25,7 +25,7 @@ from transom.pods.environment import PROXY_VARIABLES, excluded
 from transom.pods.outdated import owner_of
 from transom.pods.pod import HOST_OS, MIRROR, Pod
 from transom.proxy.secret import Secret
-from transom.windows.nodes import skew
+from transom.windows.nodes import support
 
 _HOLDING: Final = ("NoSchedule", "NoExecute")
 _RESOURCES: Final = {"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}
@@ -211,7 +211,7 @@ def version_skew(seen: Observed) -> Iterator[Seen]:
         if labels_of(node).get(HOST_OS) != "windows" or not kubelet or not seen.kubernetes:
             continue
         # the sentence is about the payload that a kubelet comes from
-        if (said := skew.refusal(kubelet, seen.kubernetes)) is not None:
+        if (said := support.skew_refusal(kubelet, seen.kubernetes)) is not None:
             yield Seen(
                 label_of("Node", node), said.replace("the payload's kubelet", "its kubelet"), "transom payload build DIR"
             )

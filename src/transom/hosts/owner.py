@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from transom.hosts.errors import Held
-from transom.windows.ledger import manager
+from transom.windows.ledger import ledger
 
 _WORD = re.compile(r"[A-Za-z0-9@._-]+")
 _OTHER = re.compile(r"[^A-Za-z0-9@._-]+")
@@ -65,13 +65,13 @@ def person(state: Path) -> Owner:
     number = _OTHER.sub("-", kept.read_text("ascii").strip()) or "0"
     user = _OTHER.sub("-", _user())
     machine = _OTHER.sub("-", socket.gethostname())
-    return Owner(f"{user}@{machine}-{number}", f"pid {os.getpid()}", manager=manager.FILES)
+    return Owner(f"{user}@{machine}-{number}", f"pid {os.getpid()}", manager=ledger.FILES)
 
 
 def operator(namespace: str, uid: str, process: str = "transom") -> Owner:
     """An operator, over all its lives; `uid` is that of its namespace: what one replica left, the next one may tidy up."""
     cluster = hashlib.sha256(uid.encode()).hexdigest()[:8]
-    return Owner(f"transom-operator@{cluster}", process, manager=manager.operator(namespace, cluster))
+    return Owner(f"transom-operator@{cluster}", process, manager=ledger.operator(namespace, cluster))
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from winsim.processes import Invocation
-from winsim.programs import registry, search, security, services, setup, system, tasks
+from winsim.programs import registry, search, security, services, setup, system
 
 Program = Callable[[Invocation], Awaitable[int]]
 
@@ -22,7 +22,7 @@ PROGRAMS: dict[str, Program] = {
     r"reg.exe": registry.reg,
     r"regini.exe": security.regini,
     r"sc.exe": services.sc,
-    r"schtasks.exe": tasks.schtasks,
+    r"schtasks.exe": system.schtasks,
     r"shutdown.exe": setup.shutdown,
     r"whoami.exe": system.whoami,
     r"WindowsPowerShell\v1.0\powershell.exe": system.powershell,

@@ -7,9 +7,8 @@ An option that is not known here is an error, as it is where Windows does not kn
 import re
 
 from winsim import access
-from winsim.access import ADMINISTRATORS, Ace
+from winsim.access import ADMINISTRATORS, KEY_ALL, Ace
 from winsim.filesystem import Entry, FileError, Junction, SimulatedDirectory, SimulatedFile
-from winsim.keys import ALL
 from winsim.processes import Invocation
 
 _INVALID_PARAMETER = 87
@@ -25,7 +24,10 @@ _PROTECT = re.compile(
     r"\$acl\.SetSecurityDescriptorSddlForm\('(D:[^']+)', 'Access'\); Set-Acl -LiteralPath 'HKLM:(\\[^']+)' -AclObject \$acl"
 )
 _INI = re.compile(r"\\Registry\\Machine(\\[^\[\]]+?) \[([0-9 ]+)\]")
-_REGINI = {"1": Ace(ADMINISTRATORS, ALL, access.CONTAINER_INHERIT), "17": Ace(access.SYSTEM, ALL, access.CONTAINER_INHERIT)}
+_REGINI = {
+    "1": Ace(ADMINISTRATORS, KEY_ALL, access.CONTAINER_INHERIT),
+    "17": Ace(access.SYSTEM, KEY_ALL, access.CONTAINER_INHERIT),
+}
 _LOCAL, _OF_DOMAIN = "S-1-5-21-1004336348-1177238915-682003330-500", "S-1-5-21-2127521184-1604012920-1887927527-1105"
 """The user who logs in: the built-in administrator, or one of a domain."""
 

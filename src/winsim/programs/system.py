@@ -1,12 +1,19 @@
-"""Small programs: another cmd.exe, the host's name, a sleep, and the few commands that PowerShell is asked for."""
+"""Small programs: another cmd.exe, the host's name, a sleep, tasks, and the few commands that PowerShell is asked for.
+
+Sources: Microsoft Learn, "schtasks create", "schtasks run", "schtasks query", "schtasks delete"; for local users
+"New-LocalUser", "Add-LocalGroupMember", "Register-ScheduledTask", "Remove-LocalUser"; a user who logs in gets a profile,
+`C:\\Users\\NAME` ("Win32_UserProfile").
+"""
 
 import hashlib
 import re
 
+from winsim import access
+from winsim.filesystem import FileError, SimulatedDirectory
 from winsim.interpreter import Shell
 from winsim.processes import Invocation
-from winsim.programs.accounts import local_users
 from winsim.programs.security import get_acl
+from winsim.tasks import Task, TaskError
 
 _RENAME = re.compile(r"Rename-Computer -NewName '([^']+)' -Force")
 _PROCESSES = re.compile(r"Get-Process \| Where-Object \{ \$_\.Path -like '[^']+' \} \| Stop-Process -Force")
@@ -21,6 +28,22 @@ _EXCLUSION = re.compile(
 _HASH = re.compile(r"\(Get-FileHash -LiteralPath '([^']+)' -Algorithm SHA256\)\.Hash")
 _TEXT = re.compile(r'(?:\s*-(?:NoProfile|NonInteractive))*\s+-Command\s+"(.*)"\s*')
 """What is handed to PowerShell itself, and not in a file."""
+_MAKE = re.compile(
+    r"\$ErrorActionPreference = 'Stop'; \$password = \[guid\]::NewGuid\(\)\.ToString\(\) \+ '\w+'; "
+    r"\$user = New-LocalUser -Name '(\w+)' -Password \(ConvertTo-SecureString -String \$password -AsPlainText -Force\); "
+    r"Add-LocalGroupMember -SID 'S-1-5-32-545' -Member \$user; Add-LocalGroupMember -SID 'S-1-5-32-559' -Member \$user; "
+    r"\$action = New-ScheduledTaskAction -Execute '([^']+)' -Argument '([^']+)'; "
+    r"Register-ScheduledTask -TaskName '(\w+)' -Action \$action -User \(\$env:COMPUTERNAME \+ '\\(\w+)'\) "
+    r"-Password \$password \| Out-Null"
+)
+_REMOVE = re.compile(
+    r"\$ErrorActionPreference = 'Stop'; \$user = Get-LocalUser -Name '(\w+)' -ErrorAction SilentlyContinue; "
+    r"if \(\$user\) \{ Get-CimInstance -ClassName Win32_UserProfile \| Where-Object \{ \$_\.SID -eq \$user\.SID\.Value \} "
+    r"\| Remove-CimInstance; Remove-LocalUser -SID \$user\.SID \}"
+)
+_FIRST_RID = 1002
+_REFUSED = "ERROR: The Task Scheduler service is not running.\n"
+_MISSING = "ERROR: The system cannot find the file specified.\n"
 
 
 async def cmd(call: Invocation) -> int:
@@ -133,3 +156,66 @@ async def curl(call: Invocation) -> int:
         call.error("curl: (6) Could not resolve host\n")
         return 6
     return call.host.fetch(call)
+
+
+def local_users(call: Invocation, text: str) -> int | None:
+    """What one of these commands comes to; None where it is another command."""
+    host = call.host
+    if made := _MAKE.fullmatch(text):
+        name, program, arguments, task, user = made.groups()
+        if host.constrained or not host.makes_users or name != user or name in host.users:
+            return 1
+        sid = host.users[name] = f"S-1-5-21-1004336348-1177238915-682003330-{_FIRST_RID + len(host.users)}"
+        host.tasks.enter(Task(task, program, arguments, sid))
+        profile = host.files.make_directory(rf"C:\Users\{name}")
+        host.files.set_access(profile, acl=(*access.PERSONAL, access.grant(f"*{sid}:(OI)(CI)F")), protected=True)
+        return 0
+    if gone := _REMOVE.fullmatch(text):
+        found = host.files.find(rf"C:\Users\{gone[1]}")
+        if host.users.pop(gone[1], None) is not None and isinstance(found, SimulatedDirectory):
+            host.files.remove_tree(found)
+        return 0
+    return None
+
+
+async def schtasks(call: Invocation) -> int:
+    """`schtasks /create /tn NAME /xml FILE /f`, `/query /tn NAME`, `/run /tn NAME`, `/delete /tn NAME /f`: 0 or 1."""
+    words = [word.casefold() for word in call.arguments]
+    tasks, name = call.host.tasks, _after(call, "/tn")
+    if not tasks.runs:
+        call.error(_REFUSED)
+        return 1
+    if not words or name is None:
+        call.error("ERROR: Invalid syntax.\n")
+        return 1
+    if words[0] == "/create" and (file := _after(call, "/xml")) is not None and "/f" in words:
+        try:
+            tasks.create(name, call.host.files.read(call.absolute(file)))
+        except (FileError, TaskError) as refused:
+            call.error(f"ERROR: {refused}\n")
+            return 1
+        call.out(f'SUCCESS: The scheduled task "{name}" has successfully been created.\n')
+        return 0
+    task = tasks.find(name)
+    if task is None:
+        call.error(_MISSING)
+        return 1
+    match words[0]:
+        case "/query":
+            call.out(f"\nFolder: \\\nTaskName    Next Run Time    Status\n{task.name}    N/A    Ready\n")
+        case "/run":
+            tasks.run(task)
+            call.out(f'SUCCESS: Attempted to run the scheduled task "{task.name}".\n')
+        case "/delete" if "/f" in words:
+            tasks.delete(name)
+            call.out(f'SUCCESS: The scheduled task "{task.name}" was successfully deleted.\n')
+        case _:
+            call.error("ERROR: Invalid syntax.\n")
+            return 1
+    return 0
+
+
+def _after(call: Invocation, option: str) -> str | None:
+    words = call.arguments
+    places = [place for place, word in enumerate(words[:-1]) if word.casefold() == option]
+    return words[places[0] + 1] if places else None

@@ -16,8 +16,7 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
 from transom.windows.host.queries import LEDGER
-from transom.windows.host.state import ObservedState
-from transom.windows.host.steps import Step
+from transom.windows.host.state import ObservedState, Step
 from transom.windows.ledger import ledger
 from transom.windows.nodes.fetch import Fetched
 from transom.windows.nodes.instance import WindowsInstanceStatus

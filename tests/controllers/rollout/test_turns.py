@@ -7,7 +7,7 @@ from transom.apply.roll_out import changes_settings
 from transom.hosts.errors import RestartsFailed, Unreachable
 from transom.hosts.passes.passes import PassResult
 from transom.kube.store import ObjectKey
-from transom.windows.host.steps import Step
+from transom.windows.host.state import Step
 from transom.windows.nodes.fetch import Fetched
 from transom.windows.planning.plan import Plan
 

@@ -10,8 +10,8 @@ from transom.hosts.steps.trials import NAME, OWN
 from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.registry.registry import CreateKey, DeleteKey, DeleteValue, SetValue, sz
 from winsim import Host, access, commands, loops, server, services, sftp
+from winsim.access import KeyAccess
 from winsim.filesystem import READ, FileSystem, Handle, SimulatedFile
-from winsim.keys import KeyAccess
 from winsim.processes import Invocation
 from winsim.programs import registry, security, setup, system
 from winsim.programs import services as service_programs

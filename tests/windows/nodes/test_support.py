@@ -1,9 +1,9 @@
-"""Which versions are warned of, and that the page has the same table."""
+"""Which versions are refused or warned of, and that the page has the same table."""
 
 import pytest
 from tests.support.repository import DOCS
 
-from transom.windows.nodes.support import problems, programs, table
+from transom.windows.nodes.support import problems, programs, skew_refusal, skew_warning, table
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,28 @@ def test_programs_that_are_too_old_are_named(given: dict[str, str], says: str) -
 
 def test_the_page_has_the_table() -> None:
     assert table() in (DOCS / "support.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "server", "said"),
+    [
+        ("v1.36.3", "v1.36.3", None),
+        ("v1.36.9", "v1.36.3", None),
+        ("v1.33.0", "v1.36.3", None),
+        ("v1.32.9", "v1.36.3", "older"),
+        ("v1.37.0", "v1.36.3", "newer"),
+        ("v1.36.3", "v1.36.3+k3s1", None),
+        ("nonsense", "v1.36.3", "cannot be read"),
+        ("v1.36.3", "nonsense", None),
+    ],
+)
+def test_skew(kubelet: str, server: str, said: str | None) -> None:
+    found = skew_refusal(kubelet, server)
+    assert (found is None) == (said is None)
+    assert said is None or said in (found or "")
+
+
+def test_another_minor_version_than_the_linux_nodes_is_a_skew_warning() -> None:
+    assert skew_warning("v1.36.3", set()) is None
+    assert skew_warning("v1.36.3", {"v1.36.1", "v1.35.0"}) is None
+    assert "1.34, 1.35" in (skew_warning("v1.36.3", {"v1.34.1", "v1.35.0"}) or "")

@@ -11,8 +11,7 @@ from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.parts import certificates
 from transom.windows.parts.adopted import Adopted
-from transom.windows.planning.desired import desired
-from transom.windows.planning.plan import after, plan
+from transom.windows.planning.plan import after, desired, plan
 from transom.windows.registry.registry import CreateKey, Registry, SetValue, sz
 
 SALT = bytes(16)

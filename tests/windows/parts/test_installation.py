@@ -12,7 +12,7 @@ from tests.windows.installations import CONF, CONTAINERD, DOWN, EXE, KUBELET, SA
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.host.state import CHANGED, DesiredState, ObservedState, Preparation, Service
 from transom.windows.ledger import ledger
-from transom.windows.parts import certificates, reversal
+from transom.windows.parts import certificates, installation
 from transom.windows.parts.service import Configuration
 from transom.windows.planning.plan import plan
 from transom.windows.registry.registry import Registry, SetValue, expand_sz, multi_sz
@@ -185,7 +185,7 @@ def test_another_version_can_be_taken_back_as_it_was() -> None:
     made = planned.install.reversal
     assert made is not None and (made.former, made.version) == ("1.0.0", "2.0.0")
     assert [(one.name, one.image, one.depends) for one in made.configure] == [("kubelet", KUBELET.image, KUBELET.depends)]
-    back = reversal.after(found, planned.edits, planned.install)
+    back = installation.after_reversal(found, planned.edits, planned.install)
     assert back.registry.key(KUBELET.path) == found.registry.key(KUBELET.path)
     assert ledger.read(back.registry).installed == ledger.read(found.registry).installed
 
@@ -239,7 +239,7 @@ def test_every_plan_is_over_once_it_was_carried_out_and_removal_gives_the_host_b
     found = actual
     for one in desired:
         planned = plan(one, found, SALT)
-        back = reversal.after(found, planned.edits, planned.install)
+        back = installation.after_reversal(found, planned.edits, planned.install)
         if planned.install.reversal is not None:
             assert ledger.read(back.registry).installed == ledger.read(found.registry).installed
             reached(one, back)

@@ -15,9 +15,9 @@ from transom.windows.host.queries import LEDGER
 from transom.windows.host.state import ObservedState
 from transom.windows.ledger import ledger
 from transom.windows.parts import winhttp
-from transom.windows.planning import desired as node
 from transom.windows.planning import queries as questions
 from transom.windows.planning.plan import after, plan
+from transom.windows.planning.plan import desired as desired_settings
 from transom.windows.registry.registry import CreateKey, Registry, SetValue, Value, binary, sz
 
 SALT = b"0123456789abcdef"
@@ -52,13 +52,13 @@ def test_a_proxy_that_winhttp_cannot_speak_to(proxy_url: str | None) -> None:
 @pytest.mark.parametrize("before", [None, DIRECT, THEIRS])
 def test_set_kept_and_put_back(before: Value | None) -> None:
     start = host(before)
-    done = after(start, plan(node.desired(ASKED), start, SALT))
+    done = after(start, plan(desired_settings(ASKED), start, SALT))
     settings = winhttp.settings(ASKED)
     assert settings is not None
     assert proxy(done) == binary(settings)
-    assert not plan(node.desired(ASKED), done, SALT)
-    assert questions.more(questions.first(node.desired(NOTHING)), plan(node.desired(NOTHING), done, SALT))
-    undone = after(done, plan(node.desired(NOTHING), done, SALT))
+    assert not plan(desired_settings(ASKED), done, SALT)
+    assert questions.more(questions.first(desired_settings(NOTHING)), plan(desired_settings(NOTHING), done, SALT))
+    undone = after(done, plan(desired_settings(NOTHING), done, SALT))
     assert proxy(undone) == before
     assert undone.registry.key(LEDGER) is None
 
@@ -80,19 +80,19 @@ CREDENTIALS = binary(struct.pack("<IIII", 24, 0, 3, 25) + b"http=me:hunter2@prox
 def test_what_it_was_and_will_be_is_told(before: Value | None, told: str | None) -> None:
     wanted = "http=proxy.corp.example:3128;https=proxy.corp.example:3128 bypass=*.cluster.local;10.0.*"
     start = host(before)
-    planned = plan(node.desired(ASKED), start, SALT)
+    planned = plan(desired_settings(ASKED), start, SALT)
     assert [(step.before, step.after) for step in planned.steps if step.target == winhttp.TARGET] == [(told, wanted)]
     done = after(start, planned)
-    undone = plan(node.desired(NOTHING), done, SALT)
+    undone = plan(desired_settings(NOTHING), done, SALT)
     assert [(step.before, step.after) for step in undone.steps if step.target == winhttp.TARGET] == [(wanted, told)]
 
 
 def test_what_a_person_changed_since_stays() -> None:
     start = host(DIRECT)
-    done = after(start, plan(node.desired(ASKED), start, SALT))
+    done = after(start, plan(desired_settings(ASKED), start, SALT))
     changed = ObservedState(done.registry.apply([SetValue(winhttp.KEY, winhttp.VALUE, THEIRS)]))
-    assert plan(node.desired(ASKED), changed, SALT).steps[0].reason.startswith("drift")
-    assert proxy(after(changed, plan(node.desired(NOTHING), changed, SALT))) == THEIRS
+    assert plan(desired_settings(ASKED), changed, SALT).steps[0].reason.startswith("drift")
+    assert proxy(after(changed, plan(desired_settings(NOTHING), changed, SALT))) == THEIRS
 
 
 @pytest.mark.parametrize("before", [None, DIRECT])
@@ -107,4 +107,4 @@ def test_the_note_of_the_first_boot_is_one_of_the_ledger(before: Value | None) -
         note["was"] = {"name": "WinHttpSettings", "type": 3, "data": before.data.hex()}
     registry = host(binary(settings)).registry.apply([SetValue(LEDGER, "WinHTTP", sz(json.dumps(note)))])
     assert ledger.read(registry).winhttp is not None
-    assert proxy(after(ObservedState(registry), plan(node.desired(NOTHING), ObservedState(registry), SALT))) == before
+    assert proxy(after(ObservedState(registry), plan(desired_settings(NOTHING), ObservedState(registry), SALT))) == before

@@ -39,7 +39,7 @@ from tests.windows.planning.shadow import compare
 
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.parts import certificates, winhttp
-from transom.windows.planning.desired import desired
+from transom.windows.planning.plan import desired
 from transom.windows.registry.registry import (
     CreateKey,
     DeleteKey,

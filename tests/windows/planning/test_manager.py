@@ -8,9 +8,8 @@ from transom.proxy.settings import Egress
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, STORES
 from transom.windows.host.state import ObservedState, Service, ServiceState
 from transom.windows.ledger import ledger
-from transom.windows.ledger.manager import FILES, Manager, OtherManager, operator
-from transom.windows.planning.desired import desired
-from transom.windows.planning.plan import after, plan
+from transom.windows.ledger.ledger import FILES, Manager, OtherManager, operator
+from transom.windows.planning.plan import after, desired, plan
 from transom.windows.registry.registry import CreateKey, DeleteValue, Registry, SetValue, dword
 
 SALT = b"0123456789abcdef"

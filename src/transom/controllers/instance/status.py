@@ -26,8 +26,7 @@ from transom.proxy.settings import Egress
 from transom.proxy.status import StatusCondition
 from transom.shown import shown
 from transom.windows.host.entries import LedgerError
-from transom.windows.host.state import ObservedState
-from transom.windows.host.steps import Step
+from transom.windows.host.state import ObservedState, Step
 from transom.windows.ledger import ledger
 from transom.windows.nodes import fetch
 from transom.windows.nodes.instance import WindowsInstanceStatus

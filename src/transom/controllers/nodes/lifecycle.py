@@ -25,7 +25,7 @@ from transom.hosts.passes.passes import PassResult
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.kube.store import ObjectKey
 from transom.sources.payload import PayloadError
-from transom.windows.nodes import skew
+from transom.windows.nodes import support
 from transom.windows.nodes.instance import Lifecycle
 from transom.windows.payload.payload import API_SERVER_CA, BOOTSTRAP_KUBECONFIG, Payload
 
@@ -85,7 +85,7 @@ class NodeHosts:
         cluster = self._nodes.cluster
         if why := cluster.network_refusal(payload.networks):
             return not_connected("NetworkNotSupported", why)
-        if why := skew.refusal(payload.kubernetes, await cluster.server_version(leadership.client)):
+        if why := support.skew_refusal(payload.kubernetes, await cluster.server_version(leadership.client)):
             return not_connected("VersionSkew", why)
         if (server := cluster.cluster()) is None:
             return not_connected(

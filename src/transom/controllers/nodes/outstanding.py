@@ -10,7 +10,7 @@ from transom.hosts.passes.configure import Configured
 from transom.windows.host.queries import SERVICES
 from transom.windows.host.state import ObservedState
 from transom.windows.ledger import ledger
-from transom.windows.nodes import skew
+from transom.windows.nodes import support
 from transom.windows.parts.adopted import PEER
 from transom.windows.parts.installation import DRIFT
 from transom.windows.payload.payload import Payload
@@ -40,7 +40,7 @@ def outstanding(found: Configured, node: HostNode | None) -> str:
 def remarks(found: Configured, payload: Payload, linux: Set[str]) -> Iterator[str]:
     """What is worth a word where all that the Node needs is there; `linux` are the versions of the Linux nodes' kubelets."""
     yield from (_said(one) for one in found.waits if not one.required)
-    if (odd := skew.warning(payload.kubernetes, set(linux))) is not None:
+    if (odd := support.skew_warning(payload.kubernetes, set(linux))) is not None:
         yield odd
 
 

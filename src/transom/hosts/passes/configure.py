@@ -24,9 +24,9 @@ from transom.windows.nodes.fetch import configurations
 from transom.windows.parts.adopted import PEER, Adopted
 from transom.windows.parts.plan_builder import When
 from transom.windows.payload.worker import Desired, Facts, Waiting, desired, node_name, others, probed_paths, scripts
-from transom.windows.planning import desired as node
 from transom.windows.planning import queries as questions
 from transom.windows.planning.plan import Plan, plan
+from transom.windows.planning.plan import desired as desired_settings
 
 _NETWORK = rf"{SERVICES}\Tcpip\Parameters"
 """Where `Hostname` is the name that the host has since its boot (Microsoft: "TCP/IP and NBT configuration parameters")."""
@@ -229,7 +229,7 @@ def _first(worker: Worker) -> Queries:
     services = worker.directory.payload.services
     proxied = (*(s.name for s in services if s.egress), *others(worker.directory.payload, worker.egress))
     windows = msgspec.structs.replace(worker.egress.windows, services=proxied)
-    state = node.desired(msgspec.structs.replace(worker.egress, windows=windows))
+    state = desired_settings(msgspec.structs.replace(worker.egress, windows=windows))
     asked = questions.first(state)
     names = tuple(service.name for service in services)
     asked = questions.combined(asked, Queries(services=names, boot=True, keys=(_NETWORK,)))

@@ -29,10 +29,9 @@ from transom.hosts.ssh.transport import Transport, ssh
 from transom.hosts.steps.gather import gather
 from transom.windows.host.entries import LedgerError
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import ObservedState
-from transom.windows.host.steps import Step
+from transom.windows.host.state import ObservedState, Step
 from transom.windows.ledger import ledger
-from transom.windows.ledger.manager import Manager, OtherManager
+from transom.windows.ledger.ledger import Manager, OtherManager
 from transom.windows.nodes.fetch import Fetched
 from transom.windows.planning.plan import Plan
 

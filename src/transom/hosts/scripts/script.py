@@ -20,7 +20,7 @@ from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, LEDGER, R
 from transom.windows.host.state import ObservedState
 from transom.windows.ledger.ledger import closes
 from transom.windows.nodes.fetch import MARK
-from transom.windows.parts.reversal import ran
+from transom.windows.parts.installation import ran
 from transom.windows.planning.plan import Plan
 from transom.windows.registry.registry import Registry
 

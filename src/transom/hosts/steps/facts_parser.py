@@ -13,7 +13,7 @@ from transom.windows.host.queries import BOOT, ENVIRONMENT, LEDGER, SERVICES, Qu
 from transom.windows.host.state import ObservedState, Service, ServiceState
 from transom.windows.ledger.ledger import MOST_ENTRIES
 from transom.windows.registry import reg
-from transom.windows.registry import reg_query as query
+from transom.windows.registry import reg as query
 from transom.windows.registry.registry import Key, Registry
 
 LIMIT = 8 * 2**20

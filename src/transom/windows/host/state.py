@@ -1,10 +1,14 @@
 """A Windows host as a value: what it should be and what was read from it have one base, and are told apart by their types."""
 
 import enum
+from typing import Literal
 
 import msgspec
 
 from transom.windows.registry.registry import Registry
+
+Action = Literal["add", "replace", "remove", "restart"]
+Kind = Literal["machine-environment", "service-environment", "certificate", "service", "file", "directory", "windows", "ledger"]
 
 
 class ServiceState(enum.IntEnum):
@@ -115,3 +119,18 @@ class ObservedState(HostState, frozen=True, kw_only=True):
     reached: str = ""
     own_address: str = ""
     ssh_server: str = ""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One change as people and JSON see it. No secret stands in it: targets name the thing, reasons say why.
+
+    `before` and `after` are the value of a variable or WinHTTP's proxies and bypass list, with userinfo as `***`, or size and
+    keyed digest of a file; None where there is none, or where it is no text.
+    """
+
+    kind: Kind
+    target: str
+    action: Action
+    reason: str
+    before: str | None = None
+    after: str | None = None

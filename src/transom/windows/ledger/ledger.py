@@ -3,7 +3,7 @@
 | key below it | value name | data |
 |---|---|---|
 | (itself) | `Version`, `Salt`, `StateHash` | REG_DWORD; REG_BINARY; REG_SZ |
-| (itself) | `Manager` | REG_SZ: who works on the host (`manager`) |
+| (itself) | `Manager` | REG_SZ: who works on the host (`Manager`) |
 | (itself) | `Closed` | REG_DWORD 1: the key was closed to all but SYSTEM and Administrators before this was written |
 | `Environment\\Machine` | variable | JSON of `MachineVariable` |
 | `Environment\\Services\\<service>` | variable, and the default value | JSON of `ServiceVariable`; of the value before |
@@ -20,6 +20,8 @@
 | `Installed\\Variables` | variable that a script of the payload gave | JSON of `Output` |
 
 Each part of a host has its entry here (`PARTS`): it says itself which values that are.
+
+Of two who would work on a host, the one that comes later is refused until a person says otherwise (`Manager`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,9 +29,9 @@ from typing import Any, Final
 
 import msgspec
 
+from transom.shown import shown
 from transom.windows.host.entries import LedgerError
 from transom.windows.host.queries import LEDGER, RESTARTS
-from transom.windows.ledger.manager import MANAGER
 from transom.windows.parts import downtime, environment, installed, keys, trust, winhttp
 from transom.windows.parts.downtime import Downtime
 from transom.windows.parts.environment import Environments
@@ -61,6 +63,14 @@ What a payload brings comes before them in a plan (`installation`), since they p
 """
 VERSION = 3
 """Of the schema: a part whose entry is new, or has another shape, raises it (`tests/windows/ledger/test_schema.py`)."""
+MANAGER: Final = "Manager"
+"""The value of the ledger."""
+FILES: Final = "files"
+"""The manager of hosts that a person's files describe."""
+_MOST: Final = 300
+_REMEDY: Final = (
+    'It is taken over with annotation transom.dev/adopt: "true" on its WindowsInstance, or by `transom apply --take-over`'
+)
 
 
 class Ledger(msgspec.Struct, frozen=True):
@@ -192,3 +202,28 @@ def _lines(ledger: Ledger) -> Iterator[SetValue]:
     for name, part in PARTS.items():
         yield from part.lines(getattr(ledger, name))
     yield from installed.lines(ledger.installed)
+
+
+class OtherManager(Exception):
+    """The ledger names another manager than the one that would change the host. The message is for people."""
+
+
+class Manager(msgspec.Struct, frozen=True):
+    """`name` is `files`, or what `operator` says; empty: it is not noted, and nobody is refused.
+
+    `adopts`: also where the ledger names another one, by a person's word.
+    """
+
+    name: str = ""
+    adopts: bool = False
+
+    def check(self, noted: str) -> None:
+        """Raises OtherManager where the manager that a ledger notes is another one."""
+        if self.name and noted and noted != self.name and not self.adopts:
+            whose = f"the host is managed by {shown(noted[:_MOST])} (value {MANAGER} of its ledger), and this is {self.name}"
+            raise OtherManager(f"{whose}. {_REMEDY}")
+
+
+def operator(namespace: str, cluster: str) -> str:
+    """The name of an operator, over all its lives; `cluster` are hex digits that tell clusters apart."""
+    return f"the operator in namespace {namespace} of cluster {cluster}"

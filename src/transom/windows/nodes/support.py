@@ -1,10 +1,17 @@
-"""Which versions are known to work: one table, for the code that warns and for people."""
+"""Which versions are known to work: one table, for the code that warns and for people; and which kubelet may join.
+
+Source of the latter: Kubernetes, "Version Skew Policy".
+"""
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec
+
+_MINOR: Final = re.compile(r"v?(\d+)\.(\d+)")
+_OLDEST: Final = 3
+"""Minor versions that a kubelet may be older than the API server, from 1.28 on."""
 
 
 class Release(msgspec.Struct, frozen=True):
@@ -125,3 +132,30 @@ def table() -> str:
     parts = [f"| {one.name} | {one.works} | {one.source} |" for one in PARTS]
     head = "| Windows | build, at least | OpenShift's platforms | VXLAN port | |\n|---|---|---|---|---|\n"
     return head + "\n".join(rows) + "\n\n| what | works | source |\n|---|---|---|\n" + "\n".join(parts) + "\n"
+
+
+def skew_refusal(kubelet: str, server: str) -> str | None:
+    """Why a kubelet of this version may not join; None where it may. Versions as `v1.36.3`."""
+    ours, theirs = minor(kubelet), minor(server)
+    if ours is None or theirs is None:
+        return None if theirs is None else f"the payload's kubelet version {kubelet} cannot be read"
+    if ours > theirs:
+        return f"the payload's kubelet is {kubelet}, newer than the API server ({server}): use an older payload"
+    if theirs[1] - ours[1] > _OLDEST or ours[0] != theirs[0]:
+        return f"the payload's kubelet is {kubelet}, more than {_OLDEST} minor versions older than the API server ({server})"
+    return None
+
+
+def skew_warning(kubelet: str, nodes: set[str]) -> str | None:
+    """What is odd about a kubelet beside those of the Linux nodes; None where nothing is."""
+    others = {one for version in nodes if (one := minor(version)) is not None}
+    if not others or minor(kubelet) in others:
+        return None
+    listed = ", ".join(f"1.{one[1]}" for one in sorted(others))
+    return f"the payload's kubelet is {kubelet}, the Linux nodes have {listed}"
+
+
+def minor(version: str) -> tuple[int, int] | None:
+    """Major and minor version."""
+    found = _MINOR.match(version)
+    return (int(found[1]), int(found[2])) if found else None

@@ -7,8 +7,7 @@ import msgspec
 
 from transom.windows.host import entries
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
-from transom.windows.host.state import ObservedState, ServiceState
-from transom.windows.host.steps import Step
+from transom.windows.host.state import ObservedState, ServiceState, Step
 from transom.windows.parts.plan_builder import PlanBuilder, When
 from transom.windows.parts.restarts import dependants, start_order, stop_order
 from transom.windows.registry.names import each_once, listed, without

@@ -8,8 +8,7 @@ from transom.proxy.settings import VARIABLES, Egress
 from transom.windows.host import entries
 from transom.windows.host.entries import FormerValue
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, Queries
-from transom.windows.host.state import DesiredState
-from transom.windows.host.steps import Kind, Step
+from transom.windows.host.state import DesiredState, Kind, Step
 from transom.windows.parts.adopted import TAKEN
 from transom.windows.parts.environment_items import (
     LEFT,

@@ -11,7 +11,7 @@ import msgspec
 from transom.proxy.secret import redact_variable
 from transom.proxy.settings import VARIABLES
 from transom.windows.host.entries import FormerValue
-from transom.windows.host.steps import Action
+from transom.windows.host.state import Action
 from transom.windows.registry.registry import NamedValue, Value, ValueType, multi_sz, sz, type_name
 
 Digest = Callable[[str, str], str]

@@ -3,21 +3,20 @@
 What is about to be made stands in the ledger before it is made; what is removed leaves the ledger after it was seen to be gone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import CHANGED, ObservedState, Preparation, Service, ServiceState
-from transom.windows.host.steps import Step
-from transom.windows.parts import files, services
+from transom.windows.host.state import CHANGED, ObservedState, Preparation, Service, ServiceState, Step
+from transom.windows.parts import files, service, services
 from transom.windows.parts.files import FilePlace, FileRemoval
 from transom.windows.parts.installed import Installed, Output
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.parts.service import Configuration
+from transom.windows.parts.service import ENVIRONMENT, Configuration
 from transom.windows.registry.names import FoldedDict, listed
-from transom.windows.registry.registry import DeleteKey, Edit
+from transom.windows.registry.registry import DeleteKey, DeleteValue, Edit, Key, Registry, SetValue, Value
 
 DRIFT: Final[Mapping[str, tuple[str, ...]]] = {"service": services.DRIFT, "file": files.DRIFT}
 """How the reasons of steps begin, by their kind, where nobody had asked for a change."""
@@ -176,3 +175,44 @@ def speaks_of(edit: Edit, install: Install) -> bool:
     """Whether an edit is about a service that `install` makes: it counts only once the service is there."""
     keys = [made.path.casefold() for made in (*install.create, *install.configure)]
     return any(edit.path.casefold() == key or edit.path.casefold().startswith(key + "\\") for key in keys)
+
+
+def reversal(install: Install, former: str, version: str, found: ObservedState, registry: Registry) -> Reversal:
+    """What undoes `install` on a host that was as `found`; `registry` is what it will be. The ledger's lines are not in it."""
+    configure, edits = list[Configuration](), list[Edit]()
+    for made in install.configure:
+        present = found.registry.key(made.path)
+        if present is not None:
+            configure.append(service.of_key(made.name, present))
+            edits += _values(made, present, registry.value(made.path, ENVIRONMENT))
+    return Reversal(former, version, tuple(configure), tuple(edits))
+
+
+def ran(stop: Sequence[str], start: Sequence[str]) -> tuple[str, ...]:
+    """The services that run before a change and have to run after it, in the order of their start."""
+    stopped = FoldedDict.of(stop)
+    return tuple(name for name in start if name in stopped)
+
+
+def after_reversal(actual: ObservedState, edits: Sequence[Edit], install: Install) -> ObservedState:
+    """What a gather should find once `install` was carried out and taken back; `edits` are what was imported before it."""
+    if install.reversal is None:
+        return actual
+    registry = actual.registry.apply(edits).apply(install.reversal.edits).apply(install.reversal.lines)
+    return ObservedState(
+        registry.apply(DeleteKey(made.path) for made in install.create),
+        actual.services,
+        actual.files,
+        actual.directories,
+        boot=actual.boot,
+        dependencies=actual.dependencies,
+        computer_name=actual.computer_name,
+    )
+
+
+def _values(made: Configuration, present: Key, environment: Value | None) -> Iterator[Edit]:
+    for name in made.values():
+        value = present.get(name)
+        if name == ENVIRONMENT:
+            value = service.former_items(made, value, environment)
+        yield SetValue(made.path, name, value) if value is not None else DeleteValue(made.path, name)

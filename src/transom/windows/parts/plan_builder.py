@@ -3,8 +3,7 @@
 from typing import Literal
 
 from transom.windows.host.entries import digest
-from transom.windows.host.state import DesiredState, ObservedState
-from transom.windows.host.steps import Step
+from transom.windows.host.state import DesiredState, ObservedState, Step
 from transom.windows.parts.adopted import Adopted
 from transom.windows.registry.registry import DeleteValue, Edit, NamedValue, SetValue
 

@@ -8,8 +8,7 @@ from typing import Final
 import msgspec
 
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import ServiceState
-from transom.windows.host.steps import Step
+from transom.windows.host.state import ServiceState, Step
 from transom.windows.parts import service
 from transom.windows.parts.installed import Installed, OwnService, TakenOver
 from transom.windows.parts.plan_builder import PlanBuilder

@@ -9,8 +9,7 @@ from transom.proxy.trust import subject_of
 from transom.windows.host import entries as ledger
 from transom.windows.host.entries import FormerValue
 from transom.windows.host.queries import LEDGER, SERVICES, STORES, Queries
-from transom.windows.host.state import DesiredState
-from transom.windows.host.steps import Step
+from transom.windows.host.state import DesiredState, Step
 from transom.windows.parts import certificates
 from transom.windows.parts.adopted import TAKEN
 from transom.windows.parts.plan_builder import PlanBuilder

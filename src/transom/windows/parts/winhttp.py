@@ -18,8 +18,7 @@ from transom.proxy.settings import Egress
 from transom.windows.host import entries
 from transom.windows.host.entries import FormerValue
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import DesiredState
-from transom.windows.host.steps import Action, Step
+from transom.windows.host.state import Action, DesiredState, Step
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.registry.registry import DeleteValue, Edit, NamedValue, Registry, SetValue, Value, ValueType, binary
 

@@ -18,7 +18,7 @@ from transom.windows.payload import registries
 from transom.windows.payload.payload import BOOTSTRAP_KUBECONFIG, Payload, PayloadFile, PayloadService
 from transom.windows.payload.registries import Registry
 from transom.windows.payload.variables import Unknown, at, filled, json_path, names
-from transom.windows.planning import desired as node
+from transom.windows.planning.plan import desired as desired_settings
 from transom.windows.registry.registry import SetValue, multi_sz
 
 
@@ -143,7 +143,7 @@ class _Worker:
         edits = [edit for service in ordered for edit in self._service(service)]
         egress_services = (*(service.name for service in ordered if service.egress), *others(self.payload, self.egress))
         windows = msgspec.structs.replace(self.egress.windows, services=egress_services)
-        base = node.desired(msgspec.structs.replace(self.egress, windows=windows))
+        base = desired_settings(msgspec.structs.replace(self.egress, windows=windows))
         registry = base.registry.apply(edits)
         running = [s for s in ordered if s.name not in self.waiting and s.start == "Automatic" and not self._adopted(s.name)]
         state = msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""The difference between what a host should be and what it is: steps, each with its reason.
+"""What a host should be by the egress settings, and the difference to what it is: steps, each with its reason.
 
 `plan` is total: what was not read counts as not there, and its `reads` say what has to be read first. After the edits and the
 restarts of a plan the next plan is empty; a host that is as it should be gets no write.
@@ -6,14 +6,13 @@ restarts of a plan the next plan is empty; a host that is as it should be gets n
 
 import msgspec
 
+from transom.proxy.settings import Egress
 from transom.windows.host.entries import digest
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
-from transom.windows.host.state import DesiredState, ObservedState, Preparation, ServiceState
-from transom.windows.host.steps import Step
+from transom.windows.host.state import DesiredState, ObservedState, Preparation, ServiceState, Step
 from transom.windows.ledger import ledger
-from transom.windows.ledger.ledger import PARTS, Ledger
-from transom.windows.ledger.manager import Manager
-from transom.windows.parts import installation, reversal
+from transom.windows.ledger.ledger import PARTS, SETTINGS, Ledger, Manager
+from transom.windows.parts import installation
 from transom.windows.parts.adopted import Adopted
 from transom.windows.parts.installation import Decision, Install
 from transom.windows.parts.installed import INSTALLED, Installed, Prepared
@@ -21,6 +20,11 @@ from transom.windows.parts.plan_builder import PlanBuilder, When
 from transom.windows.registry import reg
 from transom.windows.registry.names import FoldedDict, listed
 from transom.windows.registry.registry import CreateKey, DeleteKey, DeleteValue, Edit, Registry, SetValue
+
+
+def desired(egress: Egress) -> DesiredState:
+    """The registry values that the settings ask for, part by part: what is ours, and nothing else."""
+    return DesiredState(Registry().apply(edit for part in SETTINGS.values() for edit in part.wish(egress)))
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -103,7 +107,7 @@ def plan(
         forget=not lines.leave(decision.after) and bool(draft.stop or install),
         warnings=tuple(draft.warnings),
         faults=tuple(draft.faults),
-        install=_reversible(install, draft, old, lines) if reversal.ran(draft.stop, draft.start) else install,
+        install=_reversible(install, draft, old, lines) if installation.ran(draft.stop, draft.start) else install,
         reads=_reads(old, draft),
     )
 
@@ -171,7 +175,7 @@ def _reversible(install: Install, draft: PlanBuilder, old: Ledger, lines: _Lines
         former = version
     if not former or not version or not (install.place or install.configure):
         return install
-    made = reversal.reversal(install, former, version, draft.found, draft.actual.registry.apply(draft.edits))
+    made = installation.reversal(install, former, version, draft.found, draft.actual.registry.apply(draft.edits))
     back = lines.after(old.installed.settled(draft.found.files))
     return msgspec.structs.replace(install, reversal=msgspec.structs.replace(made, lines=back))
 
