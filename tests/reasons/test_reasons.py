@@ -2,18 +2,23 @@
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator
 
 import pytest
 from tests.reasons.said import ANY_ERROR, Said, Source, Unresolved, texts
 from tests.support.repository import DOCS, ROOT
+from website.reasons_page import page
 
 import transom
+from transom.controllers.egress.host_counts import WAITS
+from transom.diagnosis.overview import NOT_SEEN, WAITING
 from transom.hosts.errors import HostError
+from transom.monitoring.alert import ALERTS
 from transom.reasons.errors import ERRORS
 from transom.reasons.hosts import HOSTS
 from transom.reasons.settings import SETTINGS
-from transom.reasons.table import REASONS, page
+from transom.reasons.table import REASONS, next_step, page_of
 
 HANDED_ON = {
     ("transom.controllers.instance", "said[type_].reason"): (),
@@ -56,7 +61,7 @@ def kinds() -> set[str]:
 
 def test_what_the_source_says_is_in_the_table_and_nothing_else(said: set[Said], kinds: set[str]) -> None:
     found = {(one.reason, one.where) for one in said if one.reason not in {*kinds, ANY_ERROR}}
-    told = {(one.id, where) for one in REASONS.values() for where in one.where if where != "error"}
+    told = {(one.id, where) for one in REASONS.values() for where in one.where if where in ("condition", "event")}
     missing = {one for one in said if (one.reason, one.where) in found - told}
     assert (missing, told - found) == (set(), set())
 
@@ -69,11 +74,43 @@ def test_each_row_once_and_with_a_remedy_where_one_is_waited_for() -> None:
     rows = (*SETTINGS, *HOSTS, *ERRORS)
     assert len(rows) == len(REASONS)
     assert [one.id for one in rows if one.heals == "after" and not one.remedy] == []
-    assert [one.id for one in rows if not one.meaning.endswith(".") or "|" in one.meaning + one.remedy] == []
+    assert [one.id for one in rows if not one.meaning.endswith(".") or "\n" in one.meaning + one.remedy] == []
+    assert [one.id for one in rows if "status" in one.where] == [NOT_SEEN]
+    assert WAITS < WAITING < REASONS.keys()
 
 
-def test_the_page() -> None:
-    assert (DOCS / "reasons.md").read_text("utf-8") == page(), "run scripts/reference"
+def test_what_is_to_be_done_names_the_object() -> None:
+    told = next_step("PendingRestart", "win-1", "transom-system")
+    assert told.endswith('kubectl annotate windowsinstance win-1 -n transom-system --overwrite transom.dev/restart="$(date)"')
+    assert "verify host win-1.example;" in next_step("Unreachable", "win-1", "ns", "win-1.example")
+    assert "windowsinstance NAMESPACE -n ns" in next_step("HostKeyChanged", "NAMESPACE", "ns")
+    assert "verify host ADDRESS" in next_step("Unreachable", "win-1", "transom-system")
+    assert (next_step("KubeletNotReady", "win-1"), page_of("KubeletNotReady"), next_step("Ready", "win-1")) == ("", "", "")
+
+
+def test_a_command_of_a_row_is_one_for_a_shell() -> None:
+    assert REASONS["PendingRestart"].command("w", "n") == (
+        'kubectl annotate windowsinstance w -n n --overwrite transom.dev/restart="$(date)"'
+    )
+    with pytest.raises(ValueError, match="Valid"):
+        REASONS["Valid"].command("w", "n")
+
+
+def test_the_page_tells_of_each_reason_and_each_alert_where_links_lead() -> None:
+    text = (DOCS / "reasons.md").read_text("utf-8")
+    assert text == page(), "run scripts/reference"
+    sections = {title.lower(): body for title, body in re.findall(r"^### (.+)\n\n((?:.+\n|\n(?!##))+)", text, re.MULTILINE)}
+    assert list(sections) == list(dict.fromkeys(sections))
+    assert len(sections) == len(REASONS) + len(ALERTS)
+    for one in REASONS.values():
+        told = sections[page_of(one.id).partition("docs/reasons.md#")[2]]
+        assert one.meaning in told
+        assert ("**Do**" in told) is bool(one.remedy)
+    for alert in ALERTS:
+        told = sections[alert.name.lower()]
+        assert alert.impact in told
+        assert f"runbooks/{alert.page}" in told
+        assert "**Do**:\n\n- " in told
 
 
 FORMS = {

@@ -37,8 +37,11 @@ ANSWERS = {
     "Which rights does it need, and why?": "security",
     "How do I uninstall?": "operator",
     "How do I debug; where are logs; what state is on my laptop?": "troubleshooting",
+    "HostKeyChanged": "reasons",
+    "CredentialsWithheld": "reasons",
+    "TransomPassesStale": "reasons",
 }
-"""What newcomers asked, and the page that answers it."""
+"""What newcomers asked, what a terminal said, and the page that answers it."""
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ def doctor(
 def _lines(found: "Iterable[Diagnosis]", columns: int | None) -> "Iterable[str]":
     for one in found:
         yield f"{one.id}  {one.object}"
-        for word, text in (("seen", one.evidence), ("so", one.consequence), ("do", one.command)):
+        for word, text in (("seen", one.evidence), ("so", one.consequence), ("do", one.command), ("see", one.page)):
             first, *rest = broken(f"  {word:<5} {text}", columns)
             yield from (first, *(f"    {line}" for line in rest))
         yield ""

@@ -72,6 +72,8 @@ def story_lines(told: Story, columns: int | None) -> Iterator[str]:
     yield from _item("State", f"{host.state}: {host.reason}{since}" + (f": {host.message}" if host.message else ""), columns)
     if host.next:
         yield from _item("Next", host.next, columns)
+    if host.page:
+        yield from _item("See", host.page, columns)
     for wait in told.waits:
         yield from _item("Waits for", wait, columns)
     if told.settings is not None:

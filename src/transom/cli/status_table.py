@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from transom.cli.output import broken
-from transom.diagnosis.next_steps import next_step
 from transom.diagnosis.observed import age, moment
 from transom.diagnosis.overview import ClusterStatus, ObjectStatus, Status
 from transom.pods.outdated import Outdated
+from transom.reasons.table import next_step
 
 _ALIKE: Final = 4
 """Objects from which on those of which the same is to be said are one line."""
@@ -84,9 +84,9 @@ def _since(group: Sequence[ObjectStatus], now: datetime) -> str:
 
 def _step(group: Sequence[ObjectStatus]) -> str:
     first = group[0]
-    if len(group) == 1 or not first.next:
+    if len(group) == 1 or not first.page:
         return first.next
-    return next_step(first.reason, "NAME", first.namespace or "", "ADDRESS") or first.next
+    return next_step(first.reason, "", first.namespace or "")
 
 
 def _shortened(shown: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Final
 from transom.diagnosis import newcomers, settings, workloads
 from transom.diagnosis.observed import Check, Diagnosis, Observed
 
+PAGE: Final = "docs/doctor.md"
 CHECKS: Final = (
     Check(
         "base-missing",
@@ -139,7 +140,7 @@ CHECKS: Final = (
 def diagnose(observed: Observed) -> tuple[Diagnosis, ...]:
     """What looks wrong, in the order of the checks. What could not be read is looked at by no check that needs it."""
     return tuple(
-        Diagnosis(check.id, one.object, one.evidence, check.consequence, one.command)
+        Diagnosis(check.id, one.object, one.evidence, check.consequence, one.command, f"{PAGE}#{check.id}")
         for check in CHECKS
         if (observed.live or not check.live) and _can_look(check, observed)
         for one in check.look(observed)
@@ -150,18 +151,20 @@ def _can_look(check: Check, observed: Observed) -> bool:
     return all(kind in observed.objects or kind in observed.undefined for kind in check.kinds)
 
 
-_HEAD: Final = "| finding | what is seen | what comes of it |\n|---|---|---|\n"
+_HEAD: Final = "<!-- made by scripts/reference: checks -->\n"
+_END: Final = "<!-- end -->\n"
 
 
 def page_with_checks(page: str) -> str:
-    """The page with the table of checks as they are now; raises ValueError where it has none."""
+    """The page with a section for each check as it is now; raises ValueError where it has no place for them."""
     before, head, after = page.partition(_HEAD)
-    if not head:
-        raise ValueError("the page has no table of checks")
-    rows = "".join(f"| `{one.id}` | {_seen(one)} | {one.consequence} |\n" for one in CHECKS)
-    rest = after.partition("\n\n")[2]
-    return f"{before}{head}{rows}\n{rest}"
+    _, end, rest = after.partition(_END)
+    if not head or not end:
+        raise ValueError("the page has no place for the checks")
+    return f"{before}{head}{''.join(map(_section, CHECKS))}\n{end}{rest}"
 
 
-def _seen(check: Check) -> str:
-    return (check.look.__doc__ or "").partition("\n")[0].rstrip(".")
+def _section(check: Check) -> str:
+    seen = (check.look.__doc__ or "").partition("\n")[0]
+    live = " Only a cluster can tell." if check.live else ""
+    return f"\n### {check.id}\n\n{seen} *So*: {check.consequence}.{live}\n"

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from transom.diagnosis.next_steps import next_step
 from transom.diagnosis.observed import (
     Observed,
     Seen,
@@ -23,6 +22,7 @@ from transom.pods.environment import excluded
 from transom.pods.registration import NAME as REGISTRATION
 from transom.proxy.layers import BASE
 from transom.proxy.secret import Secret
+from transom.reasons.table import next_step
 from transom.windows.nodes.instance import KEY, PREVIOUS, WindowsInstanceSpec, has_passphrase
 
 _NOT_PULLED: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
@@ -181,7 +181,7 @@ def host_key_changed(seen: Observed) -> Iterator[Seen]:
     for one in seen.own("WindowsInstance"):
         said = next((each for each in (condition(one, "Reachable"), condition(one, "Configured")) if _changed(each)), None)
         if said is not None:
-            command = next_step("HostKeyChanged", name_of(one), seen.namespace, "")
+            command = next_step("HostKeyChanged", name_of(one), seen.namespace)
             yield Seen(label_of("WindowsInstance", one), str(said.get("message")), command)
 
 

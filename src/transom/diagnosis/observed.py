@@ -161,3 +161,5 @@ class Diagnosis(msgspec.Struct, frozen=True):
     evidence: str
     consequence: str
     command: str
+    page: str
+    """Where it is told of."""

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from transom.diagnosis.next_steps import WAITING, next_step
+from transom.controllers.egress.host_counts import WAITS
 from transom.diagnosis.observed import (
     Observed,
     Unread,
@@ -26,8 +26,12 @@ from transom.pods.outdated import Outdated
 from transom.pods.registration import NAME as REGISTRATION
 from transom.proxy.layers import BASE
 from transom.proxy.objects import LabelSelector
+from transom.reasons.table import next_step, page_of
 
 State = Literal["failed", "waiting", "ready"]
+WAITING: Final = WAITS | {"Paused"}
+"""Reasons of a host that is not there yet, or left alone, and with which nothing is wrong."""
+NOT_SEEN: Final = "NotSeen"
 SOON: Final = timedelta(days=30)
 """How long before its end a certificate is named."""
 _LEASE: Final = "transom"
@@ -54,6 +58,8 @@ class ObjectStatus(msgspec.Struct, frozen=True, rename="camel"):
     """Since when it is so."""
     next: str = ""
     """What there is to do; empty where nothing is, or nothing is known."""
+    page: str = ""
+    """Where the reason of what is not ready is told of."""
 
     @property
     def state(self) -> State:
@@ -166,26 +172,29 @@ def of_proxy(value: Value) -> ObjectStatus:
     status = mapping(value, "status")
     hosts = {str(key): count for key, count in mapping(status, "hosts").items() if isinstance(count, int)}
     expiry = at(status, "trustBundle", "earliestExpiry")
-    made = _ready("EgressProxy", value)
-    step = "transom doctor" if made.reason in ("NotSeen", "Invalid") else next_step(made.reason, made.name, "", "")
-    return msgspec.structs.replace(
-        made, settings=status.get("settings"), hosts=hosts, earliest_expiry=expiry, next="" if made.ready == "True" else step
-    )
+    made = _with_step(_ready("EgressProxy", value))
+    return msgspec.structs.replace(made, settings=status.get("settings"), hosts=hosts, earliest_expiry=expiry)
 
 
 def of_host(value: Value) -> ObjectStatus:
     """A row for a WindowsInstance."""
-    made, address = _ready("WindowsInstance", value), at(value, "spec", "address")
+    made = msgspec.structs.replace(_ready("WindowsInstance", value), address=at(value, "spec", "address"))
     if at(value, "spec", "paused") is True:
         made = msgspec.structs.replace(made, reason="Paused", message="spec.paused is set: it is left alone")
-    step = "" if made.ready == "True" else next_step(made.reason, made.name, made.namespace or "", str(address or ""))
-    return msgspec.structs.replace(made, address=address, next=step)
+    return _with_step(made)
+
+
+def _with_step(one: ObjectStatus) -> ObjectStatus:
+    if one.ready == "True":
+        return one
+    step = next_step(one.reason, one.name, one.namespace or "", one.address or "")
+    return msgspec.structs.replace(one, next=step, page=page_of(one.reason))
 
 
 def _ready(kind: str, value: Value) -> ObjectStatus:
     ready = condition(value, "Ready") or {
         "status": "Unknown",
-        "reason": "NotSeen",
+        "reason": NOT_SEEN,
         "message": "no operator has looked at it",
         "lastTransitionTime": meta(value).get("creationTimestamp"),
     }

@@ -14,12 +14,12 @@ from transom.diagnosis.observed import (
     mapping,
     moment,
     name_of,
-    namespace_of,
 )
 from transom.diagnosis.overview import SOON
 from transom.proxy.clients.lint import lint
 from transom.proxy.layers import BASE
 from transom.proxy.trust import Certificate
+from transom.reasons.table import REASONS, next_step
 
 _ELSEWHERE: Final = frozenset(
     ("metadata.name", "spec.keySecret.name", "spec.credentialsSecret.name", "spec.trustedCA.name", "spec.credentialsSecret")
@@ -109,7 +109,7 @@ def two_owners(seen: Observed) -> Iterator[Seen]:
     for host in seen.own("WindowsInstance"):
         said = next((each for each in conditions(host) if each.get("reason") == "ManagedByOther"), None)
         if said is not None:
-            command = f"kubectl annotate windowsinstance {name_of(host)} -n {namespace_of(host)} transom.dev/adopt=true"
+            command = REASONS["ManagedByOther"].command(name_of(host), seen.namespace)
             yield Seen(label_of("WindowsInstance", host), str(said.get("message")), command)
 
 
@@ -129,7 +129,6 @@ def machines_outdated(seen: Observed) -> Iterator[Seen]:
     for one in seen.of("EgressProxy"):
         said = condition(one, "MachinesOutdated")
         if said.get("status") == "True" and said.get("reason") != "RollingOut":
-            command = f'kubectl patch egressproxy {name_of(one)} --type=merge -p \'{{"spec":{{"rollout":"Automatic"}}}}\''
-            if said.get("reason") == "CommitNeeded":
-                command = "transom render -f DIR --machine-templates entries, and commit what it prints"
+            reason = str(said.get("reason"))
+            command = REASONS[reason].command(name_of(one), "") if reason == "Outdated" else next_step(reason, name_of(one))
             yield Seen(label_of("EgressProxy", one), str(said.get("message")), command)

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.diagnosis.next_steps import next_step
 from transom.diagnosis.observed import (
     Observed,
     Seen,
@@ -25,6 +24,7 @@ from transom.pods.environment import PROXY_VARIABLES, excluded
 from transom.pods.outdated import owner_of
 from transom.pods.pod import HOST_OS, MIRROR, Pod
 from transom.proxy.secret import Secret
+from transom.reasons.table import REASONS
 from transom.windows.nodes import support
 
 _HOLDING: Final = ("NoSchedule", "NoExecute")
@@ -189,7 +189,7 @@ def service_older(seen: Observed) -> Iterator[Seen]:
     for one in seen.own("WindowsInstance"):
         said = [each for type_ in _APPLIED if (each := condition(one, type_)).get("reason") == "PendingRestart"]
         if said:
-            command = next_step("PendingRestart", name_of(one), seen.namespace, "")
+            command = REASONS["PendingRestart"].command(name_of(one), seen.namespace)
             yield Seen(label_of("WindowsInstance", one), str(said[0].get("message")), command)
 
 

@@ -17,6 +17,7 @@ from transom.monitoring.metric import (
     TRUST_EXPIRY,
     UNCONFIGURED,
 )
+from transom.reasons.table import REASONS
 
 PAGES: Final = "docs/runbooks"
 _EACH: Final = "without (instance, pod)"
@@ -77,7 +78,6 @@ def _instances(more: str = "") -> str:
 
 _DESCRIBE: Final = "kubectl describe egressproxy cluster"
 _LOG: Final = "kubectl logs -n transom-system deployment/transom --tail=200"
-_RESUME: Final = 'kubectl annotate egressproxy cluster --overwrite transom.dev/resume="$(date)"'
 
 ALERTS: Final[tuple[Alert, ...]] = (
     Alert(
@@ -139,9 +139,8 @@ ALERTS: Final[tuple[Alert, ...]] = (
         "Hosts that it left out keep what they have: the fleet has two sets of settings, keys or versions until it goes on.",
         (_DESCRIBE, _instances()),
         (
-            "The message of the condition `RolloutHalted` names the hosts that failed: mend them, or the settings.",
-            "`EgressFails`: the first host has no egress with the new settings: correct proxy or CA.",
-            f"Any edit of what was rolled out begins again. Where it was not at fault: `{_RESUME}`",
+            f"{REASONS['RolloutHalted'].remedy}. Any edit of what was rolled out begins again, too.",
+            f"`EgressFails`: {REASONS['EgressFails'].meaning} {REASONS['EgressFails'].remedy}.",
         ),
     ),
     Alert(

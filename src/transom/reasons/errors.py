@@ -5,7 +5,8 @@ from typing import Final
 from transom.reasons.reason import Reason, error
 
 _AGAIN: Final = "tried again with growing pauses"
-_REPORT: Final = "Please report it with the log and, from `transom facts NAME`, what is on the host"
+_HOST_KEY: Final = "Set `spec.hostKey` to the line of the host's `ssh_host_ed25519_key.pub`"
+_REPORT: Final = "Please report it, with the file of `transom doctor --bundle transom.tar.gz --facts`"
 
 ERRORS: Final[tuple[Reason, ...]] = (
     error("AdoptedNodeFound", "itself", "Once connected to, the host is seen to be a Node that another operator made."),
@@ -19,7 +20,7 @@ ERRORS: Final[tuple[Reason, ...]] = (
         "AuthenticationRefused",
         "after",
         "The host answers, and takes none of the keys for this user.",
-        "Put the public key on the host, or correct `spec.username` or the Secret of `spec.keySecret`",
+        "Put the public key of `spec.keySecret` into `administrators_authorized_keys` of the host, or correct `spec.username`",
     ),
     error("ConnectionLost", "itself", f"The connection ended, or stood still, in the middle of a pass; {_AGAIN}."),
     error(
@@ -38,7 +39,7 @@ ERRORS: Final[tuple[Reason, ...]] = (
         "Fault",
         "itself",
         "A fault of Transom itself; the log says where, without any value.",
-        "Please report it; the host is tried again",
+        "Please report it, with the file of `transom doctor --bundle transom.tar.gz`",
     ),
     error(
         "FileRefused",
@@ -57,14 +58,14 @@ ERRORS: Final[tuple[Reason, ...]] = (
         "HostKeyChanged",
         "after",
         "The host shows another key than the one that was pinned or recorded: nothing was sent to it.",
-        "If the machine was replaced, clear `status.hostKeyFingerprint`, or correct `spec.hostKey`; if it was not, find out"
-        " who answers there",
+        "Find out who answers there. If the machine is a new one, correct `spec.hostKey`; without one: `kubectl patch"
+        """ windowsinstance NAME -n NAMESPACE --subresource=status --type=merge -p '{"status":{"hostKeyFingerprint":null}}'`""",
     ),
     error(
         "HostKeyMissing",
         "after",
         "No key of the host is known, and none is trusted on first use (`--require-host-keys`).",
-        "Set `spec.hostKey`",
+        _HOST_KEY,
     ),
     error(
         "HostKeyNotKept",
@@ -72,7 +73,12 @@ ERRORS: Final[tuple[Reason, ...]] = (
         "The key that the host showed first cannot be written down (CLI).",
         "Make the file that the message names writable",
     ),
-    error("HostKeyNotRecorded", "itself", "The key of a host that was first met could not be kept: nothing was sent to it."),
+    error(
+        "HostKeyNotRecorded",
+        "itself",
+        "The key of a host that was first met could not be kept: nothing was sent to it.",
+        f"If it lasts: {_HOST_KEY[0].lower()}{_HOST_KEY[1:]}",
+    ),
     error(
         "HostKeyUnusable",
         "after",
@@ -108,7 +114,8 @@ ERRORS: Final[tuple[Reason, ...]] = (
         "ManagedByOther",
         "after",
         "The host, or its Node, is worked on by another operator or by `transom apply`.",
-        "End the other one's work; then annotate the instance with `transom.dev/adopt=true`, and take that off afterwards",
+        "End the other one's work; then `kubectl annotate windowsinstance NAME -n NAMESPACE transom.dev/adopt=true`, and take"
+        " that off afterwards",
     ),
     error(
         "NewKeyRefused",
@@ -201,7 +208,7 @@ ERRORS: Final[tuple[Reason, ...]] = (
         "Unreachable",
         "after",
         f"No SSH connection: name, network, port, time-out, or a server that does not speak SSH; {_AGAIN}.",
-        "Bring the machine up, or correct `spec.address` and `spec.port`; a firewall may be in the way",
+        "Ask from where the operator is: `transom verify host ADDRESS`; then power, address, port, firewall",
     ),
     error(
         "Unreadable",

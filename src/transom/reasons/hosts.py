@@ -5,7 +5,6 @@ from typing import Final
 from transom.reasons.reason import Reason, both, condition, event
 
 _EDIT: Final = "Correct what the message names"
-_PROXY_CA: Final = "Put the proxy's CA into the ConfigMap of `spec.trustedCA`"
 
 HOSTS: Final[tuple[Reason, ...]] = (
     condition(
@@ -65,18 +64,23 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "An entry of ConfigMap `windows-instances`, or a Machine, cannot be an instance; the others hold.",
         _EDIT,
     ),
-    condition("InvalidSpec", "after", "The WindowsInstance does not hold together; the message begins with the field.", _EDIT),
+    condition(
+        "InvalidSpec",
+        "after",
+        "The WindowsInstance does not hold together; the message begins with the field.",
+        f"{_EDIT}; `transom validate` names all of it",
+    ),
     both(
         "KeyInvalid",
         "after",
         "The Secret with the SSH key has none that can be read.",
-        "Put an OpenSSH private key without passphrase into it",
+        "Put an OpenSSH private key without passphrase into it; `ssh-keygen -p` takes one off",
     ),
     both(
         "KeyMissing",
         "after",
         "There is no Secret with the SSH key.",
-        "Make the Secret of `spec.keySecret` in the operator's namespace",
+        "Make the Secret of `spec.keySecret`; `transom doctor` says where it is looked for",
     ),
     event("KeyMoved", "fine", "The host is opened by another key than before."),
     both(
@@ -101,9 +105,14 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "NeverReady",
         "after",
         "The kubelet was started, and its Node does not become Ready.",
-        "Look at the kubelet's log on the host",
+        "Look at `kubectl describe node`, and at the kubelet's log on the host",
     ),
-    condition("NoNode", "fine", "No Windows Node is this host's."),
+    condition(
+        "NoNode",
+        "fine",
+        "No Windows Node is this host's.",
+        "Where the host is to be a node: `spec.lifecycle: Node`, or `spec.nodeName`",
+    ),
     event(
         "NodeLeft",
         "after",
@@ -123,6 +132,13 @@ HOSTS: Final[tuple[Reason, ...]] = (
     ),
     condition("NotProbed", "fine", "Nothing was fetched from the host: no endpoint, none behind the proxy, or no curl.exe."),
     condition("NotRead", "itself", "The host was not read in the last pass."),
+    Reason(
+        "NotSeen",
+        frozenset({"status"}),
+        "after",
+        "No operator has looked at it.",
+        "Ask why not: `transom doctor`",
+    ),
     condition("NotReported", "itself", "The kubelet of the Node has not reported."),
     condition("NotRequired", "fine", "Nothing waits for a boot of the host."),
     condition("OtherCluster", "fine", "The host is a node of another cluster, which is not looked into."),
@@ -130,9 +146,14 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "OutsideNamespace",
         "after",
         "The instance is not in the operator's namespace: nobody works on its host.",
-        "Move it to the namespace that the message names",
+        "Move it to the namespace that the message names; `transom doctor` has the command",
     ),
-    condition("Paused", "fine", "`spec.paused` is set: the host is not connected to.", "Take `spec.paused` out to go on"),
+    condition(
+        "Paused",
+        "fine",
+        "`spec.paused` is set: the host is not connected to.",
+        """To go on: `kubectl patch windowsinstance NAME -n NAMESPACE --type=merge -p '{"spec":{"paused":false}}'`""",
+    ),
     condition(
         "PayloadIncomplete",
         "itself",
@@ -146,7 +167,10 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "Correct the payload; the message names field or URL",
     ),
     condition(
-        "PayloadMissing", "after", "There is nothing to make a node of: no payload was given.", "Give `transom run` a payload"
+        "PayloadMissing",
+        "after",
+        "There is nothing to make a node of: no payload was given.",
+        "Give the operator one: `transom manifests --payload-image IMAGE`, or `--payload-kubeadm VERSION`",
     ),
     condition(
         "Pending", "itself", "The settings have changed, and it is not yet the turn of all hosts, or endpoints are being tried."
@@ -155,13 +179,14 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "PendingBoot",
         "after",
         "Services see what is set after the next boot of the host.",
-        "Boot the host when it suits you",
+        "Boot the host when it suits you; one that is a node, drain it first",
     ),
     condition(
         "PendingRestart",
         "after",
         "The settings are written, and services that run do not have them.",
-        "Annotate the WindowsInstance with `transom.dev/restart` to have them restarted",
+        "To have them restarted: `kubectl annotate windowsinstance NAME -n NAMESPACE --overwrite"
+        ' transom.dev/restart="$(date)"`',
     ),
     condition("Preparation", "itself", "Windows has to boot to complete its preparation; Transom boots it, once."),
     both("Preparing", "itself", "The Containers feature, the host's name and the firewall are being prepared."),
@@ -169,17 +194,22 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "ProxyAuthentication",
         "after",
         "The proxy asks the host for other credentials (407).",
-        "Correct user and password of the proxy",
+        "Correct user and password in the Secret of `spec.credentialsSecret`",
     ),
-    condition("ProxyNotResolved", "after", "The host cannot resolve the proxy's name.", "Look at DNS as the host sees it"),
+    condition(
+        "ProxyNotResolved", "after", "The host cannot resolve the proxy's name.", "Correct the proxy's name, or the host's DNS"
+    ),
     condition(
         "ProxyRefused",
         "after",
         "The proxy refuses the connection to the endpoint.",
-        "Allow it at the proxy, or name another endpoint",
+        "Allow this host and this URL in the proxy's access list, or name another endpoint",
     ),
     condition(
-        "ProxyUnreachable", "after", "The host cannot connect to the proxy.", "Look at the way from the host to the proxy"
+        "ProxyUnreachable",
+        "after",
+        "The host cannot connect to the proxy.",
+        "Open the way from the host to the proxy, or correct the port in its URL",
     ),
     event("PutRight", "itself", "Something of Transom's was changed or stopped on the host by somebody, and was put right."),
     both("Reading", "itself", "What is on the host is being read."),
@@ -206,9 +236,14 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "SettingsInvalid",
         "after",
         "There are no valid settings yet for this host.",
-        "Look at the condition `Valid` of the EgressProxies",
+        "`transom validate` names the field",
     ),
-    condition("TLSFailed", "after", "TLS fails on the way to the endpoint, or its certificate is not trusted.", _PROXY_CA),
+    condition(
+        "TLSFailed",
+        "after",
+        "TLS fails on the way to the endpoint, or its certificate is not trusted.",
+        "Put the CA that signs for the endpoint, or the proxy's, into the ConfigMap of `spec.trustedCA`",
+    ),
     condition("TimedOut", "after", "The endpoint did not answer the host in time.", "Look at the proxy and the way to it"),
     condition("TransomApproved", "fine", "Said on a CertificateSigningRequest: Transom approved it."),
     event("Uncordoned", "fine", "The Node takes pods again."),

@@ -4,7 +4,8 @@ from typing import Final
 
 from transom.reasons.reason import Reason, both, condition, event
 
-_RESUME: Final = "then annotate `EgressProxy/cluster` with another value of `transom.dev/resume`, or edit what decided it"
+_FIELD: Final = "Correct the field that the message begins with; `transom validate` names all of them"
+_RESUME: Final = 'then `kubectl annotate egressproxy cluster --overwrite transom.dev/resume="$(date)"`'
 
 SETTINGS: Final[tuple[Reason, ...]] = (
     event("Changed", "fine", "Other settings hold from now on; the message says what changed, without values of credentials."),
@@ -12,7 +13,7 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "CommitNeeded",
         "after",
         "Machines are older than their settings, and what makes them is kept in files: nothing is edited in the cluster.",
-        "Commit what the message prints",
+        "Commit what the message, or `transom render -f DIR --machine-templates entries`, prints",
     ),
     both(
         "Conflict",
@@ -41,7 +42,10 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "The message says which, and why",
     ),
     condition(
-        "HostsFailed", "after", "Hosts do not have the settings; the message names them.", "Look at `Ready` of those hosts"
+        "HostsFailed",
+        "after",
+        "Hosts do not have the settings; the message names them.",
+        "Look at them: `transom status host HOST`",
     ),
     event("HostsLeft", "fine", "The EgressProxy went, and hosts keep what they have; the message says why."),
     condition("InProgress", "itself", "Workload clusters wait to be written."),
@@ -50,13 +54,13 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "Invalid",
         "after",
         "The object or its CAs are not valid: what was valid before holds.",
-        "Correct the field that the message begins with",
+        _FIELD,
     ),
     event(
         "InvalidSettings",
         "after",
         "The settings are not valid: what was valid before holds.",
-        "Correct the field that the message begins with",
+        _FIELD,
     ),
     condition(
         "KeepsLast",
@@ -130,7 +134,8 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "Outdated",
         "after",
         "Machines are older than their settings; or the registration of the admission server is older than these.",
-        "Replace the machines, or set `rollout: Automatic`; run the admission server in this version",
+        """Replace the machines, or: `kubectl patch egressproxy NAME --type=merge -p '{"spec":{"rollout":"Automatic"}}'`."""
+        " An admission server: run it in this version",
     ),
     condition(
         "PodsWithheld",
@@ -145,7 +150,7 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "RolloutHalted",
         "after",
         "A rollout is stopped: hosts that it left out keep what they have.",
-        f"Look at the hosts that the message names; {_RESUME}",
+        f"Mend the hosts that the message names; {_RESUME}",
     ),
     condition(
         "RolloutUnderWay",
