@@ -26,11 +26,13 @@ class Checked(msgspec.Struct, frozen=True):
     verdict: Verdict
     seen: str
     seconds: float
+    otherwise: str = ""
+    """What fails where the claim is wrong."""
 
     @classmethod
     def of(cls, claim: Claim, verdict: Verdict, seen: str, seconds: float) -> "Checked":
         """What became of this claim."""
-        return cls(claim.id, claim.claim, claim.source, verdict, seen, round(seconds, 3))
+        return cls(claim.id, claim.claim, claim.source, verdict, seen, round(seconds, 3), claim.otherwise)
 
 
 Told = Callable[[Checked], object]

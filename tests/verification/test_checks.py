@@ -129,7 +129,25 @@ def test_a_cluster_without_windows_fails() -> None:
         "fail",
         "the cluster has no node with the label kubernetes.io/os=windows",
     )
-    assert [judged(BY_ID[id], none, well(BY_ID[id]))[0] for id in ("image-pull", "web", "exec")] == ["fail"] * 3
+    assert [judged(BY_ID[id], none, well(BY_ID[id]))[0] for id in ("image-pull", "web")] == ["fail"] * 2
+    assert str(BY_ID["exec"].ask(none)).startswith("not run: no web server of Windows runs")
+
+
+def test_what_no_container_could_answer_is_claimed_as_not_run() -> None:
+    """One cause is one failure: the others are not made, and say so."""
+    waiting = [msgspec.structs.replace(one, waiting="ImagePullBackOff", ready=False) for one in GOOD.pods]
+    cause = {"nodes", "image-pull", "web"}
+    for pods in (tuple(waiting), (GOOD.pods[0], *waiting[1:])):
+        standing = msgspec.structs.replace(GOOD, pods=pods)
+        asked = {one.id: one.ask(standing) for one in CHECKS if one.id not in cause}
+        assert {str(one).partition(":")[0] for one in asked.values()} == {"not run"}
+    one_runs = msgspec.structs.replace(GOOD, pods=(GOOD.pods[0], GOOD.pods[1], waiting[2]))
+    assert BY_ID["windows-to-windows"].ask(one_runs) == (
+        "not run: web servers run on 1 of 2 Windows nodes, see image-pull and web"
+    )
+    assert [one.what for one in BY_ID["exec"].ask(one_runs)] == ["win-1"]  # type: ignore[union-attr]
+    no_linux = msgspec.structs.replace(GOOD, pods=(waiting[0], *GOOD.pods[1:]))
+    assert str(BY_ID["windows-to-linux"].ask(no_linux)).startswith("not run: the web server of Linux does not run")
 
 
 def test_a_pod_that_does_not_start_says_why() -> None:

@@ -119,6 +119,9 @@ async def test_the_settings_go_through_all_and_are_as_before(
     finally:
         await client.delete(EGRESS_PROXIES, "cluster")
     assert done.returncode == 1, done.stderr
+    assert "# runtime: " in done.stderr
+    names = " ".join(f"{name}-cluster.xml" for name in ("start", "none", "runtime", "changed", "removed"))
+    assert f"# 5 of 5 verifications failed, in reports: {names}" in done.stderr
     first, second = "http://proxy.corp.example:3128", "http://proxy-2.corp.example:3128"
     assert (tmp_path / "notes").read_text().splitlines() == [
         f"{proxy} cluster reports/{name}-cluster.xml"

@@ -26,6 +26,8 @@ class Suite(msgspec.Struct, frozen=True):
 def tell(one: "Checked") -> None:
     """Say what became of a check, for people, who may wait minutes for the next one, also in the log of a job."""
     print_lines(f"{one.verdict:<14}  {one.id:<18}  {one.seconds:5.1f} s  {one.claim}: {one.seen}")
+    if one.verdict == "fail" and one.otherwise:
+        print_lines(f"{'':<14}  so: {one.otherwise}")
     sys.stdout.flush()
 
 
@@ -35,8 +37,16 @@ def ended(data: Mapping[str, Any], found: "tuple[Checked, ...]", suite: Suite, r
         write("--junit", report, lambda _: junit(suite, found).encode())
     if output is not Format.TEXT:
         print_data({**data, "checks": found}, output)
+    else:
+        print_lines(_summary(found))
     if any(one.verdict == "fail" for one in found):
         raise SystemExit(ExitCode.NOT_DONE)
+
+
+def _summary(found: "tuple[Checked, ...]") -> str:
+    counts = {verdict: [one.id for one in found if one.verdict == verdict] for verdict in ("pass", "not applicable", "fail")}
+    told = ", ".join(f"{len(ids)} {verdict}" for verdict, ids in counts.items() if ids)
+    return f"{len(found)} checks: {told}" + (f" ({', '.join(counts['fail'])})" if counts["fail"] else "")
 
 
 def write(option: str, path: Path, content: Callable[[bytes], bytes]) -> None:

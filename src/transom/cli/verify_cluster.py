@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from transom.cli.checks import JUnit, Suite, ended, tell
+from transom.cli.checks import JUnit, Suite, ended
+from transom.cli.checks import tell as tell_check
 from transom.cli.cluster import ClusterOptions, ask
 from transom.cli.options import Output, grouped
-from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
+from transom.cli.output import ExitCode, Format, fail, print_data, print_lines, tell
 
 if TYPE_CHECKING:
     from transom.checked import Checked
@@ -89,7 +90,11 @@ def cluster(
         _clean(options, output)
         return
     wanted = _wanted(image, linux_image, mirror, _labels(label), load_balancer, egress_url, direct_url)
-    told = tell if output is Format.TEXT else lambda _: None
+    told = tell_check if output is Format.TEXT else lambda _: None
+
+    def say(line: str) -> None:
+        # minutes go by while images are pulled
+        tell(f"transom: {line}")
 
     async def work(client: "Client") -> "tuple[str, tuple[Checked, ...]]":
         from transom.verification.cluster import Pace, rehearse, verify
@@ -97,7 +102,8 @@ def cluster(
         server = client.connection.server
         if dry_run:
             return server, await rehearse(client, wanted, options.namespace or "default", told)
-        return server, await verify(client, wanted, told, Pace(starting=timeout))
+        say(f"{server}: the checks take some minutes, most of them for images that are pulled")
+        return server, await verify(client, wanted, told, Pace(starting=timeout), say)
 
     try:
         server, found = ask(options, work, failing=ExitCode.NOT_READ)

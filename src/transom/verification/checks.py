@@ -76,12 +76,23 @@ def _connects(pod: Pod, target: str, what: str) -> Exec:
     return Exec(pod.name, (AGNHOST, "connect", target, f"--timeout={_SECONDS}s"), what)
 
 
-def _exec(standing: Standing) -> tuple[Question, ...]:
-    return tuple(_connects(one, f"127.0.0.1:{PORT}", one.node) for one in standing.windows)
+def _asked(standing: Standing, questions: Callable[[Pod], Question | None]) -> tuple[Question, ...] | str:
+    """Of each web server of Windows that runs; why nothing is asked where none does."""
+    pods = standing.running("windows")
+    return tuple(one for pod in pods if (one := questions(pod)) is not None) if pods else _NO_WEB
 
 
-def _logs(standing: Standing) -> tuple[Question, ...]:
-    return tuple(Log(one.name, one.node) for one in standing.windows)
+_NO_WEB: Final = "not run: no web server of Windows runs, see image-pull and web"
+_NO_LINUX_NODE: Final = "no Linux node is Ready"
+_NO_LINUX: Final = "not run: the web server of Linux does not run, see image-pull"
+
+
+def _exec(standing: Standing) -> tuple[Question, ...] | str:
+    return _asked(standing, lambda one: _connects(one, f"127.0.0.1:{PORT}", one.node))
+
+
+def _logs(standing: Standing) -> tuple[Question, ...] | str:
+    return _asked(standing, lambda one: Log(one.name, one.node))
 
 
 def _logged(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
@@ -89,9 +100,9 @@ def _logged(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
     return _judged(answers, [one for one in answers if one.code != 0 or "Started HTTP server" not in one.text])
 
 
-def _dns(standing: Standing) -> tuple[Question, ...]:
+def _dns(standing: Standing) -> tuple[Question, ...] | str:
     # of the search list Windows has one suffix, the pod's own namespace (kubernetes.io, "DNS for Services and Pods")
-    return tuple(_connects(one, f"{WEB}:{SERVICE_PORT}", one.node) for one in standing.windows)
+    return _asked(standing, lambda one: _connects(one, f"{WEB}:{SERVICE_PORT}", one.node))
 
 
 def _resolved(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
@@ -101,26 +112,40 @@ def _resolved(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
 
 
 def _between_windows(standing: Standing) -> tuple[Question, ...] | str:
-    pods = [one for one in standing.windows if one.address]
+    pods = [one for one in standing.running("windows") if one.address]
     if len(standing.windows) < 2:
         return "there is one Windows node at most"
+    if len(pods) < 2:
+        return f"not run: web servers run on {len(pods)} of {len(standing.windows)} Windows nodes, see image-pull and web"
     # each is once the one who asks and once the one who is asked
-    pairs = zip(pods, (*pods[1:], pods[0]), strict=True) if len(pods) > 1 else ()
+    pairs = zip(pods, (*pods[1:], pods[0]), strict=True)
     return tuple(_connects(one, _target(other), f"{one.node} to {other.node}") for one, other in pairs)
 
 
 def _to_linux(standing: Standing) -> tuple[Question, ...] | str:
-    if not standing.linux:
-        return "no Linux node is Ready"
-    (other,) = standing.linux
-    return tuple(_connects(one, _target(other), f"{one.node} to {other.node}") for one in standing.windows if other.address)
+    other = _linux(standing)
+    if isinstance(other, str):
+        return other
+    target, node = _target(other), other.node
+    return _asked(standing, lambda one: _connects(one, target, f"{one.node} to {node}"))
 
 
 def _from_linux(standing: Standing) -> tuple[Question, ...] | str:
+    one = _linux(standing)
+    if isinstance(one, str):
+        return one
+
+    def to(other: Pod) -> Question | None:
+        return _connects(one, _target(other), f"{one.node} to {other.node}") if other.address else None
+
+    return _asked(standing, to)
+
+
+def _linux(standing: Standing) -> Pod | str:
+    """The pod of Linux; why there is none."""
     if not standing.linux:
-        return "no Linux node is Ready"
-    (one,) = standing.linux
-    return tuple(_connects(one, _target(other), f"{one.node} to {other.node}") for other in standing.windows if other.address)
+        return _NO_LINUX_NODE
+    return next((one for one in standing.running("linux") if one.address), _NO_LINUX)
 
 
 def _target(pod: Pod) -> str:
@@ -131,28 +156,34 @@ def _joined(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def _service_from_windows(standing: Standing) -> tuple[Question, ...]:
-    address = standing.service(WEB).address
-    return tuple(_connects(one, _joined(address, SERVICE_PORT), one.node) for one in standing.windows if address)
+def _service_from_windows(standing: Standing) -> tuple[Question, ...] | str:
+    return _of_service(standing, WEB)
 
 
 def _service_from_linux(standing: Standing) -> tuple[Question, ...] | str:
-    if not standing.linux:
-        return "no Linux node is Ready"
-    address = standing.service(WEB).address
-    return tuple(_connects(one, _joined(address, SERVICE_PORT), one.node) for one in standing.linux if address)
+    one, address = _linux(standing), standing.service(WEB).address
+    if isinstance(one, str):
+        return one
+    if not standing.running("windows"):
+        return _NO_WEB
+    return (_connects(one, _joined(address, SERVICE_PORT), one.node),) if address else ()
 
 
 def _linux_service(standing: Standing) -> tuple[Question, ...] | str:
-    if not standing.linux:
-        return "no Linux node is Ready"
-    address = standing.service(LINUX).address
-    return tuple(_connects(one, _joined(address, SERVICE_PORT), one.node) for one in standing.windows if address)
+    one = _linux(standing)
+    return one if isinstance(one, str) else _of_service(standing, LINUX)
+
+
+def _of_service(standing: Standing, name: str) -> tuple[Question, ...] | str:
+    address = standing.service(name).address
+    return _asked(standing, lambda one: _connects(one, _joined(address, SERVICE_PORT), one.node) if address else None)
 
 
 def _balanced(standing: Standing) -> tuple[Question, ...] | str:
     if not standing.load_balancer:
         return "not asked for: --load-balancer"
+    if not standing.running("windows"):
+        return _NO_WEB
     address = standing.service(BALANCED).public
     return (Fetch(f"http://{_joined(address, SERVICE_PORT)}/hostname", address),) if address else ()
 
@@ -169,19 +200,13 @@ def _around(standing: Standing) -> tuple[Question, ...] | str:
     return _fetches(standing, standing.direct) if standing.direct else "not asked for: --direct-url"
 
 
-def _fetches(standing: Standing, url: str) -> tuple[Question, ...]:
+def _fetches(standing: Standing, url: str) -> tuple[Question, ...] | str:
     """What the proxy said to CONNECT, and what the server said (curl's manual, --write-out); 000 where nobody was asked."""
-    return tuple(
-        Exec(
-            one.name,
-            (
-                *("curl", "--silent", "--show-error", "--insecure", "--max-time", str(2 * _SECONDS), "--output", "NUL"),
-                *("--write-out", "%{http_connect} %{http_code}", url),
-            ),
-            one.node,
-        )
-        for one in standing.windows
+    command = (
+        *("curl", "--silent", "--show-error", "--insecure", "--max-time", str(2 * _SECONDS), "--output", "NUL"),
+        *("--write-out", "%{http_connect} %{http_code}", url),
     )
+    return _asked(standing, lambda one: Exec(one.name, command, one.node))
 
 
 def _proxied(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 
@@ -20,12 +20,16 @@ from transom.verification.objects import BALANCED, LABEL, SEEN, Node, Wanted, na
 from transom.verification.standing import Answer, Exec, Fetch, Log, Pod, Question, Service, Standing
 
 _T = TypeVar("_T")
+Say = Callable[[str], object]
+"""Takes a line for whoever waits."""
 PREFIX: Final = "transom-verify-"
 _KINDS: Final[dict[str, Resource[Whole]]] = {"Pod": PODS, "Service": SERVICES}
 _MORE: Final = 30.0
 """Seconds that an answer may come later than a program in the pod gives up."""
 _SHOWN: Final = 400
 """Letters of what a check saw."""
+_NAMED: Final = 3
+"""Pods that are named while they are waited for."""
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -50,13 +54,17 @@ def new_name() -> str:
     return f"{PREFIX}{secrets.token_hex(4)}"
 
 
-async def verify(client: Client, wanted: Wanted, told: Told = lambda _: None, pace: Pace = DEFAULT) -> tuple[Checked, ...]:
-    """Every check, in order; each is `told` as soon as it is known. Raises ApiError.
+async def verify(
+    client: Client, wanted: Wanted, told: Told = lambda _: None, pace: Pace = DEFAULT, say: Say = lambda _: None
+) -> tuple[Checked, ...]:
+    """Every check, in order; each is `told` as soon as it is known, and what is waited for is said. Raises ApiError.
 
     What a verification left that was killed goes first. The namespace goes however this ends, also when it is called off.
     """
-    await clean(client, pace)
-    run = _Run(client, wanted, told, pace)
+    if gone := await clean(client, pace):
+        say(f"what an earlier run has left is gone: {', '.join(gone)}")
+    say(f"all is made in namespace {wanted.namespace}, which goes at the end, also after Ctrl-C")
+    run = _Run(client, wanted, told, pace, say)
     try:
         await run.checks()
     finally:
@@ -122,8 +130,8 @@ async def _is_going(client: Client, name: str) -> bool:
 
 
 class _Run:
-    def __init__(self, client: Client, wanted: Wanted, told: Told, pace: Pace) -> None:
-        self._client, self._wanted, self._told, self._pace = client, wanted, told, pace
+    def __init__(self, client: Client, wanted: Wanted, told: Told, pace: Pace, say: Say = lambda _: None) -> None:
+        self._client, self._wanted, self._told, self._pace, self._say = client, wanted, told, pace, say
         self.found: list[Checked] = []
 
     async def checks(self) -> None:
@@ -175,14 +183,15 @@ class _Run:
 
     async def _standing(self, nodes: tuple[Node, ...]) -> Standing:
         """Once all pods and the load balancer have what they wait for, or the time is over."""
-        end = time.monotonic() + self._pace.starting
+        end, said = time.monotonic() + self._pace.starting, ""
         while True:
             standing = await self._look(nodes)
-            waits = not all(one.ready for one in standing.pods) or (
-                standing.load_balancer and not standing.service(BALANCED).public
-            )
+            waits = _awaited(standing)
             if not waits or time.monotonic() > end:
                 return standing
+            if waits != said:
+                self._say(f"waits for {waits} ({self._pace.starting:.0f} s at most)")
+                said = waits
             await asyncio.sleep(self._pace.every)
 
     async def _look(self, nodes: tuple[Node, ...]) -> Standing:
@@ -228,6 +237,7 @@ class _Run:
 
     async def clean(self) -> None:
         begun = time.monotonic()
+        self._say(f"takes namespace {self._wanted.namespace} away; kubelets have {self._pace.ending:.0f} s to end their pods")
         try:
             await _remove(self._client, self._wanted.namespace, self._pace)
         except ApiError as error:
@@ -258,6 +268,18 @@ async def _fetched(question: Fetch) -> Answer:
             return Answer(question, 0 if answer.status == 200 else answer.status, f"HTTP {answer.status}")
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         return Answer(question, -1, str(error) or "no answer in time")
+
+
+def _awaited(standing: Standing) -> str:
+    """What has not come yet; empty where all is there."""
+    pods = [
+        f"the pod of {one.node}" + (f" ({one.waiting[:_SHOWN]})" if one.waiting else "")
+        for one in standing.pods
+        if not one.ready
+    ]
+    more = [f"{len(pods) - _NAMED} more pods"] if len(pods) > _NAMED else []
+    balancer = ["the load balancer's address"] if standing.load_balancer and not standing.service(BALANCED).public else []
+    return ", ".join((*pods[:_NAMED], *more, *balancer))
 
 
 async def _nodes(client: Client) -> tuple[Node, ...]:

@@ -16,6 +16,11 @@ class Pod(msgspec.Struct, frozen=True):
     image_id: str = ""
     waiting: str = ""
 
+    @property
+    def runs(self) -> bool:
+        """Whether there is a container that can be asked."""
+        return bool(self.image_id) and not self.waiting
+
 
 class Service(msgspec.Struct, frozen=True):
     """A Service. `public` is the address that a load balancer gave it."""
@@ -44,6 +49,10 @@ class Standing(msgspec.Struct, frozen=True):
     def linux(self) -> tuple[Pod, ...]:
         """The pod of a Linux node, if there is one."""
         return tuple(one for one in self.pods if one.os == "linux")
+
+    def running(self, os: str) -> tuple[Pod, ...]:
+        """The pods of this system that can be asked."""
+        return tuple(one for one in self.pods if one.os == os and one.runs)
 
     def service(self, name: str) -> Service:
         """The Service of that name; without an address where there is none."""

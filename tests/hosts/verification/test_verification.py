@@ -21,7 +21,8 @@ from tests.support.forked import run
 from tests.support.workers.hosts import everything, everything_of
 
 from transom.checked import Checked
-from transom.cli.checks import Suite, junit
+from transom.cli.checks import Suite, ended, junit, tell
+from transom.cli.output import Format
 from transom.cli.verified import BEGIN, CLAIMS, END, Seen, page_with_checks, read, recorded
 from transom.cli.verify import named, throwaway
 from transom.hosts.passes import verification
@@ -287,6 +288,16 @@ async def test_the_settings_are_those_of_the_manifests(host: SimulatedHost, tmp_
     assert rehearsal.egress.https_proxy is not None and "corp.example" in rehearsal.egress.https_proxy.reveal()
     found = await verify(access, NoHostKeys(), settings(), rehearsal=rehearsal, only=(LIFE,))
     assert differing(found.checks) == {} and left(host.simulated) == before
+
+
+def test_the_last_line_counts_and_a_failure_says_what_comes_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    found = (Checked("a", "A", "", "pass", "", 0), Checked("b", "B", "", "fail", "x", 0, "no egress"))
+    for one in found:
+        tell(one)
+    with pytest.raises(SystemExit, match="1"):
+        ended({}, found, Suite("host", "win-1"), None, Format.TEXT)
+    _, _, so, last = capsys.readouterr().out.splitlines()
+    assert (so.strip(), last) == ("so: no egress", "2 checks: 1 pass, 1 fail (b)")
 
 
 def test_junit() -> None:
