@@ -1,0 +1,76 @@
+"""What pages link to outside the repository: one list, to hosts that are known; `scripts/audit --links` asks for them."""
+
+import http.server
+import threading
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from website.links import asked, external, report
+
+HOSTS = {
+    "argo-cd.readthedocs.io",
+    "developer.hashicorp.com",
+    "docs.astral.sh",
+    "docs.redhat.com",
+    "docs.tigera.io",
+    "external-secrets.io",
+    "fluxcd.io",
+    "github.com",
+    "kubernetes.io",
+    "learn.microsoft.com",
+    "semver.org",
+}
+"""Publishers of what is said there: a page of anybody else's is no source."""
+
+
+def test_each_link_is_to_a_known_host_in_the_form_that_lasts() -> None:
+    links = {link: urllib.parse.urlsplit(link) for link in external()}
+    assert len(links) > 60
+    assert {one.netloc for one in links.values()} == HOSTS
+    wrong = [
+        link
+        for link, one in links.items()
+        if one.scheme != "https"
+        or one.query
+        or not link.isascii()
+        # Microsoft chooses the reader's language where none is named
+        or one.path.startswith("/en-us/")
+        # a line of a branch is another line next week
+        or (one.netloc == "github.com" and one.fragment.startswith("L"))
+    ]
+    assert wrong == []
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/there" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+
+
+def test_what_is_gone_is_told_with_the_page_that_links_to_it(
+    server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "a.md"
+    page.write_text(f"[there]({server}/there#part) `{server}/code`\n\n```\n{server}/block\n```\n\n    {server}/indented\n")
+    links = external(tmp_path)
+    assert links == {f"{server}/there#part": ["docs/a.md"]}
+    assert report(links, asked(links)) == 0
+    page.write_text(f"Gone: {server}/gone, and {server}/there.")
+    assert report(external(tmp_path), asked(external(tmp_path))) == 1
+    assert capsys.readouterr().out == f"404: {server}/gone (docs/a.md)\n"
+    page.write_text("Nobody: http://127.0.0.1:1/x")
+    assert report(external(tmp_path), asked(external(tmp_path))) == 3
