@@ -14,7 +14,7 @@ from tests.cli.terminals import Terminal
 from tests.support.bundles import egress_proxy, private_key, secret, write
 from tests.support.command import run
 
-from transom.cli import app
+from transom.cli.program import run as start
 
 pytestmark = pytest.mark.server
 ESCAPE = "\x1b["
@@ -124,7 +124,7 @@ def test_ctrl_c_while_the_program_starts(monkeypatch: pytest.MonkeyPatch, capsys
 
     monkeypatch.setattr("typer.main.get_command", pressed)
     with pytest.raises(SystemExit) as ended:
-        app.run()
+        start()
     assert (ended.value.code, capsys.readouterr().err) == (130, "transom: stopped before anything was done\n")
 
 

@@ -1,8 +1,8 @@
 """`python -m tests.support.changed`: the test files that the changes since the upstream can break, one a line; `tests` for all.
 
 Changes are those of the commits that the upstream does not have, and of the working tree. A test is affected by what it
-imports, directly or not; by what it starts with `python -m`; by the files of a package that it imports; by files that it names;
-by the conftest whose fixtures it asks for. Where that cannot tell, all tests are.
+imports, directly or not, also by a module's name; by what it starts with `python -m`; by the files of a package that it
+imports; by files that it names; by the conftest whose fixtures it asks for. Where that cannot tell, all tests are.
 """
 
 from __future__ import annotations
@@ -31,18 +31,23 @@ class Source:
     strings: frozenset[str]
     arguments: frozenset[str]
     fixtures: frozenset[str]
+    by_name: bool
+    """Whether it imports or starts modules by their names."""
 
     @classmethod
     def read(cls, root: Path, file: Path) -> Source:
         nodes = list(ast.walk(ast.parse(file.read_bytes())))
         functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        strings = frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+        imports = any(isinstance(node, ast.Attribute) and node.attr == "import_module" for node in nodes)
         return cls(
             str(file.relative_to(root)),
-            frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)),
+            strings,
             frozenset(name.arg for function in functions for name in (*function.args.args, *function.args.kwonlyargs)),
             frozenset(
                 function.name for function in functions if any("fixture" in ast.unparse(d) for d in function.decorator_list)
             ),
+            imports or "-m" in strings,
         )
 
 
@@ -78,8 +83,8 @@ class Project:
         return sorted(self.modules[name].file for name in reached if self._is_test(name))
 
     def _started(self, source: Source) -> Iterator[str]:
-        """The programs that a module starts by their names."""
-        if "-m" in source.strings:
+        """The modules that one starts or imports by their names."""
+        if source.by_name:
             for name in source.strings & self.modules.keys():
                 yield f"{name}.__main__" if f"{name}.__main__" in self.modules else name
 
