@@ -113,6 +113,14 @@ def test_a_command_imports_what_it_uses(command: tuple[str, ...], tmp_path: Path
     assert command == ("--help",) or len({module for module, _ in COMMANDS.values()} & loaded) == 1
 
 
+def test_a_server_has_no_colours() -> None:
+    """structlog takes rich where it finds it."""
+    command = [sys.executable, "-c", LOADED, "webhook", "--failure-policy=x"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stderr.split()
+    assert "structlog.dev" in loaded
+    assert "rich" not in loaded
+
+
 def test_the_names_of_contexts_need_no_client(tmp_path: Path) -> None:
     """A shell waits for them."""
     read = (
