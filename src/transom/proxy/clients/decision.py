@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 
@@ -58,10 +59,15 @@ def _settings(
         return ClientSettings("its own option", no_proxy if client.language != "NO_PROXY" else None)
     if environment is not None:
         return read_environment(client, environment, scheme)
-    return _default_settings(client, scheme, no_proxy)
+    # whether there is a list, and one that is empty, is all that matters here
+    found = _default_settings(client, scheme, no_proxy and _SOME)
+    return ClientSettings(found.proxy, no_proxy, found.fails, found.fails_when_used) if found.no_proxy is _SOME else found
 
 
-@lru_cache(maxsize=4096)
+_SOME: Final = "a list"
+
+
+@lru_cache(maxsize=1024)
 def _default_settings(client: ClientProfile, scheme: str, no_proxy: str | None) -> ClientSettings:
     environment = {"http_proxy": PROXY, "https_proxy": PROXY}
     if no_proxy is not None:
