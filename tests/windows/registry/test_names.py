@@ -1,6 +1,8 @@
 """Names that Windows compares without case."""
 
-from transom.windows.registry.names import FoldedDict
+import pytest
+
+from transom.windows.registry.names import FoldedDict, listed, same, within, within_one, without
 
 
 def test_a_name_is_found_in_any_spelling_and_given_as_it_was_spelled_last() -> None:
@@ -14,3 +16,24 @@ def test_a_name_is_found_in_any_spelling_and_given_as_it_was_spelled_last() -> N
 def test_names_alone() -> None:
     assert r"C:\K" in FoldedDict.of([r"c:\k"])
     assert r"C:\K" not in FoldedDict.of([])
+
+
+@pytest.mark.parametrize(
+    ("path", "above", "lies"),
+    [
+        (r"C:\K\a.exe", r"c:\k", True),
+        (r"C:\k", r"C:\K", True),
+        (r"C:\kube", r"C:\k", False),
+        (r"C:\k", r"C:\k\a", False),
+        ("C:", r"C:\k", False),
+    ],
+)
+def test_a_path_lies_within_itself_and_what_is_above_it(path: str, above: str, lies: bool) -> None:
+    assert within(path, above) is lies
+    assert within_one(path, FoldedDict.of([r"D:\other", above])) is lies
+
+
+def test_names_are_compared_without_case() -> None:
+    assert same("Kubelet", "KUBELET") and not same("kubelet", "kubelet ")
+    assert listed("KUBELET", ["csi", "kubelet"]) and not listed("kube", ["kubelet"])
+    assert without(["Kubelet", "CSI"], ["kubelet", "x"]) == ("CSI",)

@@ -11,6 +11,7 @@ from transom.windows.parts.installation import Install
 from transom.windows.parts.service import Configuration
 from transom.windows.planning.plan import Plan
 from transom.windows.registry import reg
+from transom.windows.registry.names import FoldedDict, within_one
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 PATH = re.compile(r"C:(?:\\[][A-Za-z0-9_.(){}#~ +=@,-]+)+")
@@ -95,10 +96,10 @@ def _preparations(preparation: Preparation) -> Iterator[str]:
 def _steps(install: Install) -> Iterator[str]:
     for path in install.sweep:
         yield f"call :sweep {_path(path)}"
-    found = {path.casefold() for path in install.found}
+    found = FoldedDict.of((*install.found, "C:"))
     for path in install.directories:
-        above = path.rpartition("\\")[0].casefold()
-        check = "check" if above in found or above == "c:" else "-"
+        above = path.rpartition("\\")[0]
+        check = "check" if above in found else "-"
         yield f"call :directory {_path(path)} {_access(path, install)} {check}\nif defined FOREIGN exit /b 0"
     for number, place in enumerate(install.place):
         yield f"call :place {number} {place.staged} {_path(place.path)} {'aside' if place.aside else '-'}"
@@ -108,13 +109,10 @@ def _steps(install: Install) -> Iterator[str]:
 
 def _access(path: str, install: Install) -> str:
     """Who may come into a directory: what lies below a closed one is as closed."""
-    closed = {one.casefold() for one in install.closed}
-    above = path.casefold().rpartition("\\")[0]
-    while above:
-        if above in closed:
-            return "inherit"
-        above = above.rpartition("\\")[0]
-    return "closed" if path.casefold() in closed else "open"
+    closed = FoldedDict.of(install.closed)
+    if within_one(path.rpartition("\\")[0], closed):
+        return "inherit"
+    return "closed" if path in closed else "open"
 
 
 def _finish(install: Install) -> Iterator[str]:

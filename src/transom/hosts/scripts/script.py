@@ -22,6 +22,7 @@ from transom.windows.ledger.ledger import closes
 from transom.windows.nodes.fetch import MARK
 from transom.windows.parts.installation import ran
 from transom.windows.planning.plan import Plan
+from transom.windows.registry.names import FoldedDict, listed, same
 from transom.windows.registry.registry import Registry
 
 _SERVICE = re.compile(r"[A-Za-z0-9_.-]+")
@@ -210,11 +211,10 @@ def _job(plan: Plan, actual: ObservedState, patience: Patience, pass_id: str) ->
 def _restarts(plan: Plan, actual: ObservedState, patience: Patience) -> dict[str, str]:
     notes, numbers = _notes(plan, actual), _numbers(plan)
     reversible = plan.install.reversal is not None
-    stopped = {name.casefold() for name in plan.stop}
-    flags = [f'set "SKIP_{numbers[name.casefold()]}=1"' for name in plan.stop if notes.get(name.casefold()) == "check"]
-    flags += [f'set "DONE_{numbers[name.casefold()]}=1"' for name in plan.start if name.casefold() not in stopped]
+    flags = [f'set "SKIP_{numbers[name]}=1"' for name in plan.stop if notes.get(name) == "check"]
+    flags += [f'set "DONE_{numbers[name]}=1"' for name in plan.start if not listed(name, plan.stop)]
     stops = [
-        f'call :stop {numbers[name.casefold()]} "{_service_in_job(name)}" {notes.get(name.casefold(), "running")} '
+        f'call :stop {numbers[name]} "{_service_in_job(name)}" {notes.get(name, "running")} '
         f"{patience.stopping(name)}\nif defined STUCK goto starts"
         for name in plan.stop
     ]
@@ -231,7 +231,7 @@ def _restarts(plan: Plan, actual: ObservedState, patience: Patience) -> dict[str
 def _reversing(plan: Plan, patience: Patience, pass_id: str) -> str:
     """Whether what ran runs again is looked at, and what is done where it does not."""
     numbers = _numbers(plan)
-    calls = {name: f'{numbers[name.casefold()]} "{_service_in_job(name)}"' for name in (*plan.stop, *plan.start)}
+    calls = {name: f'{numbers[name]} "{_service_in_job(name)}"' for name in (*plan.stop, *plan.start)}
     values = {
         "ID": pass_id,
         "STEADY": str(patience.steady),
@@ -244,28 +244,28 @@ def _reversing(plan: Plan, patience: Patience, pass_id: str) -> str:
     return filled("reversing.cmd", values)
 
 
-def _numbers(plan: Plan) -> dict[str, int]:
-    return {name.casefold(): number for number, name in enumerate(dict.fromkeys((*plan.stop, *plan.start)))}
+def _numbers(plan: Plan) -> FoldedDict[int]:
+    return FoldedDict((name, number) for number, name in enumerate(dict.fromkeys((*plan.stop, *plan.start))))
 
 
 def _starts(names: Sequence[str], numbers: Mapping[str, int], patience: Patience, needed: Sequence[str] = ()) -> str:
     """`needed` are those without which the others need not be started."""
     lines = []
     for name in names:
-        call = f'{numbers[name.casefold()]} "{_service_in_job(name)}"'
+        call = f'{numbers[name]} "{_service_in_job(name)}"'
         lines.append(f"call :start {call} {patience.starting(name)}")
         if name in needed:
             lines.append(f"if defined DOWN call :alive {call}\nif defined LOST goto undone")
     return "\n".join(lines)
 
 
-def _notes(plan: Plan, actual: ObservedState) -> dict[str, str]:
-    """The note of each service once the plan's edits are imported: `running` or `check`, by name in lower case."""
+def _notes(plan: Plan, actual: ObservedState) -> FoldedDict[str]:
+    """The note of each service once the plan's edits are imported: `running` or `check`, by name."""
     present = actual.registry.key(RESTARTS)
-    edits = [edit for edit in plan.edits if edit.path.casefold() == RESTARTS.casefold()]
+    edits = [edit for edit in plan.edits if same(edit.path, RESTARTS)]
     key = Registry([present] if present else []).apply(edits).key(RESTARTS)
     notes = (key.values or {}).values() if key else ()
-    return {note.name.casefold(): note.value.text() for note in notes}
+    return FoldedDict((note.name, note.value.text()) for note in notes)
 
 
 def _service_in_job(name: str) -> str:

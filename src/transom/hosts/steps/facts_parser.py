@@ -14,6 +14,7 @@ from transom.windows.host.state import ObservedState, Service, ServiceState
 from transom.windows.ledger.ledger import MOST_ENTRIES
 from transom.windows.registry import reg
 from transom.windows.registry import reg as query
+from transom.windows.registry.names import FoldedDict
 from transom.windows.registry.registry import Key, Registry
 
 LIMIT = 8 * 2**20
@@ -171,10 +172,10 @@ class FactsParser(msgspec.Struct, frozen=True):
 
 def merged(first: ObservedState, second: ObservedState) -> ObservedState:
     """Both; where both know a thing, what the second says."""
-    again = {service.name.casefold() for service in second.services}
+    again = FoldedDict.of(service.name for service in second.services)
     return ObservedState(
         first.registry.merged(second.registry),
-        (*(service for service in first.services if service.name.casefold() not in again), *second.services),
+        (*(service for service in first.services if service.name not in again), *second.services),
         first.files | second.files,
         boot=first.boot if second.boot is None else second.boot,
         dependencies=first.dependencies if second.dependencies is None else second.dependencies,
@@ -208,10 +209,10 @@ def _listed(text: bytes | None, path: str) -> Registry:
 
 def _walked(text: bytes, place: str, stores: Sequence[str]) -> Registry:
     """`store\\name` on each line; of other stores than those that were asked for nothing is kept."""
-    found: dict[str, list[Key]] = {store.casefold(): [Key(store, None)] for store in stores}
+    found = FoldedDict((store, [Key(store, None)]) for store in stores)
     for line in text.decode("ascii", "replace").split():
         name, _, sha1 = line.partition("\\")
-        keys = found.get(rf"{place}\{name}\Certificates".casefold())
+        keys = found.get(rf"{place}\{name}\Certificates")
         if keys is not None and sha1:
             keys.append(Key(rf"{keys[0].path}\{sha1}", None))
     return Registry(key for keys in found.values() if len(keys) > 1 for key in keys)

@@ -20,6 +20,7 @@ from transom.hosts.steps.facts_parser import LIMIT, FactsParser
 from transom.windows.host.queries import Queries
 from transom.windows.host.state import CHANGED, ObservedState
 from transom.windows.ledger import ledger
+from transom.windows.registry.names import FoldedDict
 
 _Read = TypeVar("_Read")
 _AT_ONCE: Final = 64 * 1024
@@ -160,11 +161,11 @@ async def understood(read: Callable[[], _Read], size: int) -> _Read:
 
 async def probed(transport: Transport, state: ObservedState, files: Sequence[str], directories: Sequence[str]) -> ObservedState:
     """The state with those of the files and directories that are there. Raises HostError."""
-    recorded = {path.casefold(): own for path, own in ledger.read(state.registry).installed.files.items()}
+    recorded = FoldedDict(ledger.read(state.registry).installed.files)
     found = await asyncio.gather(*(transport.look(path.replace("\\", "/")) for path in (*files, *directories)))
     hashes: dict[str, str] = {}
     for path, there in zip(files, found, strict=False):
-        own = recorded.get(path.casefold())
+        own = recorded.get(path)
         if there is not None:
             hashes[path] = (own.known(there.size, there.modified) if own is not None else None) or CHANGED
     present = tuple(path for path, there in zip(directories, found[len(files) :], strict=True) if there and there.directory)

@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from transom.windows.registry.names import same
 from transom.windows.registry.registry import Registry
 
 Action = Literal["add", "replace", "remove", "restart"]
@@ -71,7 +72,7 @@ class HostState(msgspec.Struct, frozen=True):
 
     def service(self, name: str) -> Service | None:
         """The service of that name, compared without case."""
-        return next((s for s in self.services if s.name.casefold() == name.casefold()), None)
+        return next((s for s in self.services if same(s.name, name)), None)
 
 
 class DesiredState(HostState, frozen=True, kw_only=True):

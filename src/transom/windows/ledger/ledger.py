@@ -39,6 +39,7 @@ from transom.windows.parts.installed import Installed
 from transom.windows.parts.part import Part, Setting
 from transom.windows.parts.trust import Stores
 from transom.windows.parts.winhttp import WinHttp
+from transom.windows.registry.names import same, within
 from transom.windows.registry.registry import (
     CreateKey,
     DeleteKey,
@@ -127,7 +128,7 @@ def _refuse_more(registry: Registry) -> None:
     if sum(len(key.values or ()) + 1 for key in present) > MOST_ENTRIES:
         raise LedgerError(f"{LEDGER}: it has more than {MOST_ENTRIES:,} keys and values; Transom writes fewer")
     for key in present:
-        if len(key.values or ()) > MOST_OF_A_KIND and key.path.casefold() != installed.FILES.casefold():
+        if len(key.values or ()) > MOST_OF_A_KIND and not same(key.path, installed.FILES):
             raise LedgerError(f"{key.path}: it has more than {MOST_OF_A_KIND:,} values; Transom writes fewer")
     if len(present) > MOST_OF_A_KIND:
         raise LedgerError(f"{LEDGER}: it has more than {MOST_OF_A_KIND:,} keys; Transom writes fewer")
@@ -151,8 +152,8 @@ def edits(before: Registry, ledger: Ledger) -> tuple[Edit, ...]:
                 found.append(DeleteValue(key.path, named.name))
     gone: list[str] = []
     for key in before.below(LEDGER):
-        under_gone = any(key.path.casefold().startswith(path.casefold() + "\\") for path in gone)
-        cleared = key.path.casefold() == RESTARTS.casefold() and not key.values
+        under_gone = any(within(key.path, path) for path in gone)
+        cleared = same(key.path, RESTARTS) and not key.values
         if wanted.key(key.path) is None and not under_gone and not cleared:
             gone.append(key.path)
     if not gone and all(_can_wait(edit, before) for edit in found):

@@ -24,7 +24,7 @@ from transom.windows.parts.environment_items import (
     type_fault,
 )
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry.names import FoldedDict, each_once, listed
+from transom.windows.registry.names import FoldedDict, each_once, listed, same
 from transom.windows.registry.registry import CreateKey, Edit, NamedValue, Registry, SetValue, ValueType, multi_sz, sz
 
 MACHINE_LINES = LEDGER + r"\Environment\Machine"
@@ -80,7 +80,7 @@ def more(entry: Environments, draft: PlanBuilder) -> Queries:
     """The services that have something of ours; which boot this is, where something waits for the next one."""
     machine = bool(entry.machine) or entry.hides
     undone = machine and draft.desired.registry.key(ENVIRONMENT) is None
-    touched = any(edit.path.casefold() == ENVIRONMENT.casefold() for edit in draft.edits)
+    touched = any(same(edit.path, ENVIRONMENT) for edit in draft.edits)
     return Queries(services=tuple(entry.services), environment=machine, boot=entry.hides or undone or touched)
 
 

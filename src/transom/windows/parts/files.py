@@ -5,7 +5,7 @@ removed leaves it after it was seen to be gone.
 """
 
 import hashlib
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from transom.windows.host.state import CHANGED, Step
 from transom.windows.parts.installed import Installed, OwnFile, describe
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry.names import FoldedDict, each_once, without
+from transom.windows.registry.names import FoldedDict, each_once, within_one, without
 
 _GONE: Final = "it is gone"
 _DRIFT: Final = "drift: somebody else changed it"
@@ -141,7 +141,7 @@ def _cleared(recorded: Installed, draft: PlanBuilder) -> tuple[str, ...]:
         return ()
     found = FoldedDict.of(())
     for path in sorted(recorded.owned, key=len):
-        if not lies_within(path, found):
+        if not within_one(path, found):
             found[path] = None
             draft.steps.append(Step("directory", path, "remove", "Transom made it, and it goes with all that is in it"))
     return tuple(found)
@@ -155,7 +155,7 @@ def _removed(
     gone = without(recorded.files, draft.desired.files)
     for path in gone:
         own, there = recorded.files[path], present.get(path)
-        if lies_within(path, cleared):
+        if within_one(path, cleared):
             draft.steps.append(Step("file", path, "remove", "goes with its directory", own.describe(there)))
         elif there is not None and there in (own.digest, own.former):
             found.append(FileRemoval(path, own.aside))
@@ -172,13 +172,13 @@ def _left(recorded: Installed, clear: tuple[str, ...], draft: PlanBuilder) -> tu
     """Directories that we made and that nothing of the payload needs: removed where they are empty, and forgotten."""
     cleared = FoldedDict.of(clear)
     unneeded = without(sorted(recorded.directories, key=len, reverse=True), draft.desired.directories)
-    return tuple(path for path in unneeded if not lies_within(path, cleared))
+    return tuple(path for path in unneeded if not within_one(path, cleared))
 
 
 def programs_of(recorded: Installed, clear: tuple[str, ...]) -> tuple[str, ...]:
     """The directories of files that were sent, but for those that go as a whole."""
     cleared = FoldedDict.of(clear)
-    return tuple(dict.fromkeys(path.rpartition("\\")[0] for path in recorded.files if not lies_within(path, cleared)))
+    return tuple(dict.fromkeys(path.rpartition("\\")[0] for path in recorded.files if not within_one(path, cleared)))
 
 
 def found_directories(recorded: Installed, make: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:
@@ -194,13 +194,4 @@ def found_directories(recorded: Installed, make: tuple[str, ...], draft: PlanBui
 def remaining(directories: tuple[str, ...], leave: tuple[str, ...], clear: tuple[str, ...]) -> tuple[str, ...]:
     """Those that are neither left nor cleared."""
     left, cleared = set(leave), FoldedDict.of(clear)
-    return tuple(path for path in directories if path not in left and not lies_within(path, cleared))
-
-
-def lies_within(path: str, directories: Container[str]) -> bool:
-    """Whether a path is one of the directories, which are compared without case, or lies below one."""
-    while path:
-        if path in directories:
-            return True
-        path = path.rpartition("\\")[0]
-    return False
+    return tuple(path for path in directories if path not in left and not within_one(path, cleared))

@@ -15,7 +15,7 @@ from transom.windows.parts.files import FilePlace, FileRemoval
 from transom.windows.parts.installed import Installed, Output
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.parts.service import ENVIRONMENT, Configuration
-from transom.windows.registry.names import FoldedDict, listed
+from transom.windows.registry.names import FoldedDict, listed, within, within_one
 from transom.windows.registry.registry import DeleteKey, DeleteValue, Edit, Key, Registry, SetValue, Value
 
 DRIFT: Final[Mapping[str, tuple[str, ...]]] = {"service": services.DRIFT, "file": files.DRIFT}
@@ -150,7 +150,7 @@ def after(actual: ObservedState, install: Install) -> ObservedState:
     """What a gather should find once `install` was carried out."""
     gone, cleared = FoldedDict.of(removal.path for removal in install.remove), FoldedDict.of(install.clear)
     there = FoldedDict(
-        (path, digest) for path, digest in actual.files.items() if path not in gone and not files.lies_within(path, cleared)
+        (path, digest) for path, digest in actual.files.items() if path not in gone and not within_one(path, cleared)
     )
     for removal in install.remove:
         if removal.back:
@@ -173,8 +173,7 @@ def after(actual: ObservedState, install: Install) -> ObservedState:
 
 def speaks_of(edit: Edit, install: Install) -> bool:
     """Whether an edit is about a service that `install` makes: it counts only once the service is there."""
-    keys = [made.path.casefold() for made in (*install.create, *install.configure)]
-    return any(edit.path.casefold() == key or edit.path.casefold().startswith(key + "\\") for key in keys)
+    return any(within(edit.path, made.path) for made in (*install.create, *install.configure))
 
 
 def reversal(install: Install, former: str, version: str, found: ObservedState, registry: Registry) -> Reversal:

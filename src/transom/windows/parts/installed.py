@@ -7,7 +7,7 @@ import msgspec
 from transom.windows.host import entries
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.state import Preparation, stamp
-from transom.windows.registry.names import FoldedDict
+from transom.windows.registry.names import FoldedDict, same
 from transom.windows.registry.registry import Registry, SetValue, sz
 
 INSTALLED = LEDGER + r"\Installed"
@@ -112,11 +112,11 @@ class Installed(msgspec.Struct, frozen=True):
 
     def file(self, path: str) -> OwnFile | None:
         """The file at a path, compared without case."""
-        return next((file for name, file in self.files.items() if name.casefold() == path.casefold()), None)
+        return next((file for name, file in self.files.items() if same(name, path)), None)
 
     def service(self, name: str) -> OwnService | None:
         """The service of that name, compared without case."""
-        return next((service for known, service in self.services.items() if known.casefold() == name.casefold()), None)
+        return next((service for known, service in self.services.items() if same(known, name)), None)
 
 
 def read(registry: Registry) -> Installed:

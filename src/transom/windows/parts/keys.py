@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from transom.windows.host.entries import names
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry.names import each_once
+from transom.windows.registry.names import each_once, within
 from transom.windows.registry.registry import DeleteKey, Registry, SetValue, sz
 
 KEYS = LEDGER + r"\Keys"
@@ -32,9 +32,8 @@ def plan(entry: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:
     if not left:
         return ()
     after = draft.actual.registry.apply(draft.edits)
-    used = [path.casefold() + "\\" for path in draft.used_keys]
     for path in sorted(left, key=len, reverse=True):
-        if any(key.startswith(path.casefold() + "\\") for key in used):
+        if any(within(used, path) for used in draft.used_keys):
             continue
         left.remove(path)
         key = after.key(path)

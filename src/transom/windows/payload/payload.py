@@ -13,6 +13,7 @@ import msgspec
 from transom.proxy.finding import Finding, Path, Place
 from transom.windows.parts.restarts import cycle
 from transom.windows.payload.variables import InvalidPath, json_path, names
+from transom.windows.registry.names import FoldedDict, listed, same
 
 API_VERSION = "transom.dev/v1alpha1"
 KIND = "Payload"
@@ -188,7 +189,7 @@ class Payload(PayloadEntry, frozen=True):
         joining = [file.path.rpartition("\\")[0] for file in self.files if file.provided == BOOTSTRAP_KUBECONFIG]
         told = any("--cert-dir" in service.command for service in self.services)
         kubelet = (KUBELET_KEYS,) if joining and not told else ()
-        return tuple({path.casefold(): path for path in (*joining, *kubelet, *self.closed)}.values())
+        return tuple(FoldedDict.of((*joining, *kubelet, *self.closed)))
 
     def readers_of(self, *provided: str) -> tuple[str, ...]:
         """The services that read files that the cluster provides, by the payload's names for them."""
@@ -196,11 +197,11 @@ class Payload(PayloadEntry, frozen=True):
 
     def service(self, name: str) -> PayloadService | None:
         """The service of that name, compared without case."""
-        return next((service for service in self.services if service.name.casefold() == name.casefold()), None)
+        return next((service for service in self.services if same(service.name, name)), None)
 
 
 def _among(text: str, choices: tuple[str, ...]) -> bool:
-    return not choices or text.casefold() in (choice.casefold() for choice in choices)
+    return not choices or listed(text, choices)
 
 
 def examine(payload: Payload, place: Place) -> tuple[Finding, ...]:
@@ -263,14 +264,13 @@ def _variables(payload: Payload, place: Place) -> Iterator[Finding]:
 
 def _files(payload: Payload, place: Place) -> Iterator[Finding]:
     known = _known(payload)
-    seen: dict[str, When] = {}
+    seen = FoldedDict[When]()
     for index, file in enumerate(payload.files):
         at: Path = ("files", index)
         yield from _path(file.path, (*at, "path"), place)
-        folded = file.path.casefold()
-        if folded in seen and not _apart(seen[folded], file.when):
+        if file.path in seen and not _apart(seen[file.path], file.when):
             yield place.error((*at, "path"), "stands twice; with `when` that exclude each other it may")
-        seen[folded] = file.when
+        seen[file.path] = file.when
         given = [bool(file.source), bool(file.url), file.content is not None, bool(file.provided)]
         if sum(given) != 1 and not (sum(given) == 2 and file.provided and file.content is not None):
             yield place.error(
@@ -311,14 +311,14 @@ def _published(file: PayloadFile, at: Path, place: Place) -> Iterator[Finding]:
 
 def _services(payload: Payload, place: Place) -> Iterator[Finding]:
     known = _known(payload)
-    seen: set[str] = set()
+    seen = FoldedDict.of(())
     for index, service in enumerate(payload.services):
         at: Path = ("services", index)
         if not _NAME.fullmatch(service.name):
             yield place.error((*at, "name"), "must be made of at most 80 letters, digits, `_`, `-` and `.`")
-        if service.name.casefold() in seen:
+        if service.name in seen:
             yield place.error((*at, "name"), "stands twice")
-        seen.add(service.name.casefold())
+        seen[service.name] = None
         if not _COMMAND.fullmatch(service.command):
             yield place.error((*at, "command"), "must be one line of ASCII, with at most 8,000 characters")
         for name in sorted(names(service.command) - known):
@@ -346,9 +346,9 @@ def _services(payload: Payload, place: Place) -> Iterator[Finding]:
 def _joining(payload: Payload, place: Place) -> Iterator[Finding]:
     """Who makes the Node may not wait for it."""
     of_node = {variable.name for variable in payload.variables if variable.node and variable.default is None}
-    readers = {name.casefold() for file in payload.files if file.provided == BOOTSTRAP_KUBECONFIG for name in file.services}
+    readers = FoldedDict.of(payload.readers_of(BOOTSTRAP_KUBECONFIG))
     asked: list[tuple[PayloadService, tuple[str, ...]]] = [
-        (service, (service.name,)) for service in payload.services if service.name.casefold() in readers
+        (service, (service.name,)) for service in payload.services if service.name in readers
     ]
     seen: set[str] = set()
     for service, way in asked:
@@ -364,7 +364,7 @@ def _joining(payload: Payload, place: Place) -> Iterator[Finding]:
                     (*at, *field.split(".", 1)), f"waits for the Node by ${{{name}}}, and {said}: it never starts"
                 )
         for index, file in enumerate(payload.files):
-            if service.name.casefold() in map(str.casefold, file.services):
+            if listed(service.name, file.services):
                 for name in sorted(names(file.content or "") & of_node):
                     message = f"waits for the Node by ${{{name}}}; {service.name} reads it, and {said}: it never starts"
                     yield place.error(("files", index, "content"), message)
@@ -384,6 +384,6 @@ def _apart(one: When, other: When) -> bool:
     """Whether no cluster is meant by both."""
 
     def exclude(mine: tuple[str, ...], theirs: tuple[str, ...]) -> bool:
-        return bool(mine and theirs) and not {m.casefold() for m in mine} & {t.casefold() for t in theirs}
+        return bool(mine and theirs) and not any(listed(one, theirs) for one in mine)
 
     return exclude(one.networks, other.networks) or exclude(one.platforms, other.platforms)

@@ -19,6 +19,7 @@ from transom.windows.payload.payload import BOOTSTRAP_KUBECONFIG, Payload, Paylo
 from transom.windows.payload.registries import Registry
 from transom.windows.payload.variables import Unknown, at, filled, json_path, names
 from transom.windows.planning.plan import desired as desired_settings
+from transom.windows.registry.names import FoldedDict, listed, same, without
 from transom.windows.registry.registry import SetValue, multi_sz
 
 
@@ -77,7 +78,7 @@ class Desired(msgspec.Struct, frozen=True):
 
 def is_taken(takes: Iterable[str], name: str) -> bool:
     """Whether a service is one of those that become ours."""
-    return name.casefold() in map(str.casefold, takes)
+    return listed(name, takes)
 
 
 def node_name(facts: Facts, computer_name: str) -> str:
@@ -101,8 +102,7 @@ def scripts(payload: Payload, facts: Facts, recorded: Installed, boot: int | Non
 
 def others(payload: Payload, egress: Egress) -> tuple[str, ...]:
     """Services of the settings of which the payload says nothing: they get proxy and trust where they are there."""
-    known = {service.name.casefold() for service in payload.services}
-    return tuple(name for name in egress.windows.services if name.casefold() not in known)
+    return without(egress.windows.services, (service.name for service in payload.services))
 
 
 def desired(
@@ -130,10 +130,10 @@ class _Worker:
 
     def desired(self) -> Desired:
         services = [s for s in self.payload.services if s.when.holds(self.facts.network, self.facts.platform)]
-        adopted = {s.name.casefold() for s in services if self._adopted(s.name)}
+        adopted = FoldedDict.of(s.name for s in services if self._adopted(s.name))
         for file in self.payload.files:
-            readers = {name.casefold() for name in file.services}
-            if file.when.holds(self.facts.network, self.facts.platform) and not (readers and readers <= adopted):
+            left = bool(file.services) and all(name in adopted for name in file.services)
+            if file.when.holds(self.facts.network, self.facts.platform) and not left:
                 self._file(file)
         self._registries()
         # who depends on a service that waits, waits as well
@@ -216,9 +216,7 @@ class _Worker:
 
     def _leave(self, file: PayloadFile, needs: str) -> None:
         """A file that cannot be made now stays as it is on the host; where there is none, who reads it waits."""
-        there = next(
-            (recorded for path, recorded in self.actual.files.items() if path.casefold() == file.path.casefold()), None
-        )
+        there = FoldedDict(self.actual.files).get(file.path)
         own = self.recorded.file(file.path)
         if there is not None and own is not None:
             self.files[file.path] = there
@@ -271,7 +269,7 @@ class _Worker:
                 return
             # it was made with what was known then, and stays so
             for named in (key.values or {}).values():
-                if named.name.casefold() != ENVIRONMENT.casefold():
+                if not same(named.name, ENVIRONMENT):
                     yield SetValue(key.path, named.name, named.value)
             return
         seconds = service.restart.delay_seconds if service.restart.policy == "Always" else None
@@ -300,8 +298,7 @@ class _Worker:
         for path in (*named, *(path.rpartition("\\")[0] for path in self.files)):
             parts = path.split("\\")
             found.update("\\".join(parts[:depth]) for depth in range(2, len(parts) + 1))
-        unique = {path.casefold(): path for path in sorted(found)}
-        return tuple(sorted(unique.values(), key=lambda path: (path.count("\\"), path)))
+        return tuple(sorted(FoldedDict.of(sorted(found)), key=lambda path: (path.count("\\"), path)))
 
     def _preparation(self) -> Preparation:
         name = node_name(self.facts, self.actual.computer_name) if self.facts.rename else ""
@@ -333,4 +330,4 @@ def probed_paths(payload: Payload, facts: Facts, recorded: Installed) -> tuple[t
 
 
 def _once(paths: list[str]) -> tuple[str, ...]:
-    return tuple({path.casefold(): path for path in paths}.values())
+    return tuple(FoldedDict.of(paths))

@@ -18,7 +18,7 @@ from transom.windows.parts.installation import Decision, Install
 from transom.windows.parts.installed import INSTALLED, Installed, Prepared
 from transom.windows.parts.plan_builder import PlanBuilder, When
 from transom.windows.registry import reg
-from transom.windows.registry.names import FoldedDict, listed
+from transom.windows.registry.names import FoldedDict, listed, within
 from transom.windows.registry.registry import CreateKey, DeleteKey, DeleteValue, Edit, Registry, SetValue
 
 
@@ -151,7 +151,7 @@ class _Lines:
         if installed == self._wanted.installed:
             return ()
         edits = ledger.edits(self._before.apply(self.changed), msgspec.structs.replace(self._wanted, installed=installed))
-        return tuple(edit for edit in edits if (edit.path + "\\").casefold().startswith(INSTALLED.casefold() + "\\"))
+        return tuple(edit for edit in edits if within(edit.path, INSTALLED))
 
     def leave(self, installed: Installed) -> bool:
         """Whether something on the host is ours once nobody owes a restart and the ledger says `installed`."""

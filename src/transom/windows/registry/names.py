@@ -1,6 +1,6 @@
 """Names of services, files and registry keys, which Windows compares without case."""
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Container, Iterable, Iterator, Mapping, MutableMapping
 from typing import TypeVar
 
 _V = TypeVar("_V")
@@ -43,6 +43,25 @@ class FoldedDict(MutableMapping[str, _V]):
         return f"FoldedDict({list(self)})"
 
 
+def same(one: str, other: str) -> bool:
+    """Whether two names, or two paths, are one."""
+    return one.casefold() == other.casefold()
+
+
+def within(path: str, above: str) -> bool:
+    """Whether a path is `above`, or lies below it."""
+    return (path.casefold() + "\\").startswith(above.casefold() + "\\")
+
+
+def within_one(path: str, directories: Container[str]) -> bool:
+    """The same for a directory of many (a `FoldedDict`)."""
+    while path:
+        if path in directories:
+            return True
+        path = path.rpartition("\\")[0]
+    return False
+
+
 def listed(name: str, names: Iterable[str]) -> bool:
     """Whether a name is among others."""
     return name.casefold() in (other.casefold() for other in names)
@@ -58,5 +77,5 @@ def each_once(names: Iterable[str]) -> tuple[str, ...]:
 
 def without(names: Iterable[str], gone: Iterable[str]) -> tuple[str, ...]:
     """Those of `names` that are not among `gone`."""
-    folded = {name.casefold() for name in gone}
-    return tuple(name for name in names if name.casefold() not in folded)
+    found = FoldedDict.of(gone)
+    return tuple(name for name in names if name not in found)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 
+from transom.windows.registry.names import same
 from transom.windows.registry.registry import (
     CreateKey,
     DeleteKey,
@@ -294,7 +295,7 @@ _DEPENDENCIES = re.compile(r"[ \t]+DependOnService[ \t]+REG_MULTI_SZ(?![^ \t])",
 def _child(line: str, path: str) -> str | None:
     """The last part of a key's path that is right below `path`."""
     prefix = path + "\\"
-    if line[: len(prefix)].casefold() != prefix.casefold():
+    if not same(line[: len(prefix)], prefix):
         return None
     name = line[len(prefix) :]
     return name if name and "\\" not in name else None
