@@ -5,7 +5,7 @@ import io
 import json
 from typing import Any
 
-from transom.cli.app import app
+from transom.cli.program import command
 
 
 class Ran:
@@ -25,7 +25,7 @@ def run(*arguments: str) -> Ran:
     code = 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            app(list(arguments))
+            command(next(iter(arguments), None))(list(arguments))
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     return Ran(code, out.getvalue(), err.getvalue())

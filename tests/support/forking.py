@@ -18,6 +18,7 @@ from lab.forking import requested
 
 import transom.cli
 from transom.__main__ import main
+from transom.cli.program import COMMANDS, command
 
 WORD = struct.Struct("=i")
 _LARGEST = 1 << 18
@@ -53,6 +54,8 @@ def serve(control: socket.socket) -> None:
 if __name__ == "__main__":
     for module in pkgutil.iter_modules(transom.cli.__path__, "transom.cli."):
         importlib.import_module(module.name)
+    for name in (None, *COMMANDS):
+        command(name)
     gc.collect()
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -3,8 +3,9 @@
 import importlib
 import os
 import sys
-from collections.abc import Iterable
-from typing import Annotated, Final
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -64,6 +65,12 @@ def program(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
     return made
 
 
+@cache
+def command(called: str | None = None) -> Callable[..., Any]:
+    """The program as it is called, made once in a process, with the command of that name alone where there is one."""
+    return typer.main.get_command(program([called]) if called in COMMANDS else program())
+
+
 def _version(asked: bool) -> None:
     if asked:
         print_lines(f"transom {__version__}")
@@ -79,12 +86,11 @@ def main(
 def run() -> None:
     """The entry point of the program. What cannot be read or written ends it with a sentence and exit code 1."""
     open_streams()
-    called = sys.argv[1:2]
     try:
         with saying_on_ctrl_c("stopped before anything was done"):
-            command = typer.main.get_command(program(called) if COMMANDS.keys() & called else program())
+            made = command(next(iter(sys.argv[1:]), None))
         try:
-            command()
+            made()
         finally:
             sys.stdout.flush()
     except OSError as error:
