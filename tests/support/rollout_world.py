@@ -5,6 +5,7 @@ or fail, kubelets with clocks of their own, the statuses that outlive a process,
 """
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, cast
 
 import msgspec
@@ -95,8 +96,8 @@ class World(HostsWorld):
             self.show(name)
         subject = RolloutSubject(
             self.kind,
-            lambda target: decision_text(target.egress),
-            lambda target: decision_text(self.target(target.instance.name).egress),
+            lambda target: _text(target.egress),
+            lambda target: _text(self.target(target.instance.name).egress),
             lambda target: target.instance.cluster,
             lambda: "these settings",
             "edit the settings to go on",
@@ -255,8 +256,7 @@ class World(HostsWorld):
 
     def target(self, name: str) -> Target:
         """A host with the settings that hold."""
-        instance = WindowsInstance(metadata=Meta(name), place=Place("t", f"WindowsInstance/{name}"))
-        return Target(instance, Egress(Secret(self.want), Secret(self.want), readiness_endpoints=(self.endpoint,)), None)
+        return _target(name, self.want, self.endpoint)
 
     @property
     def halted(self) -> bool:
@@ -268,8 +268,7 @@ class World(HostsWorld):
             yield RolloutMember(name, read(text))
 
     def _case(self, name: str) -> InstanceView:
-        value = {"metadata": {"name": name, "namespace": "transom"}, "status": {CHANGES: self.marks[name]}}
-        return InstanceView(msgspec.convert(value, CachedInstance), None, (), None, None, None)
+        return _view(name, self.marks[name])
 
     def show(self, name: str) -> None:
         """The watch brings the Node as it is now."""
@@ -279,6 +278,24 @@ class World(HostsWorld):
         self.nodes.put(node)
         if hasattr(self, "heartbeats"):
             self.heartbeats.seen(name, node)
+
+
+# a history asks for the same few of them some ten thousand times
+@cache
+def _target(name: str, proxy: str, endpoint: str) -> Target:
+    instance = WindowsInstance(metadata=Meta(name), place=Place("t", f"WindowsInstance/{name}"))
+    return Target(instance, Egress(Secret(proxy), Secret(proxy), readiness_endpoints=(endpoint,)), None)
+
+
+@cache
+def _view(name: str, marks: str) -> InstanceView:
+    value = {"metadata": {"name": name, "namespace": NAMESPACE}, "status": {CHANGES: marks}}
+    return InstanceView(msgspec.convert(value, CachedInstance), None, (), None, None, None)
+
+
+@cache
+def _text(egress: Egress) -> str:
+    return decision_text(egress)
 
 
 def _is_begun(rollout: OpenRollout, host: str) -> bool:
