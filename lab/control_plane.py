@@ -208,15 +208,18 @@ class ControlPlane:
         body: dict[str, Any] | bytes | None = None,
         seconds: float = 60,
         content_type: str = "application/json",
+        user: str = "",
     ) -> bytes:
         """One request as the administrator, quicker than kubectl. Raises urllib's errors; an HTTPError has the Status.
 
+        As a user where one is named, as `kubectl --as` does: a service account then has the groups of all service accounts.
         A body of bytes is JSON already: of a value that is nested as deep as the server takes, Python's encoder makes none.
         What is answered by 429 is asked again, as kubectl does: the first request for a kind that was just defined is.
         """
         context = ssl.create_default_context(cafile=str(self.authority_file))
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
         headers = {"Authorization": f"Bearer {self.admin_token}", "Content-Type": content_type}
+        headers |= {"Impersonate-User": user} if user else {}
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         end = time.monotonic() + seconds
         while True:
@@ -270,6 +273,14 @@ class ControlPlane:
     def forget(self, objects: Sequence[dict[str, Any]]) -> None:
         """Take the definitions among objects away, with every object of theirs, and wait until they are not served."""
         self._objects.forget(_definitions(objects))
+
+    def delete(self, objects: Sequence[dict[str, Any]]) -> None:
+        """Delete what is there of objects, as the administrator; nothing is waited for. Raises ControlPlaneError."""
+        self._objects.delete(objects)
+
+    def path(self, value: dict[str, Any]) -> str:
+        """The path of an object's kind in its namespace, which its name follows. Raises ControlPlaneError."""
+        return self._objects.path(value)
 
     def user_kubeconfig(self, name: str, token: str, *, server: str | None = None, namespace: str = "default") -> Path:
         """Write a kubeconfig with that token; `server` where the way there goes through a relay."""

@@ -29,8 +29,13 @@ class Objects:
     def apply(self, objects: Sequence[dict[str, Any]]) -> None:
         """By server-side apply, in their order; who had a field loses it. Raises ControlPlaneError."""
         for value in objects:
-            path = f"{self._place(value)}/{value['metadata']['name']}?fieldManager={MANAGER}&force=true"
+            path = f"{self.path(value)}/{value['metadata']['name']}?fieldManager={MANAGER}&force=true"
             self._patch(path, value)
+
+    def delete(self, objects: Sequence[dict[str, Any]]) -> None:
+        """Delete those that are there; nothing is waited for. Raises ControlPlaneError."""
+        for value in objects:
+            self._try("DELETE", f"{self.path(value)}/{value['metadata']['name']}")
 
     def wait_served(self, definitions: Sequence[dict[str, Any]]) -> None:
         """Wait until the server serves the kinds of these, or of all CustomResourceDefinitions that it has."""
@@ -90,8 +95,8 @@ class Objects:
                 raise ControlPlaneError(f"{method} {path}: {_message(error.read())}") from error
             return None
 
-    def _place(self, value: dict[str, Any]) -> str:
-        """The path of an object's collection."""
+    def path(self, value: dict[str, Any]) -> str:
+        """The path of an object's collection. Raises ControlPlaneError."""
         version, kind = value["apiVersion"], value["kind"]
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
         for _ in _attempts(f"{version} {kind} is not served"):

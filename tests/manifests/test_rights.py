@@ -2,16 +2,19 @@
 
 import asyncio
 import base64
+import itertools
 import json
 import re
 import time
+import urllib.error
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
 import yaml
 from lab.control_plane import ControlPlane
-from lab.kubernetes import ControlPlaneError
+from lab.objects import APPLY
 from tests.manifests.value_sets import VALUE_SETS
 from tests.support.forked import run
 from tests.support.repository import DOCS, ROOT
@@ -31,6 +34,7 @@ Right = tuple[str, str, str]
 NAMED = list(dict.fromkeys([*roles.CONTROLLERS, *roles.GRANTS, "egress,windows,pods", "egress,windows,fleet,pods"]))
 
 
+@cache
 def told() -> dict[Right, set[tuple[str, str, str]]]:
     """The tables of the page: of each right the ServiceAccount, the place, and the controller."""
     found: dict[Right, set[tuple[str, str, str]]] = {}
@@ -69,16 +73,23 @@ def expected(account: str, controllers: tuple[str, ...], namespace: str, *, open
 
 
 def listed(control_plane: ControlPlane, account: str, namespace: str) -> set[Right]:
-    """`kubectl auth can-i --list`, without URLs that are no resources."""
+    """What `kubectl auth can-i --list` shows, without URLs that are no resources."""
+    asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": namespace}}
     user = f"system:serviceaccount:{OWN}:{account}"
-    groups = ["system:serviceaccounts", f"system:serviceaccounts:{OWN}", "system:authenticated"]
-    arguments = ["auth", "can-i", "--list", "-n", namespace, f"--as={user}", *(f"--as-group={group}" for group in groups)]
-    found = set()
-    for line in control_plane.kubectl(*arguments).splitlines()[1:]:
-        resource, _, name, verbs = re.fullmatch(r"(\S*)\s+\[(.*?)\]\s+\[(.*?)\]\s+\[(.*?)\]\s*", line).groups()  # type: ignore[union-attr]
-        if resource:
-            found |= {(resource, name, verb) for verb in verbs.split()}
-    return found
+    told = json.loads(control_plane.request("POST", f"/apis/{asked['apiVersion']}/selfsubjectrulesreviews", asked, user=user))
+    return {
+        (_named(resource, group), name, verb)
+        for rule in told["status"]["resourceRules"]
+        for group, resource, name, verb in itertools.product(
+            rule["apiGroups"], rule["resources"], rule.get("resourceNames") or [""], rule["verbs"]
+        )
+    }
+
+
+def _named(resource: str, group: str) -> str:
+    """As kubectl names a resource: `pods/status`, `deployments.apps/scale`."""
+    kind, slash, subresource = resource.partition("/")
+    return f"{kind}.{group}{slash}{subresource}" if group else resource
 
 
 def settled(control_plane: ControlPlane, account: str, namespace: str, rights: set[Right]) -> set[Right]:
@@ -92,14 +103,9 @@ def settled(control_plane: ControlPlane, account: str, namespace: str, rights: s
 @pytest.fixture(scope="module")
 def everybody(control_plane: ControlPlane) -> dict[str, set[Right]]:
     """What a ServiceAccount may do that nobody gave anything to, by namespace. What other tests gave to ours is gone."""
-    deleted(control_plane, [*roles.roles(OWN, roles.GRANTS, openshift=True), *admission.admission_roles(OWN)])
+    control_plane.delete([*roles.roles(OWN, roles.GRANTS, openshift=True), *admission.admission_roles(OWN)])
     control_plane.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES])
     return {namespace: listed(control_plane, "nobody", namespace) for namespace in NAMESPACES}
-
-
-def deleted(control_plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-    control_plane.kubectl("delete", "--ignore-not-found", "-f", "-", input=text)
 
 
 def test_the_tables_are_current() -> None:
@@ -123,7 +129,7 @@ def test_what_the_server_allows_is_what_the_page_says(
                 settled(control_plane, "transom", namespace, rights | everybody[namespace]) - everybody[namespace] == rights
             ), namespace
     finally:
-        deleted(control_plane, objects)
+        control_plane.delete(objects)
 
 
 @pytest.mark.lab
@@ -138,7 +144,7 @@ def test_the_same_of_the_admission_server(control_plane: ControlPlane, everybody
                 == rights
             ), namespace
     finally:
-        deleted(control_plane, objects)
+        control_plane.delete(objects)
 
 
 REVIEWS = {
@@ -168,7 +174,7 @@ def test_the_rights_of_values(control_plane: ControlPlane, everybody: dict[str, 
                 openshift = {("node-bootstrapper-token", "list"), ("node-bootstrapper-token", "watch")}
                 assert of_secrets == bootstrap | openshift, namespace
     finally:
-        deleted(control_plane, [one for one in made if one["kind"] != "Namespace"])
+        control_plane.delete([one for one in made if one["kind"] != "Namespace"])
 
 
 def test_each_test_that_the_page_names_is_there() -> None:
@@ -200,20 +206,22 @@ GOOD = {
 def bounded(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """Transom installed with every controller, as an administrator of both kinds of Secret would see it."""
     text = run("manifests", "--cluster-api", "--part", "rbac", "--part", "policies").stdout
-    control_plane.kubectl("apply", "-f", "-", input=text)
+    made = [one for one in yaml.safe_load_all(text) if one]
+    control_plane.apply(made)
     control_plane.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ELSEWHERE}}])
-    objects = [one for one in yaml.safe_load_all(text) if one and one["kind"] != "Namespace"]
     _until_policies_hold(control_plane)
     yield control_plane
-    deleted(control_plane, objects)
+    control_plane.delete([one for one in made if one["kind"] != "Namespace"])
 
 
 def _until_policies_hold(control_plane: ControlPlane) -> None:
     """The server takes a moment until a policy holds."""
-    for _ in range(100):
-        probe = secret("probe", "kube-system", "Opaque")
+    last = time.monotonic() + PATIENCE
+    probe = secret("probe", "kube-system", "Opaque")
+    while time.monotonic() < last:
         if "ValidatingAdmissionPolicy" in tried(control_plane, "create", probe, dry_run=True)[1]:
             return
+        time.sleep(0.1)
     raise AssertionError("the policies never held")
 
 
@@ -231,16 +239,17 @@ def tried(
     control_plane: ControlPlane, verb: str, value: dict[str, Any], account: str = "transom", *, dry_run: bool = False
 ) -> tuple[int, str]:
     """Whether it was refused, and the words; by a ServiceAccount of Transom's own namespace."""
-    user = [f"--as=system:serviceaccount:{OWN}:{account}", *(["--dry-run=server"] if dry_run else [])]
-    how = {
-        "create": ["create"],
-        "apply": ["apply", "--server-side", "--force-conflicts", "--field-manager=transom"],
-        "delete": ["delete"],
+    path, name = control_plane.path(value), value["metadata"]["name"]
+    method, place, content_type = {
+        "create": ("POST", f"{path}?dryRun=All" if dry_run else path, "application/json"),
+        "apply": ("PATCH", f"{path}/{name}?fieldManager=transom&force=true{'&dryRun=All' * dry_run}", APPLY),
+        "delete": ("DELETE", f"{path}/{name}", "application/json"),
     }[verb]
+    body = None if verb == "delete" else value
     try:
-        control_plane.kubectl(*how, "-f", "-", *user, input=json.dumps(value))
-    except ControlPlaneError as error:
-        return 1, str(error)
+        control_plane.request(method, place, body, content_type=content_type, user=f"system:serviceaccount:{OWN}:{account}")
+    except urllib.error.HTTPError as error:
+        return 1, str(json.load(error)["message"])
     return 0, ""
 
 
@@ -315,15 +324,15 @@ def test_secrets_of_others_in_kube_system(bounded: ControlPlane) -> None:
                 assert refused
                 assert "does nothing else with Secrets there" in said
     finally:
-        deleted(bounded, others)
+        bounded.delete(others)
 
 
 @pytest.mark.lab
 def test_config_maps_of_the_system(bounded: ControlPlane) -> None:
     """One that asks for the bundle gets it; what else is in it, and others, stay: aws-auth, kubeadm-config, coredns."""
     asks = config_map("asks", "kube-system", mapRoles="admins")
-    # what kubectl applied it takes over when it applies at the server
-    bounded.kubectl("create", "-f", "-", input=json.dumps(asks))
+    path = bounded.path(asks)
+    bounded.request("POST", path, asks)
     field = {key: asks[key] for key in ("apiVersion", "kind", "metadata")}
     try:
         assert tried(bounded, "apply", field | {"data": {"ca-bundle.crt": "PEM"}}) == (0, "")
@@ -335,11 +344,9 @@ def test_config_maps_of_the_system(bounded: ControlPlane) -> None:
         # the key goes again where nobody asks any more
         assert tried(bounded, "apply", field | {"data": {}}) == (0, "")
         assert tried(bounded, "delete", asks)[0]
-        assert (
-            json.loads(bounded.kubectl("get", "configmap", "asks", "-n", "kube-system", "-o", "json"))["data"] == asks["data"]
-        )
+        assert json.loads(bounded.request("GET", f"{path}/asks"))["data"] == asks["data"]
     finally:
-        deleted(bounded, [asks])
+        bounded.delete([asks])
 
 
 @pytest.mark.lab
@@ -347,4 +354,4 @@ async def test_who_else_is_there_is_not_looked_at(bounded: ControlPlane) -> None
     """The administrator makes what Transom may not."""
     value = secret("made-by-hand", "kube-system", "Opaque", a="b")
     await asyncio.to_thread(bounded.apply, [value])
-    deleted(bounded, [value])
+    bounded.delete([value])
