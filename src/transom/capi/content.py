@@ -19,7 +19,7 @@ KEY = "content"
 
 
 class Carried(msgspec.Struct, frozen=True):
-    """A file as it is carried: the entry, and what it refers to: a Secret's name and the text under its only key, or None."""
+    """A file as it is carried: the entry and, where it refers to a Secret, the name of that and the text under its only key."""
 
     file: File
     secret: str | None = None

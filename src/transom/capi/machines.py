@@ -1,7 +1,7 @@
 """The objects that machines are made by: a template of each, and the MachineDeployment or the MachinePool that refers to both.
 
-Templates cannot be changed, so their names end in a hash of what is in them. A pool's infrastructure is one living object; the
-name of its KubeadmConfig ends in a hash, for CAPA replaces machines where the Secret of the bootstrap data has another name.
+Templates cannot be changed, so their names end in a hash of what is in them. A pool's infrastructure is one living object. The
+name of its KubeadmConfig ends in a hash: CAPA replaces machines when the Secret of the bootstrap data has another name.
 """
 
 import hashlib

@@ -127,7 +127,7 @@ class Namesake(msgspec.Struct, frozen=True):
 
 
 def namesakes(clusters: Collection[Cluster]) -> dict[tuple[str, str], Namesake]:
-    """Those that get no objects, since the older one has them; of two without a known age the one that is named like the id."""
+    """The clusters that get no objects: an older one with their id has them. Without known ages, the one named like the id."""
     claims: dict[tuple[str, str], list[Cluster]] = {}
     for cluster in clusters:
         # one whose id is none gets no objects, so no name of one

@@ -1,6 +1,6 @@
-"""The values objects: what charts read of a workload cluster's networks and proxy (RFC "Management- and Workload-clusters
-behind a proxy"), and of today's names for it what cluster-apps-operator's charts read; and how Apps and HelmReleases are told
-to read them."""
+"""The values objects: a workload cluster's networks and proxy, as charts read them; and how Apps and HelmReleases are told to.
+The names are those of the RFC "Management- and Workload-clusters behind a proxy", and those that cluster-apps-operator's charts
+read today."""
 
 import contextlib
 from collections.abc import Collection, Iterable, Mapping

@@ -1,8 +1,8 @@
 r"""The egress settings on a Windows machine before its first image pull.
 
-A file `C:/k/proxy.reg`, made by the same plan as a host's over SSH, and a script that imports it: before `kubeadm join`, and
-after it once more, since what re-creates the kubelet's service takes its environment away. The ledger is in the file: a pass
-over SSH finds nothing left to do.
+The same plan as over SSH makes a file `C:/k/proxy.reg`, and a script imports it before `kubeadm join`. It imports it once more
+afterwards: whatever re-creates the kubelet's service takes its environment away. The ledger is in the file: a pass over SSH
+finds nothing left to do.
 """
 
 import base64
@@ -46,7 +46,8 @@ def proxy_reg(egress: Egress, cluster_id: str) -> bytes:
     r"""The `.reg` file: what a plan makes of a new machine, the ledger with it. It holds credentials.
 
     Settings without proxy and CA give a file that changes nothing. The ledger's salt comes from the cluster's id, so that the
-    same settings give the same file; it lies beside what it salts, on whichever machine, and hides nothing from who reads that.
+    same settings give the same file. It lies beside what it salts on every machine, and hides nothing from a reader of the
+    file.
     """
     salt = hashlib.sha256(f"transom windows-proxy {cluster_id}".encode()).digest()[:16]
     return reg.render(plan(desired_settings(egress), _image(egress), salt).edits)

@@ -1,7 +1,7 @@
 """Objects of ours, written by server-side apply, and only when something differs.
 
-Whether it does is read from the object itself: each field that is wanted has to have its value, and no field that belongs to us
-(by `managedFields`) may be one that is no longer wanted. So nothing has to be remembered between two runs.
+The object itself says whether it differs: each field that is wanted has to have its value, and every field of ours (by
+`managedFields`) has to be wanted. So nothing is remembered between two runs.
 """
 
 from collections.abc import Iterator, Mapping

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """Seconds after the first, second, … failure in a row: doubled each time up to `most`, and spread so that many do not meet.
+    """Seconds to wait after the first, second, … failure in a row: doubled each time up to `most`, and spread over time.
 
     A wait lies between half of that and all of it ("equal jitter"). What the server asks for by Retry-After is the least.
     """

@@ -1,7 +1,8 @@
 """One of several processes works; the others wait. A Lease (coordination.k8s.io/v1) says which.
 
-Who holds it knows until when by its own monotonic clock, from before the renewal was sent: nobody else can take the Lease over
-earlier, whatever the clocks of the machines say. A process that was frozen sees on its first look that the time is up.
+The holder knows by its own monotonic clock until when it may work, counted from before the renewal was sent. No other process
+can take the Lease over earlier, whatever the clocks of the machines say. A process that was frozen sees on its first look that
+the time is up.
 """
 
 import asyncio

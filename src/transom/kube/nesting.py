@@ -1,8 +1,8 @@
 """JSON that is nested deeper than anything that Transom reads.
 
-Kubernetes takes 10,000 levels (apimachinery `pkg/util/json/json.go`, `maxDepth`). A decoder in C ends with RecursionError where
-its stack does, which is another depth in each version of Python, and so does every function that walks a value. So how deep an
-object is read is decided here, without recursion and the same everywhere: what lies deeper is left out.
+Kubernetes takes 10,000 levels (apimachinery `pkg/util/json/json.go`, `maxDepth`). A decoder in C raises RecursionError where
+its stack ends, and so does every function that walks a value: at another depth in each version of Python. So how deep an object
+is read is decided here, without recursion and the same everywhere: what lies deeper is left out.
 """
 
 import re

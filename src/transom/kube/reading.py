@@ -1,4 +1,4 @@
-"""What an API server sends, read: whatever it is, the outcome is an object, what is wrong with it, or both, and never an end.
+"""What an API server sends, read: each answer becomes an object, a word on what is wrong with it, or both.
 
 Of an object that is nested too deep everything above that depth is read, and it is named. One that does not fit is named by its
 metadata, and set aside.

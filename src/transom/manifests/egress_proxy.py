@@ -1,7 +1,7 @@
 """EgressProxy: what can be said of its fields beyond their types.
 
-The rules on a proxy's URL stand on the object around it: the API server prints the value of a field whose rule fails, into the
-answer and into its audit log, and this value may hold a password.
+The rules on a proxy's URL stand on the object around it. The API server prints the value of a field whose rule fails, in its
+answer and in its audit log, and a URL may hold a password.
 """
 
 from typing import Final

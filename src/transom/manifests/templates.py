@@ -97,7 +97,7 @@ Test = Given | Is | AnyOf | Either | Both | No
 
 
 class When(msgspec.Struct, frozen=True):
-    """An object, an item, the value of a field, or a part of a text, that is there where a test holds."""
+    """Something that is there where a test holds: an object, an item, the value of a field, or a part of a text."""
 
     test: Test
     then: Any

@@ -47,9 +47,9 @@ class Pool(msgspec.Struct, frozen=True):
 class Provider(msgspec.Struct, frozen=True):
     """An infrastructure provider.
 
-    `machine` makes the machine template's `spec.template.spec`; `node_name` is what cloudbase-init's template engine finds the
-    node's name by; `metadata_services` are cloudbase-init's classes for the image; `longest_name` is the longest machine name;
-    `secret_stores` are those that can hold the bootstrap data; `entries` are made of the machine template's name.
+    `machine` makes the machine template's `spec.template.spec`, and `entries` what is added for the template of that name.
+    cloudbase-init finds the node's name by `node_name`, in its template engine, and the metadata by the classes in
+    `metadata_services`. `longest_name` is how long a machine's name may be, `secret_stores` what can hold the bootstrap data.
     """
 
     name: str

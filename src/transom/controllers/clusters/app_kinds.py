@@ -19,8 +19,8 @@ Place = tuple[str, str]
 class ValuesReader(msgspec.Struct, frozen=True):
     """An App or a HelmRelease.
 
-    `fields` are those that name what it reads as the cluster's values, as far as they are not empty, by name; `reads` all
-    ConfigMaps and Secrets that it names anywhere; `applied` which of the fields Transom put there.
+    `fields` are those that name the cluster's values, by name, without the empty ones. `reads` are all ConfigMaps and Secrets
+    that the object names. `applied` are the fields that Transom put there.
     """
 
     metadata: ObjectMeta

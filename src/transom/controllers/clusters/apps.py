@@ -48,7 +48,7 @@ _INDEXES: Final[dict[str, IndexFunction[Any]]] = {"cluster": _by_cluster, "loose
 
 
 class Injected(msgspec.Struct, frozen=True):
-    """What came of a cluster's Apps: whether all is as it is to be; which ask, and have a field with values of their own."""
+    """What came of a cluster's Apps. `done`: each is as it should be. `own`: those that ask, and have values of their own."""
 
     done: bool = True
     own: tuple[str, ...] = ()

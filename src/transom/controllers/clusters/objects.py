@@ -1,7 +1,7 @@
-"""The objects of workload clusters, written: each once, by what is known of it, and never one that is somebody else's.
+"""The objects of workload clusters, written. Each is written once for each change, and objects of other owners are left alone.
 
-ConfigMaps of ours are followed. Secrets may be read one by one alone, so what is in them is known by a keyed hash, which stands
-with their uids in an annotation of the values' ConfigMap.
+ConfigMaps of ours are followed. Secrets may be read one by one alone. So a keyed hash says what is in them: it stands with
+their uids in an annotation of the values' ConfigMap.
 """
 
 import hashlib

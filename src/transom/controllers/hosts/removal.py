@@ -1,7 +1,6 @@
 """Instances on their way out: the host is given back, then the cluster forgets it. Every step looks at what is left to do.
 
-Nothing is remembered between two steps but what is in the cluster and on the host, so that a process that was killed anywhere
-is followed by one that goes on.
+Between two steps everything is known from the cluster and the host, so that the next process goes on where one was killed.
 """
 
 from datetime import UTC

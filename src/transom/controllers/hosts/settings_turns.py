@@ -59,7 +59,7 @@ class SettingsTurns:
         """What a host was given that joins while newer settings are on their way."""
 
     async def carry_out(self, visit: Visit) -> Visit:
-        """The stage at which the host is worked on, where it is its turn; else what was found says that it waits."""
+        """The stage at which the host is worked on, if it is its turn. If not, `found` says that it waits."""
         on, work = visit.session, visit.work
         if visit.opened.error is not None:
             return replace(visit, found=PassResult(error=visit.opened.error))

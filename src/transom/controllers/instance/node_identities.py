@@ -1,7 +1,7 @@
 """Which Node is an instance's: everything that asks is answered here, from the stores, and what was decided is recorded.
 
-The record stands in the status of the instance, written by a field manager of its own, so that no other status that is written
-at the same time takes it away. It is written before anything is done that follows from it.
+The record stands in the status of the instance. A field manager of its own writes it, so that another write of the status
+leaves it as it is. It is written before anything is done that follows from it.
 """
 
 import asyncio

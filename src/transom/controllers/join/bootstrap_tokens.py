@@ -1,7 +1,7 @@
 """Bootstrap tokens: one for each host that is to join, good for an hour, and for nothing but to ask for a certificate.
 
-The token itself is a Secret of kube-system, where the API server looks for it; what it was made for stands in a Secret of
-Transom's own, so that no right to read kube-system's Secrets is needed.
+The token itself is a Secret of kube-system, where the API server looks for it. Its purpose stands in a Secret of Transom's
+namespace, so that Transom needs no right to read the Secrets of kube-system.
 """
 
 import base64

@@ -1,8 +1,8 @@
 """What a changed SSH key leaves to be done: kept keys that nobody needs any more, and Machines that no key opens.
 
-A Machine whose host takes neither the key nor the one before it cannot be moved. Where a MachineSet owns it, it is deleted, so
-that the MachineSet makes another one with today's user data; the Machine API drains the node before that. One at a time for
-each MachineSet, and only while everything else of it works.
+A Machine whose host takes neither the key nor the one before it cannot be moved. Where a MachineSet owns it, it is deleted, and
+the MachineSet makes another one with today's user data. The Machine API drains the node before that. One at a time for each
+MachineSet, and only while everything else of it works.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Hosts moved from one SSH key to the next: one first, then a tenth of them, then all; two that refuse it stop that."""
+"""Hosts moved from one SSH key to the next: one first, then a tenth, then all. Two hosts that refuse it stop the move."""
 
 from collections.abc import Awaitable, Callable, Iterator
 
@@ -39,7 +39,7 @@ def recorded(cached: CachedInstance) -> tuple[str, ...]:
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """How a pass goes on: with which keys, which hash is recorded when it has read the host, what is said of the key.
+    """How a pass goes on: `target` has the keys to connect with, `digest` is recorded once the host was read, `said` is told.
 
     `former` are keys that may open a host of which nothing is recorded. `error`: there is no use in connecting.
     """
@@ -88,8 +88,8 @@ class KeyRotation:
     ) -> Opened:
         """Before a pass: move the host to the key of its Secret, where it is opened by an earlier one and it is its turn.
 
-        Wherever a move is cut, and whatever the Secret has by then, a key that opens the host is kept, and its status names it.
-        Raises ApiError.
+        A move may be cut anywhere, and the Secret may have changed by then: a key that opens the host is kept, and its status
+        names it. Raises ApiError.
         """
         if target.key is None:
             return Opened(target)

@@ -1,7 +1,7 @@
 """SSH keys that open hosts, or may, kept until no host needs them: a changed Secret then locks nobody out.
 
-For each Secret with a key there is one of Transom's own. Its `private-key.pem` is the key that was last seen to open a host,
-`private-key.previous.pem` the one before it, while hosts are still opened by that. A key that a host is about to be moved to
+For each Secret with a key there is one of Transom's own. Its `private-key.pem` is the key that was last seen to open a host.
+`private-key.previous.pem` is the one before, as long as a host is opened by it. A key that a host is about to be moved to
 stands behind them until it was seen.
 """
 

@@ -1,7 +1,7 @@
 """The machines of workload clusters: entries in their templates, and a rollout where one is asked for.
 
-A key is a Cluster: its templates are examined and, where they let us, edited. One key more, without a name, looks at all
-clusters together: how many machines are older than their settings, and whose turn it is.
+A key is a Cluster: its templates are examined and, where they let us, edited. One more key, without a name, looks at all
+clusters together: how many machines are older than their settings, and which cluster's turn it is.
 """
 
 import contextlib

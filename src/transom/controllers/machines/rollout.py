@@ -1,8 +1,8 @@
 """Which machines are older than their settings, and which cluster is rolled next: one at a time, decided from what is there.
 
 Nothing is remembered between two looks: a rollout that was begun is known by `rollout.after` of the objects. It is the time of
-the change, so that the machines that are older are replaced and no others, and whoever looks next goes on with it. Pure.
-Times are RFC 3339 as the server writes them.
+the change: only machines that are older are replaced, and the next leader goes on with it. Pure. Times are RFC 3339 as the
+server writes them.
 """
 
 from collections.abc import Iterable, Sequence

@@ -27,7 +27,8 @@ _SHOWN: Final = 3
 class ClusterMachines(msgspec.Struct, frozen=True):
     """What the last pass found of a cluster.
 
-    `shared` are templates that other clusters use, too; `changed` as in Group; `refused` what the server did not take, and why.
+    `shared` are templates that other clusters use as well. `changed` is as in Group. `refused` is what the server did not take,
+    with its reason.
     """
 
     egress: Egress

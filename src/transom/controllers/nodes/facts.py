@@ -49,7 +49,7 @@ class NodeFacts:
         )
 
     async def joining(self, facts: Facts, case: InstanceView, node_ip: str, leadership: Leadership) -> Facts:
-        """The facts with what is the host's own: which Node it is or will be, which was recorded before, and by what it joins.
+        """The facts with those of this host: its Node, as it was recorded, and the token with which it joins.
 
         Makes a bootstrap token where the host has to join. Raises ApiError, TokenMissing.
         """

@@ -22,7 +22,7 @@ class _Look(msgspec.Struct, frozen=True):
 
 
 class _Rest(msgspec.Struct, frozen=True):
-    """A host that needs nothing: since when that is known (time.monotonic), what is looked at, and how it looked before."""
+    """A host that needs nothing since then (time.monotonic): `watched` is what is looked at, `look` how it looked before."""
 
     since: float
     watched: Watched

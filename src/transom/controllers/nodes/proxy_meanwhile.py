@@ -1,4 +1,4 @@
-"""Nodes that get proxy and trust, and for now or for good nothing else: the works that wait for something, and say for what."""
+"""Nodes that get proxy and trust alone, for now or for good: the works that wait for something, and say what that is."""
 
 from dataclasses import dataclass, replace
 from typing import Final

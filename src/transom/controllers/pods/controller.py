@@ -2,8 +2,8 @@
 
 One key more is the registration: whether new pods are asked about, and answered.
 
-No Secret of another namespace is listed or watched. Where one is, and what it holds, is in a ledger of ours: a Secret with an
-entry for each namespace, written before its Secret is, and taken out after that is gone.
+No Secret of another namespace is listed or watched. A ledger of ours says where one is and what it holds: a Secret with an
+entry for each namespace. The entry is written before the Secret of its namespace, and taken out after that one is gone.
 """
 
 import base64

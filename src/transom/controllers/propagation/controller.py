@@ -1,7 +1,7 @@
 """The settings in workload clusters that have a Transom of their own: brought there through the cluster's kubeconfig.
 
-A key is a Cluster. Each pass opens its own connection and closes it: a rotated kubeconfig is followed, and a cluster that
-cannot be reached costs nothing but the time of its own passes, which come less and less often.
+A key is a Cluster. Each pass opens a connection of its own and closes it, so that a rotated kubeconfig is followed. A cluster
+that cannot be reached costs the time of its own passes, which come less and less often.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Which hosts were begun in rollouts in which each host counts, in one object, so that the next leader takes no further ones.
 
-ConfigMap `transom-rollouts` in Transom's namespace: a key for each change that is under way, named as in a mark, with a word
-for each host that was begun: its name, and after an `@` what its kubelet had last said. What the status of a host says of the
-change is newer than what this says of it.
+ConfigMap `transom-rollouts` in Transom's namespace has a key for each change that is under way, named as in a mark. Its value
+has a word for each host that was begun: the name of the host and, after an `@`, the last heartbeat of its kubelet. What the
+status of a host says of the change is newer than what this says of it.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A Node made empty, step by step: cordoned, its pods evicted, and given back by who cordoned it.
 
-What is known of a drain stands on the Node, so that another process goes on with it: for what it was cordoned, since when it
-is drained, since when it is empty.
+What is known of a drain stands on the Node: why it was cordoned, when the drain began, and since when it is empty. So another
+process goes on with it.
 """
 
 from collections.abc import Callable, Mapping

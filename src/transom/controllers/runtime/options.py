@@ -36,28 +36,29 @@ class Pace(msgspec.Struct, frozen=True):
 
 
 class Options(msgspec.Struct, frozen=True):
-    """How an operator works. `controllers` are names; None is all of them.
-
-    `payload` is the directory with `payload.yaml`, None where nothing is installed on hosts; what it names by URL and does not
-    have is fetched to `payload_cache`, None: to that directory; with `payload_builds` the directory is the operator's own, who
-    completes it as `payload build` does; `openssh_msi` stands in user data;
-    `system_ca_file` has the CAs to which a bundle that replaces a trust store is added; so many nodes as
-    `max_unavailable` may be away at once; with `require_host_keys` no host is trusted on first use;
-    `operator_condition` names the object by which OLM hears whether an upgrade of the operator may come; empty: there is none.
-    """
+    """How an operator works."""
 
     namespace: str = "transom-system"
     workers: int = 32
     leader_elect: bool = True
     controllers: tuple[str, ...] | None = None
+    """Names; None is all of them."""
     pace: Pace = Pace()
     reflector: ReflectorPace = PACE
     terms: Terms = TERMS
     payload: Path | None = None
+    """The directory with `payload.yaml`; None: nothing is installed on hosts."""
     payload_cache: Path | None = None
+    """Where files are fetched to that the payload names by URL and does not have; None: the payload's directory."""
     payload_builds: bool = False
+    """Whether the payload's directory is the operator's own: it completes it as `payload build` does."""
     openssh_msi: str = OPENSSH_MSI
+    """Where machines get OpenSSH from; it stands in their user data."""
     system_ca_file: str = SYSTEM_CA_FILE
+    """The CAs to which a bundle that replaces a trust store is added."""
     max_unavailable: int = 1
+    """Nodes that may be away at once."""
     require_host_keys: bool = False
+    """Whether no host is trusted on first use."""
     operator_condition: str = ""
+    """The object by which OLM hears whether an upgrade of the operator may come; empty: there is none."""
