@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from transom.capi import upstream_pools as upstream
 from transom.capi.inputs import InputFile, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS
-from transom.capi.template_check import Given, check
+from transom.capi.template_check import GivenObject, check
 from transom.capi.worker import WorkerTemplate, make, replaced
 from transom.cli.app import app
 from transom.proxy.secret import Secret
@@ -157,7 +157,8 @@ def kind(provider: ProviderName) -> str:
 
 def found(given: list[dict[str, Any]]) -> list[str]:
     return [
-        f"{one.severity} {one.object} {one.field} {one.message}" for one in check([Given("a.yaml", item) for item in given], {})
+        f"{one.severity} {one.object} {one.field} {one.message}"
+        for one in check([GivenObject("a.yaml", item) for item in given], {})
     ]
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from transom.capi.image.inputs import ImageInputs
 from transom.capi.image.recipe import make as make_image
 from transom.capi.inputs import ProviderName, WorkerInputs
-from transom.capi.template_check import Given, check
+from transom.capi.template_check import GivenObject, check
 from transom.capi.worker import make
 from transom.cli.app import app
 
@@ -30,7 +30,9 @@ def image(provider: ProviderName) -> dict[str, str]:
 
 
 def found(given: list[dict[str, Any]], files: dict[str, str] | None = None) -> list[str]:
-    return [f"{one.object} {one.field} {one.message}" for one in check([Given("a.yaml", item) for item in given], files or {})]
+    return [
+        f"{one.object} {one.field} {one.message}" for one in check([GivenObject("a.yaml", item) for item in given], files or {})
+    ]
 
 
 def spec(item: dict[str, Any]) -> dict[str, Any]:

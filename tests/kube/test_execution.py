@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from transom.kube.errors import Unreadable
+from transom.kube.errors import UnreadableObject
 from transom.kube.execution import ended
 
 
@@ -29,5 +29,5 @@ def test_the_code_of_a_command(status: dict[str, Any], code: int) -> None:
 
 
 def test_what_is_no_status() -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableObject):
         ended(b"502 Bad Gateway", "", "")

@@ -13,7 +13,7 @@ from tests.support.waiting import until
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import Unreadable
+from transom.kube.errors import UnreadableObject
 from transom.kube.reading import TOO_DEEP
 from transom.kube.reflector import Reflector, ReflectorPace
 from transom.kube.store import Store
@@ -205,7 +205,7 @@ async def test_an_object_that_does_not_fit_spoils_no_other(direct: Client) -> No
     await put(direct, "good", 1)
     await put(direct, "bad", "very large")
     await direct.server_side_apply(GADGETS, {**gadget("null"), "spec": {"parts": None, "other": [None]}}, "null", "default")
-    with pytest.raises(Unreadable, match=r"Gadget: Expected `int \| null`, got `str` - at `\$\.spec\.size`"):
+    with pytest.raises(UnreadableObject, match=r"Gadget: Expected `int \| null`, got `str` - at `\$\.spec\.size`"):
         await direct.get(GADGETS, "bad", "default")
     store: Store[Gadget] = Store()
     reflector = Reflector(direct, GADGETS, store, pace=QUICK)

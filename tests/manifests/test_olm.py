@@ -14,7 +14,7 @@ from tests.support.forked import run
 
 from lab import olm
 from transom.manifests import install
-from transom.manifests.olm import Bundle, bundle
+from transom.manifests.olm import OlmBundle, bundle
 from transom.manifests.values import plain, read
 
 NAMESPACE = "transom-system"
@@ -26,7 +26,7 @@ def installed(name: str) -> list[Object]:
     return install.objects(plain(read({"image": {"registry": "registry.example"}} | VALUE_SETS[name])), NAMESPACE)
 
 
-def spec_of(made: Bundle) -> Object:
+def spec_of(made: OlmBundle) -> Object:
     (csv,) = (one for one in made.manifests.values() if one["kind"] == "ClusterServiceVersion")
     spec: Object = csv["spec"]
     return spec

@@ -21,7 +21,7 @@ from tests.support.repository import DOCS, ROOT
 from tests.support.waiting import PATIENCE
 
 from transom.manifests import admission, install, roles
-from transom.manifests.install import Part
+from transom.manifests.install import InstallPart
 from transom.manifests.rights import BEGIN, END, EVERY, page_with_rights
 from transom.manifests.values import plain, read
 from transom.windows.nodes.signers import BOOTSTRAPPERS
@@ -159,7 +159,7 @@ REVIEWS = {
 def test_the_rights_of_values(control_plane: ControlPlane, everybody: dict[str, set[Right]], name: str) -> None:
     """As `transom manifests --values` and the chart grant them; with Windows alone no Secret of others but bootstrap tokens."""
     values = read(VALUE_SETS[name])
-    made = install.objects(plain(values), OWN, [Part.RBAC])
+    made = install.objects(plain(values), OWN, [InstallPart.RBAC])
     control_plane.apply(made)
     try:
         for namespace in NAMESPACES:

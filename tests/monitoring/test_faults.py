@@ -36,7 +36,7 @@ from transom.kube.connection import connect
 from transom.kube.reflector import ReflectorPace
 from transom.kube.resources import EGRESS_PROXIES, SECRETS
 from transom.manifests.admission import admission_roles
-from transom.monitoring.alert import ALERTS, BY_NAME, Pace, rules
+from transom.monitoring.alert import ALERTS, BY_NAME, Tolerance, rules
 from transom.monitoring.objective import OBJECTIVES
 from transom.operations.metrics import OperatorMetrics
 from transom.operations.server import serving
@@ -46,7 +46,7 @@ from winsim import Host
 from winsim.processes import Invocation
 
 pytestmark = pytest.mark.lab
-AT_ONCE = Pace(patience=0, span="10s", keys=0)
+AT_ONCE = Tolerance(patience=0, span="10s", keys=0)
 SPEC = {"httpProxy": PROXY, "httpsProxy": PROXY, "trustedCA": {"name": "corp-ca"}}
 FETCHING = {"readinessEndpoints": ["https://registry.corp.example/v2/"], "readinessPolicy": "Report"}
 # a gate that refuses is asked by twenty kinds

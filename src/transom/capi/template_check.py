@@ -25,14 +25,14 @@ _USERINFO = re.compile(r"https?://[^\s/@\"']+:[^\s/@\"']+@")
 Object = Mapping[str, Any]
 
 
-class Given(msgspec.Struct, frozen=True):
+class GivenObject(msgspec.Struct, frozen=True):
     """An object and the file that it was read from."""
 
     file: str
     object: Object
 
 
-def check(objects: Iterable[Given], files: Mapping[str, str]) -> Iterator[Finding]:
+def check(objects: Iterable[GivenObject], files: Mapping[str, str]) -> Iterator[Finding]:
     """Every finding: of objects of both clusters, then of files of an image's build, by their names."""
     given = list(objects)
     windows = [one for one in given if _is_bootstrap(one.object) and _is_windows(one.object)]
@@ -56,7 +56,7 @@ def check(objects: Iterable[Given], files: Mapping[str, str]) -> Iterator[Findin
         yield from _file(name, text)
 
 
-def _finding(one: Given, severity: Severity, path: Path, message: str) -> Finding:
+def _finding(one: GivenObject, severity: Severity, path: Path, message: str) -> Finding:
     name = one.object.get("metadata", {}).get("name", "")
     return Finding(severity, one.file, f"{one.object.get('kind', '')}/{name}", field_name(path), message)
 
@@ -80,7 +80,7 @@ def _is_windows(item: Object) -> bool:
     return socket.startswith("npipe:") or any(re.match(r"[A-Za-z]:[\\/]", path) for path in paths)
 
 
-def _bootstrap(one: Given) -> Iterator[Finding]:
+def _bootstrap(one: GivenObject) -> Iterator[Finding]:
     place = _place(one.object)
     spec = _at(one.object, *place) or {}
     if spec.get("format", "cloud-config") != "cloud-config":
@@ -131,7 +131,7 @@ def _of_file(file: Object) -> Iterator[tuple[str, Severity, str]]:
         yield "content", "error", f"up to Kubernetes 1.35 the kubelet need not find containerd without {flag}"
 
 
-def _machine(one: Given, configuration: Given) -> Iterator[Finding]:
+def _machine(one: GivenObject, configuration: GivenObject) -> Iterator[Finding]:
     place = _place(one.object)
     spec = _at(one.object, *place) or {}
     of_provider = {
@@ -223,7 +223,7 @@ def _gcp(spec: Object, _: Object) -> _Found:
         yield ("image",), "error", message
 
 
-def _names(one: Given, machine: Given) -> Iterator[Finding]:
+def _names(one: GivenObject, machine: GivenObject) -> Iterator[Finding]:
     naming = _at(one.object, "spec", "machineNaming", "template") or _at(
         one.object, "spec", "machineNamingStrategy", "template"
     )
@@ -238,7 +238,7 @@ def _names(one: Given, machine: Given) -> Iterator[Finding]:
         yield _finding(one, severity, ("spec", "machineNaming"), message)
 
 
-def _pool(one: Given, machine: Given, scale_sets: dict[tuple[str, str], str]) -> Iterator[Finding]:
+def _pool(one: GivenObject, machine: GivenObject, scale_sets: dict[tuple[str, str], str]) -> Iterator[Finding]:
     """`scale_sets` are the names that pools of a cluster got before, by the cluster's name and theirs."""
     spec = _at(one.object, "spec") or {}
     if _kind(machine.object) == "AWSMachinePool":
@@ -269,14 +269,14 @@ def _scale_set(name: str) -> str:
     return name if len(name) <= int(upstream_pools.AZURE_POOL_NAME.value) else "win-" + name[-5:]
 
 
-def _daemons(one: Given) -> Iterator[Finding]:
+def _daemons(one: GivenObject) -> Iterator[Finding]:
     """DaemonSets for Windows, those in a ConfigMap of a ClusterResourceSet too."""
     item = one.object
     if item.get("kind") == "ConfigMap":
         for text in (item.get("data") or {}).values():
             inner = _document(str(text))
             if inner is not None:
-                yield from _daemons(Given(one.file, inner))
+                yield from _daemons(GivenObject(one.file, inner))
     spec = _at(item, "spec", "template", "spec") or {}
     if item.get("kind") != "DaemonSet" or _at(spec, "nodeSelector", "kubernetes.io/os") != "windows":
         return

@@ -5,7 +5,7 @@ import msgspec
 from transom.capi import upstream
 
 
-class Release(msgspec.Struct, frozen=True):
+class WindowsRelease(msgspec.Struct, frozen=True):
     """A release: its year, its build as nodes are labelled with (`node.kubernetes.io/windows-build`), its base images' tag.
 
     Process-isolated containers run on the build that their base image was made for (Microsoft: "Windows container version
@@ -20,9 +20,9 @@ class Release(msgspec.Struct, frozen=True):
 RELEASES = {
     release.year: release
     for release in (
-        Release("2019", "10.0.17763", "ltsc2019"),
-        Release("2022", "10.0.20348", "ltsc2022"),
-        Release("2025", "10.0.26100", "ltsc2025"),
+        WindowsRelease("2019", "10.0.17763", "ltsc2019"),
+        WindowsRelease("2022", "10.0.20348", "ltsc2022"),
+        WindowsRelease("2025", "10.0.26100", "ltsc2025"),
     )
 }
 """Kubernetes: "Windows containers in Kubernetes", Windows OS version compatibility."""

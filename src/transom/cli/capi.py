@@ -280,7 +280,7 @@ def check(
     """
     import msgspec
 
-    from transom.capi.template_check import Given, check
+    from transom.capi.template_check import GivenObject, check
 
     objects, files = [], {}
     for path in filename:
@@ -288,7 +288,7 @@ def check(
             fail(f"{path}: there is no such file or directory", ExitCode.NOT_READ)
         for file in sorted(one for one in Path(path).rglob("*") if one.is_file()) if Path(path).is_dir() else [Path(path)]:
             if file.suffix in (".yaml", ".yml", ".json") and not file.name.endswith("manifest.json"):
-                objects += [Given(str(file), item) for item in _objects([str(file)])]
+                objects += [GivenObject(str(file), item) for item in _objects([str(file)])]
             elif file.suffix in (".hcl", ".ps1", ".conf", "") and file.stat().st_size < _LARGEST:
                 files[str(file)] = file.read_text("utf-8", "replace")
     if not objects and not files:

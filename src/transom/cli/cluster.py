@@ -146,10 +146,10 @@ def place(connection: "Connection") -> str:
 
 def _told(error: "ApiError", connection: "Connection") -> str:
     """What went wrong, where, and what there is to do."""
-    from transom.kube.errors import ConnectionFailed, StatusError, Unreadable
+    from transom.kube.errors import ConnectionFailed, StatusError, UnreadableObject
 
     told, where = str(error), place(connection)
-    if isinstance(error, ConnectionFailed | Unreadable):
+    if isinstance(error, ConnectionFailed | UnreadableObject):
         return f"{where}: {told}. Is this the cluster that is meant, and can it be reached from here? --context names another"
     if isinstance(error, StatusError) and error.code == 401:
         return f"{where}: {told}: the credentials are not taken, or have expired: log in again, or name another --context"

@@ -9,7 +9,7 @@ import typer
 
 from transom.cli.cluster import NAMESPACE, namespace_name
 from transom.cli.output import ExitCode, Format, fail, print_data, tell
-from transom.manifests.install import Part
+from transom.manifests.install import InstallPart
 
 if TYPE_CHECKING:
     from transom.manifests.values import Image, Payload, Values
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def manifests(
     context: typer.Context,
     part: Annotated[
-        list[Part] | None, typer.Option("--part", help="Only this part; may be given again. Without it: everything.")
+        list[InstallPart] | None, typer.Option("--part", help="Only this part; may be given again. Without it: everything.")
     ] = None,
     controllers: Annotated[
         str | None,
@@ -128,7 +128,7 @@ def manifests(
     if payload_image is not None or payload_claim is not None or payload_kubeadm is not None or payload_copied:
         payload = _payload(payload_image, payload_claim, payload_kubeadm, payload_cni, copied=payload_copied)
         given = replace(given, payload=payload)
-    parts = part or list(Part)
+    parts = part or list(InstallPart)
     chosen = _chosen(
         given,
         controllers,
@@ -137,9 +137,9 @@ def manifests(
         cluster_api=cluster_api,
         openshift=openshift,
         require_host_keys=require_host_keys,
-        webhook=Part.WEBHOOK in (part or ()),
+        webhook=InstallPart.WEBHOOK in (part or ()),
     )
-    if not (chosen.image.registry or any_registry) and {Part.OPERATOR, Part.WEBHOOK} & set(parts):
+    if not (chosen.image.registry or any_registry) and {InstallPart.OPERATOR, InstallPart.WEBHOOK} & set(parts):
         fail(
             "--image: name the image in your registry, such as registry.example/transom:VERSION (or set TRANSOM_IMAGE, or "
             "`image.registry` of the values); --any-registry is transom of this version, wherever nodes find it"

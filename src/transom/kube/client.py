@@ -12,13 +12,13 @@ import msgspec
 import structlog
 
 from transom.kube.connection import NO_ANSWER, Connection
-from transom.kube.errors import AnswerTooLarge, ApiError, ConnectionFailed, Unreadable, status_error
+from transom.kube.errors import AnswerTooLarge, ApiError, ConnectionFailed, UnreadableObject, status_error
 from transom.kube.execution import EXEC_PROTOCOLS, Executed, output_of
 from transom.kube.nesting import shortened, too_deep
 from transom.kube.objects import T
 from transom.kube.reading import Malformed, around, decoded, read_object, refusal
 from transom.kube.resources import PODS, Resource
-from transom.kube.transport import Answer, Request, WayErrors
+from transom.kube.transport import HttpAnswer, Request, WayErrors
 from transom.kube.versions import Groups
 
 _log: Final = structlog.get_logger("transom.kube.client")
@@ -85,12 +85,12 @@ class Client:
         return _decoded(resource, await self.request("GET", resource.path(namespace, name)))
 
     async def get_json(self, path: str) -> Any:
-        """Whatever is at a path, as plain values. Raises Unreadable."""
+        """Whatever is at a path, as plain values. Raises UnreadableObject."""
         body = await self.request("GET", path)
         try:
             return decoded(msgspec.json.decode, shortened(body) if too_deep(body) else body)
         except msgspec.DecodeError as error:
-            raise Unreadable(f"{path}: {error}") from error
+            raise UnreadableObject(f"{path}: {error}") from error
 
     async def list_objects(
         self, resource: Resource[T], namespace: str | None = None, *, labels: str = "", fields: str = "", page: int = PAGE
@@ -270,7 +270,7 @@ class Client:
                     if permit is not None:
                         permit()
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: Request) -> HttpAnswer:
         began, said = time.monotonic(), NO_ANSWER
         try:
             answer = await self.connection.transport.request(request)
@@ -287,7 +287,7 @@ class Client:
 def _decoded(resource: Resource[T], body: bytes) -> T:
     read = read_object(resource, body)
     if read.object is None:
-        raise Unreadable(f"{resource.kind}: {read.malformed.problem if read.malformed else ''}")
+        raise UnreadableObject(f"{resource.kind}: {read.malformed.problem if read.malformed else ''}")
     return read.object
 
 

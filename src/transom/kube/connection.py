@@ -16,7 +16,7 @@ import structlog
 
 from transom.kube.errors import ConfigurationError
 from transom.kube.kubeconfig import Chosen, choose
-from transom.kube.transport import FOREIGN, Transport, transport_to
+from transom.kube.transport import FOREIGN, HttpTransport, transport_to
 
 _log: Final = structlog.get_logger("transom.kube.connection")
 NO_ANSWER: Final = "none"
@@ -34,7 +34,7 @@ class Connection:
     `namespace` is the context's own, `source` where the settings came from, `context` its name (none in a pod).
     """
 
-    transport: Transport
+    transport: HttpTransport
     server: str
     namespace: str
     source: str
@@ -74,14 +74,14 @@ class Renewal:
     def __init__(self, files: "RotatedFiles", connect: Callable[[], Connection]) -> None:
         self.files = files
         self.connect = connect
-        self._retired: list[Transport] = []
+        self._retired: list[HttpTransport] = []
         self._closing: set[asyncio.Task[None]] = set()
 
     def due(self) -> bool:
         """Whether a file changed."""
         return self.files.changed()
 
-    def retire(self, transport: Transport) -> None:
+    def retire(self, transport: HttpTransport) -> None:
         """Close this one when every watch that was begun on it has ended."""
         self._retired.append(transport)
         asyncio.get_running_loop().call_later(_RETIRED_SECONDS, self._close_oldest)
@@ -120,7 +120,7 @@ def connect_foreign(chosen: Chosen, proxy: str | None = None) -> Connection:
     return _reached(chosen, transport_to(chosen, FOREIGN, proxy))
 
 
-def _reached(chosen: Chosen, transport: Transport) -> Connection:
+def _reached(chosen: Chosen, transport: HttpTransport) -> Connection:
     return Connection(transport, chosen.cluster.server, chosen.namespace, chosen.source, chosen.context)
 
 

@@ -20,7 +20,7 @@ class AnswerTooLarge(ApiError):
     """An answer of more bytes than are taken at once."""
 
 
-class Unreadable(ApiError):
+class UnreadableObject(ApiError):
     """The server did what was asked, but the object it answered with does not fit; the message names the field."""
 
 

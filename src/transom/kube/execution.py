@@ -9,7 +9,7 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from transom.kube.errors import AnswerTooLarge, ConnectionFailed, Unreadable
+from transom.kube.errors import AnswerTooLarge, ConnectionFailed, UnreadableObject
 
 EXEC_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 """The newer one only adds the end of stdin, which no command here has."""
@@ -45,7 +45,7 @@ class _Ended(msgspec.Struct, frozen=True):
 
 
 async def output_of(socket: "aiohttp.ClientWebSocketResponse[Any]") -> Executed:
-    """Read until the command has ended. Raises AnswerTooLarge, ConnectionFailed, Unreadable."""
+    """Read until the command has ended. Raises AnswerTooLarge, ConnectionFailed, UnreadableObject."""
     streams = {1: bytearray(), 2: bytearray(), _STATUS: bytearray()}
     async for message in socket:
         if message.type is aiohttp.WSMsgType.ERROR:
@@ -62,11 +62,11 @@ async def output_of(socket: "aiohttp.ClientWebSocketResponse[Any]") -> Executed:
 
 
 def ended(status: bytes, out: str, err: str) -> Executed:
-    """How it went, by the Status (JSON) that came at the end. Raises Unreadable."""
+    """How it went, by the Status (JSON) that came at the end. Raises UnreadableObject."""
     try:
         told = msgspec.json.decode(status, type=_Ended)
     except msgspec.DecodeError as error:
-        raise Unreadable(f"exec: {error}") from error
+        raise UnreadableObject(f"exec: {error}") from error
     if told.status == "Success":
         return Executed(0, out, err)
     causes = (told.details.causes if told.details else None) or ()

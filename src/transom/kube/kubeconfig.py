@@ -32,7 +32,7 @@ class _Hidden(msgspec.Struct, frozen=True):
         return f"{type(self).__name__}(***)"
 
 
-class Cluster(_Hidden, frozen=True, rename="kebab"):
+class ClusterEntry(_Hidden, frozen=True, rename="kebab"):
     """Where the server is, and whom to believe there (client-go, tools/clientcmd/api/v1/types.go, as the classes below)."""
 
     server: str = "http://localhost:8080"
@@ -43,7 +43,7 @@ class Cluster(_Hidden, frozen=True, rename="kebab"):
     tls_server_name: str | None = None
 
 
-class Variable(_Hidden, frozen=True):
+class PluginVariable(_Hidden, frozen=True):
     """A variable of a credential plugin."""
 
     name: str
@@ -56,7 +56,7 @@ class Plugin(_Hidden, frozen=True, rename="camel"):
     api_version: str
     command: str
     args: list[str] | None = None
-    env: list[Variable] | None = None
+    env: list[PluginVariable] | None = None
 
 
 class User(_Hidden, frozen=True, rename="kebab"):
@@ -83,7 +83,7 @@ class _Context(msgspec.Struct, frozen=True):
 class Chosen(_Hidden, frozen=True):
     """A cluster and a user. `source` says to people where they stand; the names are empty inside a pod."""
 
-    cluster: Cluster
+    cluster: ClusterEntry
     user: User
     source: str
     namespace: str = "default"
@@ -185,7 +185,7 @@ def _inside_a_pod(account: Path) -> Chosen:
     except OSError as error:
         raise ConfigurationError(f"{account}: {error}") from error
     server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
-    cluster = Cluster(server, certificate_authority=str(account / "ca.crt"))
+    cluster = ClusterEntry(server, certificate_authority=str(account / "ca.crt"))
     return Chosen(cluster, User(token_file=str(account / "token")), str(account), namespace)
 
 
@@ -216,7 +216,7 @@ def _chosen(
             if parts[field].get(one):
                 raise ConfigurationError(f"{source}: {field}.{one} is not taken: put the data itself into the kubeconfig")
     named = _converted(found, _Context, source)
-    cluster, user = _converted(parts["cluster"], Cluster, source), _converted(parts["user"], User, source)
+    cluster, user = _converted(parts["cluster"], ClusterEntry, source), _converted(parts["user"], User, source)
     return Chosen(cluster, user, source, named.namespace or "default", str(name), named.user)
 
 

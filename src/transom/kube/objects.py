@@ -40,7 +40,7 @@ class ObjectMeta(Projected, frozen=True):
     owner_references: list[OwnerReference] | None = None
 
 
-class Identity(Protocol):
+class ObjectIdentity(Protocol):
     """What every `metadata` has."""
 
     @property
@@ -68,7 +68,7 @@ class Stored(Protocol):
     """What a store holds: anything with metadata."""
 
     @property
-    def metadata(self) -> Identity:
+    def metadata(self) -> ObjectIdentity:
         """Name, namespace and version."""
         ...
 

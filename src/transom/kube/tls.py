@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterator
 
 from transom.kube.errors import ConfigurationError
-from transom.kube.kubeconfig import Chosen, Cluster, User
+from transom.kube.kubeconfig import Chosen, ClusterEntry, User
 
 
 def context_of(chosen: Chosen) -> "ServerContext":
@@ -44,7 +44,7 @@ class ServerContext(ssl.SSLContext):
         return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
 
 
-def _believing(cluster: Cluster) -> ServerContext:
+def _believing(cluster: ClusterEntry) -> ServerContext:
     # to load the system's CAs costs tens of milliseconds: only where they are needed
     context = ServerContext(ssl.PROTOCOL_TLS_CLIENT)
     if cluster.certificate_authority or cluster.certificate_authority_data:

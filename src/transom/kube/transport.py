@@ -49,7 +49,7 @@ class Request(NamedTuple):
     most: int | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HttpAnswer(msgspec.Struct, frozen=True):
     """What the server said."""
 
     status: int
@@ -60,7 +60,7 @@ class Answer(msgspec.Struct, frozen=True):
         return f"Answer({self.status})"
 
 
-class Transport:
+class HttpTransport:
     """The way to one server, with connections that are kept. Each request has `headers`."""
 
     def __init__(
@@ -87,10 +87,10 @@ class Transport:
             # what is compressed may become any size
             self.headers["Accept-Encoding"] = "identity"
 
-    async def request(self, request: Request) -> Answer:
+    async def request(self, request: Request) -> HttpAnswer:
         """One request; where who asks is refused, newer credentials are tried. Raises ApiError, and what `WayErrors` takes."""
         async with await self._ask(request, self._bounds.silence) as response:
-            return Answer(response.status, response.headers, await self._body(response, request.most))
+            return HttpAnswer(response.status, response.headers, await self._body(response, request.most))
 
     @asynccontextmanager
     async def stream(self, path: str, query: Mapping[str, str], inactivity: float) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -204,7 +204,7 @@ class Transport:
         return bytes(body)
 
 
-def transport_to(chosen: Chosen, bounds: Bounds = OURS, proxy: str | None = None) -> Transport:
+def transport_to(chosen: Chosen, bounds: Bounds = OURS, proxy: str | None = None) -> HttpTransport:
     """The way that a kubeconfig says; its `proxy-url` comes before `proxy`. Raises ConfigurationError."""
     server = _url(chosen.cluster.server, "server", chosen.source)
     proxy = chosen.cluster.proxy_url or proxy
@@ -214,7 +214,7 @@ def transport_to(chosen: Chosen, bounds: Bounds = OURS, proxy: str | None = None
         # at home the proxy, too, is believed by the kubeconfig's authority, as by kubectl
         context.proxy_host = way.host
     name = chosen.cluster.tls_server_name or None
-    return Transport(server, context, credentials_of(chosen, server), proxy=way, server_name=name, bounds=bounds)
+    return HttpTransport(server, context, credentials_of(chosen, server), proxy=way, server_name=name, bounds=bounds)
 
 
 def _url(text: str, what: str, source: str) -> URL:

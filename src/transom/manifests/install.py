@@ -14,7 +14,7 @@ from transom.manifests.workloads import BEHIND_PROXY, COMPONENT
 from transom.monitoring.alert import rules
 
 
-class Part(enum.StrEnum):
+class InstallPart(enum.StrEnum):
     """A part, as `--part` names it."""
 
     CRDS = "crds"
@@ -28,26 +28,26 @@ class Part(enum.StrEnum):
 class Piece(msgspec.Struct, frozen=True):
     """Templates of objects that are applied together, and the parts that they belong to."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[InstallPart, ...]
     objects: tuple[Any, ...]
 
 
 def pieces() -> Iterator[Piece]:
     """Everything that can be installed."""
-    others = tuple(part for part in Part if part is not Part.CRDS)
+    others = tuple(part for part in InstallPart if part is not InstallPart.CRDS)
     yield Piece(others, (workloads.namespace_template(),))
-    yield Piece((Part.CRDS,), _where(Given(Value("definitions")), definitions()))
-    yield Piece((Part.RBAC,), (*roles.role_templates(), *_where(openshift.NODES, openshift.node_manager())))
-    yield Piece((Part.RBAC, Part.WEBHOOK), _where(admission.SERVES, admission.admission_role_templates()))
+    yield Piece((InstallPart.CRDS,), _where(Given(Value("definitions")), definitions()))
+    yield Piece((InstallPart.RBAC,), (*roles.role_templates(), *_where(openshift.NODES, openshift.node_manager())))
+    yield Piece((InstallPart.RBAC, InstallPart.WEBHOOK), _where(admission.SERVES, admission.admission_role_templates()))
     scraped = [(grants.NAME, None), (admission.NAME, admission.SERVES)]
-    yield Piece((Part.RBAC,), _where(workloads.BEHIND_PROXY, grants.metrics_roles(scraped)))
-    yield Piece((Part.OPERATOR,), tuple(workloads.operator()))
-    yield Piece((Part.WEBHOOK,), _where(admission.SERVES, admission.admission()))
-    yield Piece((Part.POLICIES,), tuple(policies.policies()))
-    yield Piece((Part.MONITORING,), (*monitors(), *alerts(), *_where(openshift.NODES, openshift.monitoring())))
+    yield Piece((InstallPart.RBAC,), _where(workloads.BEHIND_PROXY, grants.metrics_roles(scraped)))
+    yield Piece((InstallPart.OPERATOR,), tuple(workloads.operator()))
+    yield Piece((InstallPart.WEBHOOK,), _where(admission.SERVES, admission.admission()))
+    yield Piece((InstallPart.POLICIES,), tuple(policies.policies()))
+    yield Piece((InstallPart.MONITORING,), (*monitors(), *alerts(), *_where(openshift.NODES, openshift.monitoring())))
 
 
-def objects(values: Mapping[str, Any], namespace: str, parts: Collection[Part] = ()) -> list[dict[str, Any]]:
+def objects(values: Mapping[str, Any], namespace: str, parts: Collection[InstallPart] = ()) -> list[dict[str, Any]]:
     """The objects of an install with these values (`values.plain`) in a namespace: of some parts, or all."""
     chosen = [one for piece in pieces() if not parts or set(piece.parts) & set(parts) for one in piece.objects]
     made: list[dict[str, Any]] = resolved(chosen, values, namespace)

@@ -50,7 +50,7 @@ _EXAMPLES: Final = (
 )
 
 
-class Bundle(msgspec.Struct, frozen=True):
+class OlmBundle(msgspec.Struct, frozen=True):
     """Objects by the name of their file in `manifests/`, the annotations of `metadata/`, and what is applied beside it."""
 
     manifests: dict[str, Object]
@@ -58,7 +58,7 @@ class Bundle(msgspec.Struct, frozen=True):
     beside: list[Object]
 
 
-def bundle(objects: Iterable[Object], namespace: str, version: str) -> Bundle:
+def bundle(objects: Iterable[Object], namespace: str, version: str) -> OlmBundle:
     """The bundle of an install's objects (`install.objects`)."""
     parts = _Parts(list(objects), namespace)
     csv = _service_version(parts, namespace, version)
@@ -74,10 +74,10 @@ def bundle(objects: Iterable[Object], namespace: str, version: str) -> Bundle:
         f"{mark}.channels.v1": CHANNEL,
         f"{mark}.channel.default.v1": CHANNEL,
     }
-    return Bundle(manifests, annotations, parts.beside)
+    return OlmBundle(manifests, annotations, parts.beside)
 
 
-def catalog(made: Bundle, image: str, version: str) -> list[Object]:
+def catalog(made: OlmBundle, image: str, version: str) -> list[Object]:
     """The documents of a file-based catalog that has this bundle alone, in an image of that name."""
     csv = next(one for one in made.manifests.values() if one["kind"] == "ClusterServiceVersion")
     spec, name = csv["spec"], csv["metadata"]["name"]

@@ -16,7 +16,7 @@ from transom.proxy.status import Status, StatusCondition
 _INT32: Final = {"type": "integer", "format": "int32"}
 
 
-class Check(msgspec.Struct, frozen=True):
+class CelRule(msgspec.Struct, frozen=True):
     """One CEL rule (`x-kubernetes-validations`). `message` is shown to whoever wrote the object: no value stands in it."""
 
     rule: str
@@ -31,7 +31,7 @@ class Rules(msgspec.Struct, frozen=True):
     """OpenAPI's own: maxLength, pattern, minimum, maxItems …"""
     items: Mapping[str, Any] = {}
     """The same, for each item of a list."""
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CelRule, ...] = ()
     default: bool = True
     """Whether the struct's default is written into objects; not where "not set" has a meaning of its own."""
     required: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from transom.manifests.schema import AGE, NAME, Check, Kind, Rules, column, condition_column
+from transom.manifests.schema import AGE, NAME, CelRule, Kind, Rules, column, condition_column
 from transom.windows.nodes.instance import WindowsInstanceSpec, WindowsInstanceStatus
 
 _RULES: Final = {
@@ -11,8 +11,8 @@ _RULES: Final = {
         "A DNS name or an IP address, without brackets and port.",
         {"minLength": 1, "maxLength": 253},
         checks=(
-            Check("self.matches('^[0-9A-Za-z_.:-]+$')", "must be a DNS name or an IP address; brackets have no place here"),
-            Check("!self.matches('^[^:]*:[0-9]*$')", "must be a DNS name or an IP address; the port goes into spec.port"),
+            CelRule("self.matches('^[0-9A-Za-z_.:-]+$')", "must be a DNS name or an IP address; brackets have no place here"),
+            CelRule("!self.matches('^[^:]*:[0-9]*$')", "must be a DNS name or an IP address; the port goes into spec.port"),
         ),
     ),
     "spec.port": Rules("The port of its SSH server.", {"minimum": 1, "maximum": 65535}),
@@ -26,12 +26,12 @@ _RULES: Final = {
     "spec.nodeIP": Rules(
         "The Node's IP address, where SSH goes to another one: a second network card, NAT, a jump host.",
         {"minLength": 2, "maxLength": 45},
-        checks=(Check("self.matches('^[0-9A-Fa-f.:]+$')", "must be an IP address, without brackets, prefix and port"),),
+        checks=(CelRule("self.matches('^[0-9A-Fa-f.:]+$')", "must be an IP address, without brackets, prefix and port"),),
     ),
     "spec.hostKey": Rules(
         "The host's public key, a line as in ssh_host_ed25519_key.pub. Without it the first key seen is recorded in status.",
         {"maxLength": 8192},
-        checks=(Check("self.matches('^(ssh-|ecdsa-)[^\\\\n]*\\\\n?$')", "must be one line: type, key, comment"),),
+        checks=(CelRule("self.matches('^(ssh-|ecdsa-)[^\\\\n]*\\\\n?$')", "must be one line: type, key, comment"),),
     ),
     "spec.paused": Rules("Leave the host alone: it is not connected to.", default=True),
     "spec.clusterRef": Rules("The Cluster API Cluster whose settings hold for this host.", required=("name",)),

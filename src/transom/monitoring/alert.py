@@ -24,7 +24,7 @@ _EACH: Final = "without (instance, pod)"
 """Replicas say the same of the cluster; labels that somebody's Prometheus adds, such as a cluster's name, stay."""
 
 
-class Pace(msgspec.Struct, frozen=True):
+class Tolerance(msgspec.Struct, frozen=True):
     """How long what is wrong may last.
 
     `patience` is multiplied with each alert's own time, `span` is what a rate is taken over; so many `keys` may wait for a
@@ -36,7 +36,7 @@ class Pace(msgspec.Struct, frozen=True):
     keys: int = 20
 
 
-PACE: Final = Pace()
+PACE: Final = Tolerance()
 
 
 class Alert(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class Alert(msgspec.Struct, frozen=True):
         """The file of its runbook."""
         return f"{self.name}.md"
 
-    def rule(self, pace: Pace = PACE) -> dict[str, Any]:
+    def rule(self, pace: Tolerance = PACE) -> dict[str, Any]:
         """As Prometheus reads it."""
         expression = self.expression.replace("{span}", pace.span).replace("{keys}", str(pace.keys))
         return {
@@ -243,7 +243,7 @@ ALERTS: Final[tuple[Alert, ...]] = (
 )
 
 
-def rules(pace: Pace = PACE) -> dict[str, Any]:
+def rules(pace: Tolerance = PACE) -> dict[str, Any]:
     """All of them, as the file that Prometheus and `promtool` read, and as the spec of a PrometheusRule."""
     return {"groups": [{"name": "transom", "rules": [one.rule(pace) for one in ALERTS]}]}
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transom.controllers.machines.kinds import CachedControlPlane, CachedDeployment
-from transom.controllers.machines.rollout import PATIENCE, Group, MachinesDecision, Standing, counted, decide, next_look
+from transom.controllers.machines.rollout import PATIENCE, Group, MachinesDecision, MachinesStanding, counted, decide, next_look
 from transom.controllers.runtime.conditions import timestamp
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -28,11 +28,11 @@ def control_plane(**fields: object) -> Group:
     return msgspec.structs.replace(Group("KubeadmControlPlane", "prod"), **given)
 
 
-def standing(name: str, *groups: Group, automatic: bool = True, paused: bool = False) -> Standing:
-    return Standing(("org", name), groups, automatic, paused)
+def standing(name: str, *groups: Group, automatic: bool = True, paused: bool = False) -> MachinesStanding:
+    return MachinesStanding(("org", name), groups, automatic, paused)
 
 
-def begun(*standings: Standing, now: datetime = START) -> list[tuple[str, str]]:
+def begun(*standings: MachinesStanding, now: datetime = START) -> list[tuple[str, str]]:
     return [(step.cluster[1], step.group.name) for step in decide(standings, now).steps]
 
 
@@ -63,7 +63,7 @@ NEW = {"outdated": 0, "requested": NOW, "newest": NOW}
         ([standing("a", deployment("x"), deployment("y"), control_plane(**NEW))], [("a", "x"), ("a", "y")]),
     ],
 )
-def test_whose_turn_it_is(standings: list[Standing], expected: list[tuple[str, str]]) -> None:
+def test_whose_turn_it_is(standings: list[MachinesStanding], expected: list[tuple[str, str]]) -> None:
     assert begun(*standings) == expected
 
 
@@ -139,12 +139,12 @@ def _named(group: Group, name: str) -> Group:
     return msgspec.structs.replace(group, name=name)
 
 
-def _changed(one: Standing, group: Group, **fields: object) -> Standing:
+def _changed(one: MachinesStanding, group: Group, **fields: object) -> MachinesStanding:
     groups = tuple(msgspec.structs.replace(each, **fields) if each == group else each for each in one.groups)
     return msgspec.structs.replace(one, groups=groups)
 
 
-def _moved(one: Standing, now: datetime, draw: random.Random) -> Standing:
+def _moved(one: MachinesStanding, now: datetime, draw: random.Random) -> MachinesStanding:
     for group in one.groups:
         if not group.begun or draw.random() < 0.3:
             continue

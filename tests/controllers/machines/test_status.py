@@ -3,7 +3,7 @@
 import msgspec
 from tests.support.management.manifests import cluster, egress_proxy, read
 
-from transom.controllers.machines.rollout import Group, MachinesDecision, Standing
+from transom.controllers.machines.rollout import Group, MachinesDecision, MachinesStanding
 from transom.controllers.machines.status import ClusterMachines, conditions
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
@@ -16,7 +16,7 @@ def test_a_thousand_clusters_are_one_word() -> None:
     objects, _ = read(egress_proxy(), *(cluster(name) for name in names))
     found = {("org-giantswarm", name): _found(name) for name in names}
     group = Group("MachineDeployment", "workers", 3, 3, 3, 3, "2026-11-21T12:00:00Z")
-    standings = {key: Standing(key, (group,), automatic=False) for key in found}
+    standings = {key: MachinesStanding(key, (group,), automatic=False) for key in found}
     said = conditions(objects, found, standings, MachinesDecision(), {})
     assert set(said) == {"cluster"}
     condition = said["cluster"]["MachinesOutdated"]

@@ -27,7 +27,7 @@ from transom.controllers.machines.kinds import (
     WrittenMeta,
 )
 from transom.controllers.machines.pools import MachinePools
-from transom.controllers.machines.rollout import Group, RolloutStep, Standing
+from transom.controllers.machines.rollout import Group, MachinesStanding, RolloutStep
 from transom.controllers.machines.status import ClusterMachines
 from transom.controllers.machines.template_edits import ExaminedTemplates, Held, TemplateEditor, keeper_of
 from transom.controllers.machines.templates import MachineTemplates
@@ -263,7 +263,7 @@ class MachinesController:
         again = machine_rollout.next_look(standings.values(), now)
         return Result(again=min(again or REFUSED_CHECK, REFUSED_CHECK) if refused else again)
 
-    def _standing(self, found: ClusterMachines) -> Standing:
+    def _standing(self, found: ClusterMachines) -> MachinesStanding:
         groups = []
         namespace, name = found.cluster
         by_name = {one.cached.metadata.name: one for one in found.examined if isinstance(one.cached, CachedTemplate)}
@@ -276,7 +276,7 @@ class MachinesController:
                 groups.append(self._deployment_group(deployment, template, found))
         pools = (self._pools.group(one, found.cluster, found.changed) for one in found.examined if one.affected)
         groups += [one for one in pools if one is not None]
-        return Standing(found.cluster, tuple(groups), found.egress.rollout == "Automatic", found.paused)
+        return MachinesStanding(found.cluster, tuple(groups), found.egress.rollout == "Automatic", found.paused)
 
     def _control_plane_group(self, examined: ExaminedTemplates, found: ClusterMachines) -> Group:
         cached = examined.cached

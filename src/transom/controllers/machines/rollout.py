@@ -64,7 +64,7 @@ class Group(msgspec.Struct, frozen=True):
         return not self.to_edit and self.requested is not None and (self.changed is None or self.requested >= self.changed)
 
 
-class Standing(msgspec.Struct, frozen=True):
+class MachinesStanding(msgspec.Struct, frozen=True):
     """How a cluster stands. `automatic`: its settings ask for a rollout."""
 
     cluster: ClusterName
@@ -119,7 +119,7 @@ class MachinesDecision(msgspec.Struct, frozen=True):
     """Clusters that are left for later since their machines are not ready already."""
 
 
-def decide(standings: Iterable[Standing], now: datetime) -> MachinesDecision:
+def decide(standings: Iterable[MachinesStanding], now: datetime) -> MachinesDecision:
     """The next steps. A cluster that was begun is brought to its end before another one is begun."""
     ordered = sorted(standings, key=lambda one: one.cluster)
     running = [one for one in ordered if one.in_progress]
@@ -135,13 +135,13 @@ def decide(standings: Iterable[Standing], now: datetime) -> MachinesDecision:
     return MachinesDecision(skipped=skipped)
 
 
-def next_look(standings: Iterable[Standing], now: datetime) -> float | None:
+def next_look(standings: Iterable[MachinesStanding], now: datetime) -> float | None:
     """Seconds until a running rollout would count as stuck; None where none runs."""
     ends = [_last_progress(one) + timedelta(seconds=PATIENCE) for one in standings if one.in_progress and not _stuck(one, now)]
     return max((min(ends) - now).total_seconds(), 1.0) if ends else None
 
 
-def _steps(standing: Standing) -> tuple[RolloutStep, ...]:
+def _steps(standing: MachinesStanding) -> tuple[RolloutStep, ...]:
     """The control plane alone as long as it is not done; then all MachineDeployments, then all MachinePools."""
     for kind in ("KubeadmControlPlane", "MachineDeployment", "MachinePool"):
         groups = [group for group in standing.rolled if group.kind == kind]
@@ -150,23 +150,23 @@ def _steps(standing: Standing) -> tuple[RolloutStep, ...]:
     return ()
 
 
-def _stuck(standing: Standing, now: datetime) -> bool:
+def _stuck(standing: MachinesStanding, now: datetime) -> bool:
     return now - _last_progress(standing) > timedelta(seconds=PATIENCE)
 
 
-def _last_progress(standing: Standing) -> datetime:
+def _last_progress(standing: MachinesStanding) -> datetime:
     times = [
         time for group in standing.rolled if group.begun for time in (group.asked or group.requested, group.newest) if time
     ]
     return datetime.fromisoformat(max(times))
 
 
-def _stuck_group(standing: Standing) -> str:
+def _stuck_group(standing: MachinesStanding) -> str:
     group = next(one for one in standing.rolled if one.begun and (one.pending or not one.healthy))
     return f"{group.kind} {group.name} has {group.ready} of {group.replicas} machines ready, {group.outdated} still old"
 
 
-def counted(standings: Sequence[Standing]) -> str:
+def counted(standings: Sequence[MachinesStanding]) -> str:
     """The counts in words."""
     behind = [one for one in standings if one.outdated]
     machines, clusters = sum(one.outdated for one in behind), len(behind)

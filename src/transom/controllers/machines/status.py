@@ -12,7 +12,7 @@ from transom.capi.kubeadm import Entries, File
 from transom.capi.machine_files import linux_entries
 from transom.capi.objects import key_of
 from transom.controllers.machines.kinds import CachedControlPlane
-from transom.controllers.machines.rollout import MachinesDecision, Standing, counted
+from transom.controllers.machines.rollout import MachinesDecision, MachinesStanding, counted
 from transom.controllers.machines.template_edits import ExaminedTemplates
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.kube.store import ObjectKey
@@ -65,7 +65,7 @@ class ClusterMachines(msgspec.Struct, frozen=True):
 def conditions(
     objects: SettingsObjects,
     found: Mapping[ObjectKey, ClusterMachines],
-    standings: Mapping[ObjectKey, Standing],
+    standings: Mapping[ObjectKey, MachinesStanding],
     decision: MachinesDecision,
     refused: Mapping[tuple[str, str], str],
 ) -> dict[str, Conditions]:
@@ -91,7 +91,7 @@ def conditions(
 
 def _of_one(
     found: Sequence[ClusterMachines],
-    standings: Sequence[Standing],
+    standings: Sequence[MachinesStanding],
     decision: MachinesDecision,
     refused: Mapping[tuple[str, str], str],
 ) -> Conditions:
@@ -123,7 +123,7 @@ def _network_missing(found: Sequence[ClusterMachines]) -> Condition:
 
 
 def _outdated(
-    found: Sequence[ClusterMachines], standings: Sequence[Standing], decision: MachinesDecision, failed: Sequence[str]
+    found: Sequence[ClusterMachines], standings: Sequence[MachinesStanding], decision: MachinesDecision, failed: Sequence[str]
 ) -> Condition:
     to_commit = [(one, examined) for one in found for examined in one.to_commit]
     pending = any(group.pending for one in standings for group in one.groups)

@@ -314,7 +314,7 @@ class Topology(Projected, frozen=True):
     """`spec.topology` of a Cluster: that it is there is all that is read."""
 
 
-class ClusterReference(Projected, frozen=True):
+class ClusterPart(Projected, frozen=True):
     """`spec.infrastructureRef` or `spec.controlPlaneRef` of a Cluster."""
 
     kind: str = ""
@@ -326,8 +326,8 @@ class ClusterSpec(Projected, frozen=True):
 
     cluster_network: Any = None
     control_plane_endpoint: Any = None
-    infrastructure_ref: ClusterReference | None = None
-    control_plane_ref: ClusterReference | None = None
+    infrastructure_ref: ClusterPart | None = None
+    control_plane_ref: ClusterPart | None = None
     paused: bool | None = None
     topology: Topology | None = None
 
