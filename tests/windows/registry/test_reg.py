@@ -11,6 +11,7 @@ from transom.windows.registry.registry import (
     DeleteKey,
     DeleteValue,
     Edit,
+    Registry,
     SetValue,
     Value,
     ValueType,
@@ -292,3 +293,11 @@ def test_nothing_but_its_own_error_is_raised(pieces: list[str]) -> None:
             reg.registry(file(body))
         except RegSyntaxError as error:
             assert error.line >= 1
+
+
+def test_what_is_equal_in_another_order_is_another_file() -> None:
+    keys = [CreateKey(r"HKEY_LOCAL_MACHINE\SOFTWARE\A"), CreateKey(r"HKEY_LOCAL_MACHINE\SOFTWARE\B")]
+    one, other = Registry().apply(keys), Registry().apply(reversed(keys))
+    assert one == other
+    assert reg.parse(reg.rendered(one))[-2:] == tuple(keys)
+    assert reg.parse(reg.rendered(other))[-2:] == tuple(reversed(keys))

@@ -5,6 +5,8 @@ from typing import Literal
 
 import msgspec
 
+from transom.windows.host.entries import digest
+from transom.windows.registry import reg
 from transom.windows.registry.names import same
 from transom.windows.registry.registry import Registry
 
@@ -95,6 +97,11 @@ class DesiredState(HostState, frozen=True, kw_only=True):
     takes: tuple[str, ...] = ()
     payload: str | None = None
     preparation: Preparation | None = None
+
+    def digest(self, salt: bytes) -> str:
+        """A salted hash of registry and files, in 32 hex digits: the ledger says by it what a host was brought to."""
+        files = "".join(map(" ".join, sorted(self.files.items())))
+        return digest(salt, "StateHash", reg.rendered(self.registry).hex() + files)
 
 
 class ObservedState(HostState, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ restarts of a plan the next plan is empty; a host that is as it should be gets n
 import msgspec
 
 from transom.proxy.settings import Egress
-from transom.windows.host.entries import digest
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.host.state import DesiredState, ObservedState, Preparation, ServiceState, Step
 from transom.windows.ledger import ledger
@@ -17,7 +16,6 @@ from transom.windows.parts.adopted import Adopted
 from transom.windows.parts.installation import Decision, Install
 from transom.windows.parts.installed import INSTALLED, Installed, Prepared
 from transom.windows.parts.plan_builder import PlanBuilder, When
-from transom.windows.registry import reg
 from transom.windows.registry.names import FoldedDict, listed, within
 from transom.windows.registry.registry import CreateKey, DeleteKey, DeleteValue, Edit, Registry, SetValue
 
@@ -92,7 +90,7 @@ def plan(
         return Plan(tuple(draft.steps), prepare=decision.prepare, prepared=prepared, pending=pending, reads=_reads(old, draft))
     entries = {name: part.plan(getattr(old, name), draft) for name, part in PARTS.items()}
     same = stays and not draft.steps and not draft.edits
-    state_hash = old.state_hash if same else _state_hash(desired, known.salt)
+    state_hash = old.state_hash if same else desired.digest(known.salt)
     lines = _Lines(actual.registry, msgspec.structs.replace(known, state_hash=state_hash, installed=decision.before, **entries))
     install = _install(draft, decision, lines)
     if lines.changed and not draft.steps:
@@ -132,11 +130,6 @@ def _with_services_of_payload(desired: DesiredState, old: Ledger) -> DesiredStat
     paths = [rf"{SERVICES}\{name}" for name in theirs]
     edits = [CreateKey(path) if given is None else SetValue(path, "Environment", given) for path in paths]
     return msgspec.structs.replace(desired, registry=desired.registry.apply(edits))
-
-
-def _state_hash(desired: DesiredState, salt: bytes) -> str:
-    text = reg.rendered(desired.registry).hex() + "".join(map(" ".join, sorted(desired.files.items())))
-    return digest(salt, "StateHash", text)
 
 
 class _Lines:

@@ -10,6 +10,7 @@ looked at: key paths, value names, `REG_…` and the data. A letter outside ASCI
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from types import MappingProxyType
 
 from transom.windows.registry.names import same
@@ -67,7 +68,14 @@ def parse(data: bytes) -> tuple[Edit, ...]:
 
 
 def rendered(registry: Registry) -> bytes:
-    """A registry as a file that makes each of its keys and sets each of its values."""
+    """A registry as a file that makes each of its keys and sets each of its values, in their order."""
+    return _rendered(registry, tuple((key.path, *(key.values or ())) for key in registry))
+
+
+# a thousand hosts have the same few settings
+@lru_cache(maxsize=32)
+def _rendered(registry: Registry, _order: tuple[tuple[str, ...], ...]) -> bytes:
+    """Registries are equal in whatever order their keys are; their files are not."""
     return render(_made(registry))
 
 
