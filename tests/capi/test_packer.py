@@ -9,10 +9,10 @@ import pytest
 import yaml
 from tests.capi.packer_program import exchanged, packer, written
 
-from transom.capi.image.builders import BUILDERS
 from transom.capi.image.inputs import ImageInputs
 from transom.capi.image.recipe import make
 from transom.capi.inputs import ProviderName
+from transom.capi.providers import PROVIDERS as ALL
 
 PROVIDERS = get_args(ProviderName)
 FIELDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("packer_fields.yaml").read_text())
@@ -63,7 +63,7 @@ def unknown(body: Mapping[str, Any], fields: Mapping[str, Any], path: str = "") 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_the_plugin_has_every_field(provider: ProviderName) -> None:
-    builder = BUILDERS[provider]
+    builder = ALL[provider].builder
     plugin = FIELDS[builder.type]
     assert plugin["repository"] == builder.source.removeprefix("github.com/").replace("/", "/packer-plugin-", 1)
     body = hcl2.loads(make(ImageInputs(provider)).files["windows.pkr.hcl"].decode())["source"][0][f'"{builder.type}"'][

@@ -3,10 +3,11 @@
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from transom.capi.inputs import ProviderName
 from transom.cli.completion import providers
 from transom.cli.examples import epilog
 from transom.cli.findings import Source, print_findings
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 capi = typer.Typer(name="capi", help="Windows workers by Cluster API: bootstrap and images.", no_args_is_help=True)
 
+_PROVIDERS = " or ".join(", ".join(get_args(ProviderName)).rsplit(", ", 1)) + "."
 _LARGEST = 1_048_576
 """A file of an image's build that is longer, in bytes, is no text of one."""
 _FLAGS = (
@@ -52,9 +54,7 @@ def worker(
     ] = None,
     provider: Annotated[
         str | None,
-        typer.Option(
-            "--provider", metavar="NAME", help="aws, azure, vsphere, openstack, gcp or nutanix.", autocompletion=providers
-        ),
+        typer.Option("--provider", metavar="NAME", help=_PROVIDERS, autocompletion=providers),
     ] = None,
     inputs: Annotated[
         str | None, typer.Option("--inputs", metavar="FILE", help="Inputs as YAML or JSON; flags override them.")
@@ -306,9 +306,7 @@ def check(
 def image(
     provider: Annotated[
         str,
-        typer.Option(
-            "--provider", metavar="NAME", help="aws, azure, vsphere, openstack, gcp or nutanix.", autocompletion=providers
-        ),
+        typer.Option("--provider", metavar="NAME", help=_PROVIDERS, autocompletion=providers),
     ],
     output_dir: Annotated[str | None, typer.Option("--output-dir", metavar="D", help="Where the files are written.")] = None,
     windows: Annotated[str, typer.Option("--windows", metavar="YEAR", help="Windows Server: 2019, 2022 or 2025.")] = "2022",

@@ -17,7 +17,6 @@ _USER_DATA_PLUGINS = (
     "cloudbaseinit.plugins.common.userdataplugins.shellscript.ShellScriptPlugin",
     "cloudbaseinit.plugins.common.userdataplugins.multipartmixed.MultipartMixedPlugin",
 )
-_STATIC_ADDRESSES = ("vsphere", "openstack")
 
 
 def service(inputs: ImageInputs) -> bytes:
@@ -49,7 +48,7 @@ def unattended() -> bytes:
 
 def _plugins(provider: ProviderName) -> Iterable[str]:
     yield "cloudbaseinit.plugins.common.mtu.MTUPlugin"
-    if provider in _STATIC_ADDRESSES:
+    if PROVIDERS[provider].static_addresses:
         yield upstream.NETWORK_PLUGIN.value
     # it asks for a restart: whatever stands after it waits for the name
     yield "cloudbaseinit.plugins.common.sethostname.SetHostNamePlugin"

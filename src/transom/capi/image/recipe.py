@@ -11,11 +11,10 @@ import msgspec
 from transom.capi import upstream_image as upstream
 from transom.capi.checks import VERSION
 from transom.capi.image import cloudbase_init
-from transom.capi.image.builders import Builder
-from transom.capi.image.builders import builder as builder_of
 from transom.capi.image.inputs import Download, ImageInputs
 from transom.capi.image.inputs import downloads as needed
-from transom.capi.image.template import declarations, template
+from transom.capi.image.template import builder_of, declarations, template
+from transom.capi.providers.provider import Builder
 from transom.capi.windows_release import RELEASES, image_name, pause_image
 
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}\Z")
@@ -140,7 +139,7 @@ def _scripts(inputs: ImageInputs) -> Iterator[tuple[str, bytes]]:
         names.append("azure")
     for name in names:
         yield f"{name}.ps1", _file(f"{name}.ps1")
-    yield "sysprep.ps1", _file(f"sysprep-{_SYSPREP.get(inputs.provider, 'quit')}.ps1")
+    yield "sysprep.ps1", _file(f"sysprep-{builder_of(inputs).sysprep}.ps1")
     if "scripts/winrm.ps1" in builder_of(inputs).body:
         script = _file("winrm.ps1")
         tagged = b"<powershell>\r\n" + script + b"</powershell>\r\n"
@@ -152,9 +151,6 @@ def _scripts(inputs: ImageInputs) -> Iterator[tuple[str, bytes]]:
     if inputs.provider == "aws":
         yield "transom_boothook.py", _file("transom_boothook.py")
         yield "transom_ec2.py", _file("transom_ec2.py")
-
-
-_SYSPREP = {"aws": "ec2launch", "vsphere": "shutdown", "nutanix": "shutdown"}
 
 
 def _manifest(

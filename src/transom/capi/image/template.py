@@ -4,12 +4,34 @@ Files beside the template are named from its place, so that it builds from any d
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from transom.capi.image.builders import Builder
+import msgspec
+
 from transom.capi.image.inputs import Download, ImageInputs, programs
+from transom.capi.providers import PROVIDERS
+from transom.capi.providers.provider import Builder
 from transom.capi.windows_release import image_name
+
+_GALLERY = """  shared_image_gallery_destination {
+    subscription   = var.subscription_id
+    resource_group = var.resource_group
+    gallery_name   = var.shared_image_gallery_name
+    image_name     = local.image_name
+    image_version  = var.sig_image_version
+  }
+"""
+
+
+def builder_of(inputs: ImageInputs) -> Builder:
+    """The provider's builder; on Azure one that puts the image into a gallery, too, where one is named."""
+    made = PROVIDERS[inputs.provider].builder
+    if not inputs.variables.get("shared_image_gallery_name"):
+        return made
+    version = ".".join(re.findall(r"\d+", inputs.kubernetes_version)[:3])
+    return msgspec.structs.replace(made, body=made.body + _GALLERY, variables={**made.variables, "sig_image_version": version})
 
 
 def template(inputs: ImageInputs, builder: Builder, downloads: tuple[Download, ...], *, offline: bool) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from transom.capi import upstream_pools as upstream
 from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Pool, Provider, UserDataLimit
+from transom.capi.providers.provider import Builder, Pool, Provider, UserDataLimit, winrm
 from transom.capi.windows_release import image_name
 from transom.proxy.finding import Path
 
@@ -101,6 +101,37 @@ def _pool_notes(inputs: WorkerInputs) -> tuple[str, ...]:
     )
 
 
+_BUILDER = Builder(
+    plugin="amazon",
+    source="github.com/hashicorp/amazon",
+    version=">= 1.3.0",
+    type="amazon-ebs",
+    variables={"region": "us-east-1", "instance_type": "m5.xlarge", "subnet_id": "", "secret_store_proxy": ""},
+    body="""  ami_name        = "${local.image_name}-${local.stamp}"
+  region          = var.region
+  instance_type   = var.instance_type
+  subnet_id       = var.subnet_id
+  user_data_file  = "${path.root}/scripts/winrm.ps1"
+  ebs_optimized   = true
+  # EC2Launch's sysprep stops it
+  disable_stop_instance = true
+  launch_block_device_mappings {
+    device_name           = "/dev/sda1"
+    volume_size           = var.disk_size
+    volume_type           = "gp3"
+    delete_on_termination = true
+  }
+  source_ami_filter {
+    owners      = ["amazon"]
+    most_recent = true
+    filters     = { name = "Windows_Server-@WINDOWS@-English-Core-Base-*" }
+  }
+"""
+    + winrm("Administrator"),
+    sysprep="ec2launch",
+)
+
+
 AWS = Provider(
     name="aws",
     template="AWSMachineTemplate",
@@ -108,6 +139,7 @@ AWS = Provider(
     machine=_machine,
     node_name="{{ v1.local_hostname }}",
     metadata_services=("transom_ec2.EC2Service",),
+    builder=_BUILDER,
     limit=UserDataLimit(_BYTES, gzip=True, base64=False, source="EC2 takes 16 kB before base64", remedy="give --secret-store"),
     longest_name=63,
     secret_stores=("secrets-manager", "ssm-parameter-store"),

@@ -5,7 +5,7 @@ from typing import Any
 
 from transom.capi.inputs import WorkerInputs, machine_prefix
 from transom.capi.kubeadm import ContentSource, Entries, File, SecretKey
-from transom.capi.providers.provider import Pool, Provider, UserDataLimit
+from transom.capi.providers.provider import Builder, Pool, Provider, UserDataLimit, winrm
 from transom.proxy.finding import Path
 
 _LIMIT = UserDataLimit(65_535, gzip=False, base64=False, source="Azure takes 65,535 bytes of custom data")
@@ -53,6 +53,35 @@ def _pool_notes(inputs: WorkerInputs) -> tuple[str, ...]:
     )
 
 
+_BUILDER = Builder(
+    plugin="azure",
+    source="github.com/hashicorp/azure",
+    version=">= 2.1.0",
+    type="azure-arm",
+    variables={
+        "subscription_id": None,
+        "resource_group": None,
+        "location": "westeurope",
+        "vm_size": "Standard_D4s_v5",
+        "shared_image_gallery_name": "",
+        "sig_image_version": "",
+    },
+    body="""  use_azure_cli_auth                = true
+  subscription_id                   = var.subscription_id
+  managed_image_name                = "${local.image_name}-${local.stamp}"
+  managed_image_resource_group_name = var.resource_group
+  location                          = var.location
+  vm_size                           = var.vm_size
+  os_type                           = "Windows"
+  os_disk_size_gb                   = var.disk_size
+  image_publisher                   = "MicrosoftWindowsServer"
+  image_offer                       = "WindowsServer"
+  image_sku                         = "@WINDOWS@-datacenter-core-g2"
+"""
+    + winrm("packer"),
+)
+
+
 AZURE = Provider(
     name="azure",
     template="AzureMachineTemplate",
@@ -60,6 +89,7 @@ AZURE = Provider(
     machine=_machine,
     node_name="{{ v1.local_hostname }}",
     metadata_services=("cloudbaseinit.metadata.services.azureservice.AzureService",),
+    builder=_BUILDER,
     limit=_LIMIT,
     longest_name=15,
     no_store="Azure's custom data is read once, from a disk, and never from the metadata service; it needs no store",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Provider, UserDataLimit
+from transom.capi.providers.provider import Builder, Provider, UserDataLimit, winrm
 from transom.capi.windows_release import image_family
 
 
@@ -17,6 +17,31 @@ def _machine(inputs: WorkerInputs) -> dict[str, Any]:
     }
 
 
+_BUILDER = Builder(
+    plugin="googlecompute",
+    source="github.com/hashicorp/googlecompute",
+    version=">= 1.1.0",
+    type="googlecompute",
+    variables={"project_id": None, "zone": "europe-west1-b", "machine_type": "n2-standard-4"},
+    body="""  project_id              = var.project_id
+  zone                    = var.zone
+  machine_type            = var.machine_type
+  disk_size               = var.disk_size
+  disk_type               = "pd-ssd"
+  image_name              = "${replace(local.image_name, ".", "-")}-${local.stamp}"
+  # CAPG takes the newest of the family
+  image_family            = replace(local.image_name, ".", "-")
+  source_image_family     = "windows-@WINDOWS@-core"
+  source_image_project_id = ["windows-cloud"]
+  metadata = {
+    # Packer reads it relative to the template
+    windows-startup-script-ps1 = file("scripts/winrm.ps1")
+  }
+"""
+    + winrm("packer_user"),
+)
+
+
 GCP = Provider(
     name="gcp",
     template="GCPMachineTemplate",
@@ -24,6 +49,7 @@ GCP = Provider(
     machine=_machine,
     node_name="{{ v1.local_hostname }}",
     metadata_services=("cloudbaseinit.metadata.services.gceservice.GCEService",),
+    builder=_BUILDER,
     limit=UserDataLimit(262_144, gzip=False, base64=False, source="Compute Engine takes 256 kB in one metadata entry"),
     longest_name=63,
     name_pattern=r"[a-z]([a-z0-9-]*[a-z0-9])?",

@@ -4,7 +4,7 @@ from typing import Any
 
 from transom.capi import upstream
 from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Provider, UserDataLimit
+from transom.capi.providers.provider import Builder, Provider, UserDataLimit, winrm
 from transom.capi.windows_release import image_name
 
 
@@ -33,6 +33,50 @@ def _notes(inputs: WorkerInputs) -> tuple[str, ...]:
     )
 
 
+_BUILDER = Builder(
+    plugin="nutanix",
+    source="github.com/nutanix-cloud-native/nutanix",
+    version=">= 1.2.0",
+    type="nutanix",
+    variables={
+        "nutanix_endpoint": None,
+        "nutanix_username": None,
+        "nutanix_password": None,
+        "nutanix_cluster_name": None,
+        "nutanix_subnet_name": None,
+        "nutanix_insecure": "false",
+        "source_image_name": None,
+        "winrm_password": None,
+    },
+    secret=("nutanix_password", "winrm_password"),
+    body="""  nutanix_endpoint = var.nutanix_endpoint
+  nutanix_username = var.nutanix_username
+  nutanix_password = var.nutanix_password
+  nutanix_insecure = var.nutanix_insecure
+  cluster_name     = var.nutanix_cluster_name
+  os_type          = "Windows"
+  boot_type        = "legacy"
+  cpu              = 4
+  memory_mb        = 8192
+  # CAPX takes it by this very name
+  image_name       = local.image_name
+  vm_disks {
+    image_type        = "DISK"
+    source_image_name = var.source_image_name
+    disk_size_gb      = var.disk_size
+  }
+  vm_nics {
+    subnet_name = var.nutanix_subnet_name
+  }
+  shutdown_command = "powershell.exe -NoProfile -ExecutionPolicy Bypass -File C:/k/sysprep.ps1"
+  shutdown_timeout = "1h"
+  winrm_password   = var.winrm_password
+"""
+    + winrm("Administrator"),
+    sysprep="shutdown",
+)
+
+
 NUTANIX = Provider(
     name="nutanix",
     template="NutanixMachineTemplate",
@@ -40,6 +84,7 @@ NUTANIX = Provider(
     machine=_machine,
     node_name=upstream.NUTANIX_NAME.value,
     metadata_services=("cloudbaseinit.metadata.services.configdrive.ConfigDriveService",),
+    builder=_BUILDER,
     limit=UserDataLimit(32_768, gzip=False, base64=True, source="AHV takes 32 kB of guest customization, in base64"),
     longest_name=63,
     no_store="CAPX hands the bootstrap data to Prism Central as it is; it is read from a disk of the machine",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Provider, UserDataLimit
+from transom.capi.providers.provider import Builder, Provider, UserDataLimit, winrm
 from transom.capi.windows_release import image_name
 
 
@@ -14,6 +14,25 @@ def _machine(inputs: WorkerInputs) -> dict[str, Any]:
         **({"rootVolume": {"sizeGiB": inputs.disk_gi_b}} if inputs.disk_gi_b else {}),
         "configDrive": True,
     }
+
+
+_BUILDER = Builder(
+    plugin="openstack",
+    source="github.com/hashicorp/openstack",
+    version=">= 1.1.0",
+    type="openstack",
+    variables={"source_image_name": None, "flavor": "m1.large", "network_id": None, "winrm_password": None},
+    secret=("winrm_password",),
+    body="""  # CAPO takes it by this very name
+  image_name        = local.image_name
+  source_image_name = var.source_image_name
+  flavor            = var.flavor
+  networks          = [var.network_id]
+  user_data_file    = "${path.root}/scripts/winrm.ps1"
+  winrm_password    = var.winrm_password
+"""
+    + winrm("Administrator"),
+)
 
 
 OPENSTACK = Provider(
@@ -28,6 +47,8 @@ OPENSTACK = Provider(
         "cloudbaseinit.metadata.services.configdrive.ConfigDriveService",
         "cloudbaseinit.metadata.services.httpservice.HttpService",
     ),
+    builder=_BUILDER,
+    static_addresses=True,
     limit=UserDataLimit(65_535, gzip=False, base64=True, source="Nova takes 65,535 bytes of user data, in base64"),
     longest_name=63,
     no_store="CAPO hands the bootstrap data to Nova as it is; with configDrive it is read from a disk of the machine",

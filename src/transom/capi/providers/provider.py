@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -44,12 +44,39 @@ class Pool(msgspec.Struct, frozen=True):
     notes: Callable[[WorkerInputs], tuple[str, ...]]
 
 
+class Builder(msgspec.Struct, frozen=True):
+    """A Packer plugin and its builder of images; `variables` are its own, with defaults (None: must be given), `body` is HCL2.
+
+    In `body` `@WINDOWS@` is the year. `secret` names the variables that are not shown. `sysprep` is the script of
+    `image/files` that ends the build.
+    """
+
+    plugin: str
+    source: str
+    version: str
+    type: str
+    variables: Mapping[str, Any]
+    body: str
+    secret: tuple[str, ...] = ()
+    sysprep: Literal["quit", "shutdown", "ec2launch"] = "quit"
+
+
+def winrm(user: str) -> str:
+    """How Packer reaches the machine that it builds on, as lines of a body."""
+    return f'''  communicator   = "winrm"
+  winrm_use_ssl  = true
+  winrm_insecure = true
+  winrm_username = "{user}"
+'''
+
+
 class Provider(msgspec.Struct, frozen=True):
     """An infrastructure provider.
 
     `machine` makes the machine template's `spec.template.spec`, and `entries` what is added for the template of that name.
     cloudbase-init finds the node's name by `node_name`, in its template engine, and the metadata by the classes in
-    `metadata_services`. `longest_name` is how long a machine's name may be, `secret_stores` what can hold the bootstrap data.
+    `metadata_services`. `longest_name` is how long a machine's name may be, `secret_stores` what can hold the bootstrap data;
+    `builder` makes its images. With `static_addresses` machines get their addresses from the metadata, and not by DHCP.
     """
 
     name: str
@@ -58,6 +85,7 @@ class Provider(msgspec.Struct, frozen=True):
     machine: Callable[[WorkerInputs], dict[str, Any]]
     node_name: str
     metadata_services: tuple[str, ...]
+    builder: Builder
     limit: UserDataLimit
     longest_name: int
     name_pattern: str = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
@@ -68,3 +96,4 @@ class Provider(msgspec.Struct, frozen=True):
     entries: Callable[[str], Entries] = _no_entries
     notes: Callable[[WorkerInputs], tuple[str, ...]] = lambda _: ()
     pool: Pool | None = None
+    static_addresses: bool = False

@@ -3,7 +3,7 @@
 from typing import Any
 
 from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Provider, UserDataLimit
+from transom.capi.providers.provider import Builder, Provider, UserDataLimit, winrm
 from transom.capi.windows_release import image_name
 
 
@@ -27,6 +27,38 @@ def _notes(inputs: WorkerInputs) -> tuple[str, ...]:
     )
 
 
+_BUILDER = Builder(
+    plugin="vsphere",
+    source="github.com/hashicorp/vsphere",
+    version=">= 1.4.0",
+    type="vsphere-clone",
+    variables={
+        "vcenter_server": None,
+        "vcenter_username": None,
+        "vcenter_password": None,
+        "vsphere_cluster": None,
+        "datastore": None,
+        "source_template": None,
+        "winrm_password": None,
+    },
+    secret=("vcenter_password", "winrm_password"),
+    body="""  vcenter_server      = var.vcenter_server
+  username            = var.vcenter_username
+  password            = var.vcenter_password
+  cluster             = var.vsphere_cluster
+  datastore           = var.datastore
+  template            = var.source_template
+  vm_name             = local.image_name
+  convert_to_template = true
+  shutdown_command    = "powershell.exe -NoProfile -ExecutionPolicy Bypass -File C:/k/sysprep.ps1"
+  shutdown_timeout    = "1h"
+  winrm_password      = var.winrm_password
+"""
+    + winrm("Administrator"),
+    sysprep="shutdown",
+)
+
+
 VSPHERE = Provider(
     name="vsphere",
     template="VSphereMachineTemplate",
@@ -34,6 +66,8 @@ VSPHERE = Provider(
     machine=_machine,
     node_name="{{ v1.local_hostname }}",
     metadata_services=("cloudbaseinit.metadata.services.vmwareguestinfoservice.VMwareGuestInfoService",),
+    builder=_BUILDER,
+    static_addresses=True,
     limit=UserDataLimit(1_048_576, gzip=False, base64=True, source="VMware's guestinfo holds 1 MiB, in base64"),
     longest_name=63,
     no_store="vSphere has no store that a machine could read by an identity of its own",
