@@ -2,6 +2,8 @@
 
 from tests.proxy.clients import corpus, page
 
+from transom.proxy.clients import CLIENTS
+
 
 def test_predicts_the_measured_cases(record_property):
     rows = corpus.rows()
@@ -17,6 +19,10 @@ def test_predicts_the_measured_cases(record_property):
 
 def test_predicts_every_client():
     assert {client: share for client, share in corpus.share_by_client(corpus.rows()).items() if share < 97} == {}
+
+
+def test_every_client_was_measured():
+    assert set(corpus.share_by_client(corpus.rows())) == set(CLIENTS)
 
 
 def test_every_miss_has_its_cause_in_the_docs():
