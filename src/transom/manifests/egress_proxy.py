@@ -47,19 +47,11 @@ _RULES: Final = {
         "What an endpoint that fails does: Gate (the default) holds the change back like an invalid edit, Report only says so."
     ),
     "spec.windows": Rules("How Windows hosts get the settings. Of the base alone."),
-    "spec.windows.environmentScope": Rules(
-        "Where the variables are set: in the environment of each service, of the machine (seen after a boot), or both."
-    ),
     "spec.windows.services": Rules(
         "The services that get them.",
         {"maxItems": 64},
         {"minLength": 1, "maxLength": 256, "pattern": "^[A-Za-z0-9_.-]+$"},
     ),
-    "spec.windows.restart": Rules(
-        "When the services whose settings changed are restarted. Manual waits for the annotation transom.dev/restart on"
-        " the instance."
-    ),
-    "spec.windows.winHTTP": Rules("Also set WinHTTP's proxy: for Windows Update, Defender and revocation lists."),
     "spec.linux": Rules("How Linux machines of workload clusters get the settings. Of the base alone."),
     "spec.linux.environmentScope": Rules(
         "Where the variables are set: in drop-ins of services, or in both, these and the environment of the machine."

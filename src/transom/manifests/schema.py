@@ -1,11 +1,12 @@
 """The structs that objects are read into, as the structural OpenAPI schema of a CustomResourceDefinition.
 
-The structs say names, types, choices and defaults; a table of `Rules` says what a type cannot: texts, limits and CEL.
+The structs say names, types, choices and defaults, and may describe a field (`msgspec.Meta`). A table of `Rules` describes
+the others, and says what a type cannot: limits and CEL.
 """
 
 import types
 from collections.abc import Mapping
-from typing import Any, Final, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -52,6 +53,9 @@ def object_schema(type_: type[msgspec.Struct], rules: Mapping[str, Rules], path:
 
 def _field_schema(field: msgspec.structs.FieldInfo, rules: Mapping[str, Rules], path: str) -> dict[str, Any]:
     type_ = field.type
+    if get_origin(type_) is Annotated:
+        type_, said = get_args(type_)
+        rules = {**rules, path: Rules(said.description)}
     if get_origin(type_) in (types.UnionType, Union):
         (type_,) = (member for member in get_args(type_) if member is not types.NoneType)
     schema = _type_schema(type_, rules, path)

@@ -4,7 +4,7 @@ Field names are those of the objects in snake case. Secrets' values are `Secret`
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -108,10 +108,24 @@ class Networks(Base, frozen=True):
 class WindowsSettings(Base, frozen=True):
     """How Windows hosts get the settings."""
 
-    environment_scope: Scope = "Services"
+    environment_scope: Annotated[
+        Scope,
+        msgspec.Meta(
+            description="Where the variables are set: in the environment of each service, of the machine (seen after a boot),"
+            " or both."
+        ),
+    ] = "Services"
     services: tuple[str, ...] = ("containerd", "kubelet", "cloud-node-manager")
-    restart: Restart = "Rolling"
-    win_http: bool = msgspec.field(default=False, name="winHTTP")
+    restart: Annotated[
+        Restart,
+        msgspec.Meta(
+            description="When the services whose settings changed are restarted. Manual waits for the annotation"
+            " transom.dev/restart on the instance."
+        ),
+    ] = "Rolling"
+    win_http: Annotated[
+        bool, msgspec.Meta(description="Also set WinHTTP's proxy: for Windows Update, Defender and revocation lists.")
+    ] = msgspec.field(default=False, name="winHTTP")
 
 
 class LinuxSettings(Base, frozen=True):

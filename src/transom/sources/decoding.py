@@ -2,7 +2,7 @@
 
 import functools
 import types
-from typing import Any, Final, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -94,8 +94,10 @@ class Decoder:
 
 @functools.cache
 def _shape(type_: Any) -> tuple[Any, Any]:
-    """A type without its None, and what it is a form of: thousands of values have the same few types."""
+    """A type without its None and its description, and what it is a form of: thousands of values have the same few types."""
     origin = get_origin(type_)
+    if origin is Annotated:
+        return _shape(get_args(type_)[0])
     if origin not in (types.UnionType, Union):
         return type_, origin
     (member,) = (member for member in get_args(type_) if member is not types.NoneType)
