@@ -9,16 +9,16 @@ import msgspec
 class Fault(msgspec.Struct, frozen=True):
     """What goes wrong at one request of a connection; requests count from 1, channel opens included.
 
-    `cut` ends the connection, `hang` never answers this request, nor any other of the connection. `before`: the request has
-    no effect; `after`: it has had its effect, and the answer is lost; `during` (a command alone): it happens when the host
-    starts a program, the `program`-th since the command began, or the first whose command line holds that text, whether the
-    command starts it or a service. The first connection that reaches the request suffers it, once.
+    The first connection that reaches the request suffers it, once.
     """
 
     at: int
     when: Literal["before", "during", "after"] = "before"
+    """`before` the request has an effect; `after` it, so that the answer is lost; `during` a command, at `program`."""
     action: Literal["cut", "hang"] = "cut"
+    """`cut` ends the connection; `hang` answers neither this request nor any other of the connection."""
     program: int | str = 1
+    """Counted from 1 since the command began, or a text: the first whose command line holds it. Those of services count too."""
 
 
 class Faults:

@@ -86,8 +86,10 @@ class HostConnection(Protocol):
 
 
 class Traffic:
-    """What came over SSH, counted since the host was made or `clear`; `commands` are the command lines, in order;
-    `requests` is everything that was asked: `channel`, `sftp`, `exec …`, or an SFTP request with its path.
+    """What came over SSH, counted since the host was made or `clear`.
+
+    `commands` are the command lines, in order. `requests` is everything that was asked: `channel`, `sftp`, `exec …`, or an SFTP
+    request with its path.
 
     `received` and `sent` are bytes of file content, commands and output, without what SSH adds.
     """

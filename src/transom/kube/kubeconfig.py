@@ -1,7 +1,7 @@
 """Kubeconfigs: which cluster is asked, and as whom. Our own files are read as kubectl does; a stranger's text says less.
 
-The rules are those of kubectl (client-go, tools/clientcmd/loader.go, `ClientConfigLoadingRules`): of a list of files each entry
-counts by its name, the first file that has it wins, a relative path is relative to the file that it stands in, and a file of
+The rules are those of kubectl (client-go, tools/clientcmd/loader.go, `ClientConfigLoadingRules`). Of a list of files each entry
+counts by its name, and the first file that has it wins. A relative path is relative to the file that it stands in. A file of
 the list that is not there is passed over.
 """
 

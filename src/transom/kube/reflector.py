@@ -1,8 +1,8 @@
 """Keeps a store like the server: list, then watch from that version on; whatever happens, it ends up right again.
 
-After a cut the watch goes on from the last version seen: nothing is lost, and nothing is listed again. Where that version is
-too old (410) everything is listed, and what the list lacks is told as deleted. A server that sends nothing at all, not even
-bookmarks, is left after `inactivity`. A kind that is not there (404) is no error: the store is empty until it appears.
+After a cut the watch goes on from the last version seen, so nothing is lost and nothing is listed again. Where that version is
+too old (410), everything is listed, and what is missing from the list is told as deleted. A server that sends nothing at all,
+not even bookmarks, is left after `inactivity`. A kind that is not there (404) is no error: the store is empty until it appears.
 """
 
 import asyncio

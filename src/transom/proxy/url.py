@@ -108,8 +108,8 @@ def redacted(text: str) -> str:
 def userinfo_part(text: str) -> tuple[int, int] | None:
     """Where the userinfo of a proxy URL was meant to be: from after `//` to before the last `@`; None where there is no `@`.
 
-    Go ends the authority at the first `/`, `?` or (in `url.Parse`) `#`, so that one of these in a password makes Go take a part
-    of the user name for the host: the whole text up to the last `@` is what the writer meant.
+    The whole text up to the last `@` is what the writer meant. Go ends the authority at the first `/`, `?` or (in `url.Parse`)
+    `#`: with one of these in a password it takes a part of the user name for the host.
     """
     slashes = text.find("//")
     start = slashes + 2 if slashes >= 0 else text.find(":") + 1

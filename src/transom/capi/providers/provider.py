@@ -71,29 +71,32 @@ def winrm(user: str) -> str:
 
 
 class Provider(msgspec.Struct, frozen=True):
-    """An infrastructure provider.
-
-    `machine` makes the machine template's `spec.template.spec`, and `entries` what is added for the template of that name.
-    cloudbase-init finds the node's name by `node_name`, in its template engine, and the metadata by the classes in
-    `metadata_services`. `longest_name` is how long a machine's name may be, `secret_stores` what can hold the bootstrap data;
-    `builder` makes its images. With `static_addresses` machines get their addresses from the metadata, and not by DHCP.
-    """
+    """An infrastructure provider."""
 
     name: str
     template: str
     api_version: str
     machine: Callable[[WorkerInputs], dict[str, Any]]
+    """Makes the machine template's `spec.template.spec`."""
     node_name: str
+    """What cloudbase-init's template engine finds the node's name by."""
     metadata_services: tuple[str, ...]
+    """cloudbase-init's classes, for the image."""
     builder: Builder
+    """Makes the images."""
     limit: UserDataLimit
     longest_name: int
+    """The longest name of a machine, in letters."""
     name_pattern: str = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
     secret_stores: tuple[str, ...] = ()
+    """Those that can hold the bootstrap data."""
     no_store: str = ""
+    """Why there is none, for people."""
     kubelet_arguments: Mapping[str, str] = MappingProxyType({"cloud-provider": "external"})
     annotations: Callable[[WorkerInputs], dict[str, str]] = lambda _: {}
     entries: Callable[[str], Entries] = _no_entries
+    """What the bootstrap data has besides, made of the machine template's name."""
     notes: Callable[[WorkerInputs], tuple[str, ...]] = lambda _: ()
     pool: Pool | None = None
     static_addresses: bool = False
+    """Whether machines get their addresses from the metadata, and not by DHCP."""

@@ -17,16 +17,15 @@ Place = tuple[str, str]
 
 
 class ValuesReader(msgspec.Struct, frozen=True):
-    """An App or a HelmRelease.
-
-    `fields` are those that name the cluster's values, by name, without the empty ones. `reads` are all ConfigMaps and Secrets
-    that the object names. `applied` are the fields that Transom put there.
-    """
+    """An App or a HelmRelease."""
 
     metadata: ObjectMeta
     fields: Mapping[str, Any]
+    """By name the fields that say what it reads as the cluster's values, without empty ones."""
     reads: frozenset[Place]
+    """All ConfigMaps and Secrets that it names anywhere."""
     applied: frozenset[str]
+    """Which of the fields Transom put there."""
 
     @property
     def asks(self) -> bool:

@@ -37,22 +37,19 @@ from transom.windows.planning.plan import Plan
 
 
 class PassSettings(msgspec.Struct, frozen=True):
-    """How passes are made: who makes them, and how long things may take.
-
-    `claims` is the directory in which processes of the same owner keep each other off a host; None where the owner is one
-    process that works on each host once at a time. `permit` is asked right before a host is changed: what it raises (the lease
-    is lost) ends the pass, with nothing done. `outer` are what it, and whatever else a pass is handed, raises that is no
-    matter of the host: it leaves the pass as it is. Any other exception is the host's. With `adopts` a host is taken over from
-    another manager.
-    """
+    """How passes are made: who makes them, and how long things may take."""
 
     owner: Owner
     claims: Path | None = None
+    """The directory in which processes of one owner keep each other off a host; None: one process, once at a time."""
     timeouts: Timeouts = Timeouts()
     patience: Patience = Patience()
     permit: Callable[[], object] = lambda: None
+    """Asked right before a host is changed. What it raises (the lease is lost) ends the pass, with nothing done."""
     outer: tuple[type[Exception], ...] = ()
+    """Exceptions of what a pass is handed that are no matter of the host: they leave the pass. All others are the host's."""
     adopts: bool = False
+    """Whether a host is taken over from another manager."""
 
     @property
     def manager(self) -> Manager:

@@ -31,8 +31,8 @@ class Meaning(msgspec.Struct, frozen=True):
     """`wanted`: URLs to cover; `allowed`: URLs that may be covered; `outside`: URLs that must not be.
 
     `forms`: other ways to write it, the first being the best known; each is a list of items. `plain` is the plain spelling of a
-    name: clients that match plain suffixes (apt, LWP, old requests) have no way to cover a name alone, so what they cover with
-    its plain spelling is not held against another spelling.
+    name. Clients that match plain suffixes (apt, LWP, old requests) cannot cover a name alone: what they cover with its plain
+    spelling is not held against another spelling.
     """
 
     says: str

@@ -48,16 +48,16 @@ def stamp(digest: str) -> int:
 
 
 class Preparation(msgspec.Struct, frozen=True):
-    """What has to be done to Windows itself before a worker's services can be there.
-
-    `name` is the name that the computer has to get (empty: as it is); `ports` are TCP ports that the firewall lets in;
-    `directories` are those that have to be Transom's own, or nobody's, when they are there already.
-    """
+    """What has to be done to Windows itself before a worker's services can be there."""
 
     containers: bool = False
+    """Whether the feature Containers has to be enabled."""
     name: str = ""
+    """The name that the computer has to get; empty: as it is."""
     ports: tuple[int, ...] = ()
+    """TCP ports that the firewall lets in."""
     directories: tuple[str, ...] = ()
+    """Full paths. One that is there already has to be Transom's own, or nobody's."""
 
 
 class HostState(msgspec.Struct, frozen=True):

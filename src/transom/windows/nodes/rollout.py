@@ -1,9 +1,14 @@
 """One change on its way to many hosts: a canary, then a tenth, then all; two failures stop it. It may be any change.
 
-A rollout knows hosts by name. A host *begins* when it is about to be changed, and comes out as one of five: it *passed*, it
-*failed*, it was *left* as it was (not reached, held by somebody else: that says nothing about the change), it was found
-*right* already, or the change was *refuted* on it: it is in place, and does not do what it is for. Before any host has
-passed, that stops the rollout. Once every host has passed, or was right, the rollout is over: nothing stops it any more.
+A rollout knows hosts by name. A host *begins* when it is about to be changed, and comes out as one of five:
+
+- *passed*: it was changed, and is well;
+- *failed*: it could not be changed, or is not well;
+- *left*: it is as it was. It was not reached, or somebody else held it, which says nothing about the change;
+- *right*: it was found as it should be;
+- *refuted*: the change is in place, and does not do what it is for. Before any host has passed, this stops the rollout.
+
+Once every host has passed, or was right, the rollout is over: nothing stops it any more.
 """
 
 import math

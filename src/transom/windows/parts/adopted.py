@@ -1,8 +1,7 @@
 r"""What another operator left on a host that Transom takes over from it.
 
-The Windows Machine Config Operator sets the proxy in the machine's environment and boots the host for it, so that services run
-with it; and it notes the certificates that it imported in a file (windows-machine-config-operator, pkg/daemon/envvar and
-pkg/daemon/certs).
+The Windows Machine Config Operator sets the proxy in the machine's environment, and boots the host so that services run with it
+(windows-machine-config-operator, pkg/daemon/envvar). It notes in a file which certificates it imported (pkg/daemon/certs).
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Variables of ours among those of others: in a service's own environment, and in the machine's.
 
-Both ways are here, setting and exact undo, as pure functions from (what is there, what the ledger says, what is wanted) to
-(what should be there, what the ledger should say, the changes with their reasons).
+Both ways are here, setting and exact undo, as pure functions. They take what is there, what the ledger says and what is wanted,
+and give what should be there, what the ledger should say, and the changes with their reasons.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -28,15 +28,13 @@ def desired(egress: Egress) -> DesiredState:
 class Plan(msgspec.Struct, frozen=True):
     """What has to be done on a host, in order: one import of `edits`, then `stop`, then `install`, then `start`.
 
-    Every service of `stop` has a note in the ledger (`…\\Transom\\Restarts`, value named as the service, REG_SZ), written by
-    `edits`: `running` (it was running: it must run at the end) or `check` (a dependant whose state is not known: when it is
-    running, its note becomes `running` before it is stopped; when it is stopped, its note is cleared and it stays stopped).
-    A note is cleared when its service was seen running. With `forget` the ledger's key goes after the last note.
-    `warnings` are for people: what the plan leaves as it is although the settings ask for more.
-    `faults` say what cannot be done before a person has corrected it; the plan is the rest.
-    With `prepare`, Windows itself comes first, and the plan holds nothing else but the ledger's lines of it, imported
-    afterwards: `prepared`, or `pending` where the host has to boot. With `boot_pending` nothing can be done before it has.
-    `reads` is what has to be known before the plan can be relied on.
+    Every service of `stop` has a note in the ledger, which `edits` write: a REG_SZ of `…\\Transom\\Restarts`, named as the
+    service. `running` says that the service ran, and must run at the end. `check` is for a dependant whose state is not known:
+    if it runs, its note becomes `running` before it is stopped; if not, its note is cleared and it stays stopped. A note is
+    cleared when its service was seen running.
+
+    With `prepare`, Windows itself comes first. The plan then holds nothing else but the ledger's lines about that, which are
+    imported afterwards: `prepared`, or `pending` where the host has to boot.
     """
 
     steps: tuple[Step, ...] = ()
@@ -44,14 +42,19 @@ class Plan(msgspec.Struct, frozen=True):
     stop: tuple[str, ...] = ()
     start: tuple[str, ...] = ()
     forget: bool = False
+    """Whether the ledger's key goes after the last note."""
     warnings: tuple[str, ...] = ()
+    """For people: what the plan leaves as it is although the settings ask for more."""
     faults: tuple[str, ...] = ()
+    """What cannot be done before a person has corrected it; the plan is the rest."""
     install: Install = Install()
     prepare: Preparation | None = None
     prepared: tuple[Edit, ...] = ()
     pending: tuple[Edit, ...] = ()
     boot_pending: bool = False
+    """Whether nothing can be done before the host has booted."""
     reads: Queries = Queries()
+    """What has to be known before the plan can be relied on."""
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""

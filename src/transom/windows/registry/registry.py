@@ -223,8 +223,8 @@ class Registry:
     def apply(self, edits: Iterable[Edit]) -> "Registry":
         """What the registry is after `reg import` of these edits, in their order.
 
-        An existing value keeps the spelling of its name (as seen in Wine and on Windows); a key that is made brings its
-        parents with it; a key that was only listed and gets a value stays unread but for what was set.
+        An existing value keeps the spelling of its name (as seen in Wine and on Windows). A key that is made brings its parents
+        with it. A key that was only listed, and gets a value, stays unread but for what was set.
         """
         keys = dict(self._keys)
         for edit in edits:
