@@ -10,7 +10,7 @@ import asyncssh
 import pytest
 
 from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, HostKeyUnusable, KeyUnusable, Unreachable
-from transom.hosts.ssh.connection import Access, Timeouts, connect
+from transom.hosts.ssh.connection import CIPHERS, Access, Timeouts, connect
 from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys, line
 from transom.proxy.secret import Secret
 
@@ -140,3 +140,43 @@ async def test_a_server_of_another_protocol() -> None:
     listening = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with listening:
         assert str(await failing("127.0.0.1", listening.sockets[0].getsockname()[1]))
+
+
+class Farewells(Server):
+    """Keeps how each connection ended: None where the client said that it does."""
+
+    ended: asyncio.Queue[Exception | None]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended.put_nowait(exc)
+
+
+async def test_nothing_is_sent_that_says_nothing_and_the_end_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ignored: list[int] = []
+    ended = Farewells.ended = asyncio.Queue()
+    said: list[str] = []
+    handlers = asyncssh.SSHServerConnection._packet_handlers
+    of_asyncssh = handlers[asyncssh.connection.MSG_DISCONNECT]
+
+    def ignore(connection: asyncssh.SSHServerConnection, pkttype: int, *_: object) -> bool:
+        # asyncssh's own server sends them
+        if connection.is_server():
+            ignored.append(pkttype)
+        return True
+
+    def disconnect(connection: object, *rest: object) -> object:
+        said.append("disconnect")
+        return of_asyncssh(connection, *rest)
+
+    monkeypatch.setitem(handlers, asyncssh.connection.MSG_IGNORE, ignore)  # type: ignore[misc]
+    monkeypatch.setitem(handlers, asyncssh.connection.MSG_DISCONNECT, disconnect)  # type: ignore[misc]
+    listening = await asyncssh.create_server(Farewells, "127.0.0.1", 0, server_host_keys=[ED25519])
+    async with listening:
+        await attempt(listening.get_port(), tmp_path / "known")
+        assert await asyncio.wait_for(ended.get(), 60) is None
+    assert (ignored, said) == ([], ["disconnect"])
+
+
+def test_no_cipher_needs_packets_that_say_nothing() -> None:
+    """They hide the IV of a cipher in CBC mode (RFC 4251, section 9.3.1), and nothing else."""
+    assert all(cipher.endswith(("-ctr", "@openssh.com")) for cipher in CIPHERS)

@@ -18,6 +18,7 @@ import msgspec
 from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, HostKeyNotKept, KeyUnusable, Unreachable
 from transom.hosts.ssh import known_hosts
 from transom.hosts.ssh.known_hosts import HostKeys, KnownKey
+from transom.hosts.ssh.outgoing import Outgoing
 from transom.proxy.secret import Secret
 
 # The key types of Windows' OpenSSH, the best first; no host certificates.
@@ -30,7 +31,7 @@ _HOST_KEY_ALGORITHMS = (
     "rsa-sha2-256",
 )
 # All of them are in Windows' OpenSSH; AES-GCM costs Python half of what ChaCha20 costs, a packet.
-_CIPHERS = (
+CIPHERS: Final = (
     "aes256-gcm@openssh.com",
     "aes128-gcm@openssh.com",
     "chacha20-poly1305@openssh.com",
@@ -122,7 +123,7 @@ def _options(access: Access, client: "_Client", timeouts: Timeouts) -> dict[str,
         "kbdint_auth": False,
         "host_based_auth": False,
         "compression_algs": None,
-        "encryption_algs": list(_CIPHERS),
+        "encryption_algs": list(CIPHERS),
         "connect_timeout": timeouts.connect,
         "login_timeout": timeouts.connect,
     }
@@ -148,6 +149,10 @@ class _Client(asyncssh.SSHClient):
         )
         self.new: asyncssh.SSHKey | None = None
         self.refusal: HostError | None = None
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        """As asyncssh says: the host is there, and nothing was said yet."""
+        Outgoing(conn)
 
     def algorithms(self) -> list[str]:
         """Those of the known keys first: else a host with several keys would seem to have changed."""

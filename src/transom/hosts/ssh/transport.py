@@ -14,6 +14,7 @@ from transom.hosts.errors import ConnectionLost, FileRefused, HostError
 from transom.hosts.scripts import script
 from transom.hosts.ssh.connection import SPOKEN_LIMIT, Access, CommandSession, Timeouts, connect
 from transom.hosts.ssh.known_hosts import HostKeys
+from transom.hosts.ssh.silence import Silence
 from transom.shown import shown
 from transom.windows.addresses import address
 
@@ -127,6 +128,7 @@ class SshTransport:
 
     def __init__(self, connection: asyncssh.SSHClientConnection, timeouts: Timeouts) -> None:
         self._connection, self._timeouts = connection, timeouts
+        self.silence = Silence(timeouts.progress, connection.abort)
         self._sftp: asyncssh.SFTPClient | None = None
         self.channels = 0
         peer = connection.get_extra_info("peername")
@@ -155,21 +157,21 @@ class SshTransport:
             with suppress(BrokenPipeError):
                 channel.write(typed)
         channel.write_eof()
-        while not session.ended.is_set():
-            session.progress.clear()
-            try:
-                async with asyncio.timeout(self._timeouts.progress):
-                    await session.progress.wait()
-            except TimeoutError:
-                self._connection.abort()
-                raise self._silent() from None
-            if session.spoken > SPOKEN_LIMIT:
-                self._connection.abort()
-                await session.ended.wait()
+        self.silence.begin(session)
+        try:
+            while not session.ended.is_set():
+                self.silence.begin(session)
+                session.progress.clear()
+                await session.progress.wait()
+                if session.spoken > SPOKEN_LIMIT:
+                    self._connection.abort()
+                    await session.ended.wait()
+        finally:
+            self.silence.end(session)
         if session.spoken > SPOKEN_LIMIT:
             raise ConnectionLost(f"a script said more than {SPOKEN_LIMIT:,} bytes")
         if session.status is None:
-            raise ConnectionLost("the connection ended while a script was running")
+            raise self._lost("the connection ended while a script was running")
         return session
 
     async def create(self, path: str, data: bytes) -> None:
@@ -322,23 +324,24 @@ class SshTransport:
 
     async def _limited(self, request: Awaitable[_T]) -> _T:
         """The answer to a request, which must come within the time that a channel may make no progress."""
+        this = object()
+        self.silence.begin(this)
         try:
-            async with asyncio.timeout(self._timeouts.progress):
-                return await request
-        except TimeoutError:
-            self._connection.abort()
-            raise self._silent() from None
+            return await request
         except (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection, asyncssh.DisconnectError, OSError):
-            raise ConnectionLost("the connection ended in the middle of a pass") from None
+            raise self._lost("the connection ended in the middle of a pass") from None
         except (PacketDecodeError, UnicodeError):
             # asyncssh lets through what it cannot read in an answer
             self._connection.abort()
             raise ConnectionLost("the host sends what is no SSH") from None
         except asyncssh.ChannelOpenError as error:
-            raise ConnectionLost(f"the host opened no further channel ({error.reason})") from None
+            raise self._lost(f"the host opened no further channel ({error.reason})") from None
+        finally:
+            self.silence.end(this)
 
-    def _silent(self) -> HostError:
-        return ConnectionLost(f"the host made no progress for {self._timeouts.progress:g} s")
+    def _lost(self, why: str) -> HostError:
+        """What is said of a connection that ended: where this side ended it, since nothing came any more, that."""
+        return ConnectionLost(f"the host made no progress for {self._timeouts.progress:g} s" if self.silence.told else why)
 
 
 async def persistently(request: Callable[[], Awaitable[_T]], again: bool = True) -> _T:
@@ -355,7 +358,11 @@ async def persistently(request: Callable[[], Awaitable[_T]], again: bool = True)
 async def ssh(access: Access, host_keys: HostKeys, timeouts: Timeouts) -> AsyncIterator[SshTransport]:
     """A transport over a connection of its own. Raises HostError."""
     async with connect(access, host_keys, timeouts) as connection:
-        yield SshTransport(connection, timeouts)
+        transport = SshTransport(connection, timeouts)
+        try:
+            yield transport
+        finally:
+            transport.silence.stop()
 
 
 def _bound(sftp: asyncssh.SFTPClient) -> None:

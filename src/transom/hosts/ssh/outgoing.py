@@ -1,0 +1,44 @@
+"""What goes out over an SSH connection: with no packet that says nothing, and one system call for what is sent together."""
+
+import asyncio
+from typing import Final
+
+import asyncssh
+
+_DISCONNECT: Final = 1
+_IGNORE: Final = 2
+"""Numbers of messages (RFC 4253, section 12)."""
+
+
+class Outgoing:
+    """Sends for a connection of asyncssh, which makes a system call for each packet, and a second packet before each.
+
+    That one (SSH_MSG_IGNORE) hides the IV of the next where a cipher is in CBC mode (RFC 4251, section 9.3.1). None that a host
+    is spoken to with is.
+    """
+
+    def __init__(self, connection: asyncssh.SSHClientConnection) -> None:
+        """Nothing was sent over the connection yet."""
+        # nothing public sets them
+        self._write, self._send_packet = connection._send, connection.send_packet
+        connection._send = self._add  # type: ignore[method-assign]
+        connection.send_packet = self._packet  # type: ignore[method-assign]
+        self._pending: list[bytes] = []
+
+    def _packet(self, pkttype: int, *args: bytes, handler: object = None) -> None:
+        if pkttype == _IGNORE:
+            return
+        self._send_packet(pkttype, *args, handler=handler)  # type: ignore[arg-type]
+        if pkttype == _DISCONNECT:
+            # the socket is closed next
+            self._flush()
+
+    def _add(self, data: bytes) -> None:
+        if not self._pending:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._pending.append(data)
+
+    def _flush(self) -> None:
+        if self._pending:
+            pending, self._pending = self._pending, []
+            self._write(b"".join(pending))
