@@ -238,3 +238,13 @@ def test_a_variable_that_was_set_to_what_it_replaced_is_undone_once() -> None:
     host = applied(NOTHING, host)
     host = applied(NOTHING, booted(host))
     assert shown(host.registry) == shown(before.registry)
+
+
+def test_the_order_of_the_wish_counts_in_the_hash_of_the_state() -> None:
+    """What was rendered of a wish is kept: one that is equal, in another order, has a hash of its own, as it always had."""
+    value = SetValue(ENVIRONMENT, "HTTP_PROXY", sz("http://p.x:3128"))
+    orders = [[CreateKey(rf"{SERVICES}\{name}") for name in names] for names in (MANAGED, MANAGED[::-1])]
+    wishes = [DesiredState(Registry().apply([value, *keys])) for keys in orders]
+    hosts = [ObservedState(Registry().apply(plan(wish, ObservedState(Registry()), SALT).edits)) for wish in wishes]
+    assert wishes[0] == wishes[1]
+    assert len({ledger.read(host.registry).state_hash for host in hosts}) == 2

@@ -36,7 +36,8 @@ def render(name: str, values: Mapping[str, str]) -> bytes:
 
 def filled(name: str, values: Mapping[str, str]) -> str:
     """A template with its places filled."""
-    return _PLACEHOLDER.sub(lambda found: {"BASE": BASE, "FORMER": FORMER, **values}[found[1]], template(name))
+    places = {"BASE": BASE, "FORMER": FORMER, **values}
+    return _PLACEHOLDER.sub(lambda found: places[found[1]], template(name))
 
 
 @cache

@@ -4,9 +4,14 @@
 restarts of a plan the next plan is empty; a host that is as it should be gets no write.
 """
 
+from functools import lru_cache
+
 import msgspec
 
+from transom.proxy.objects import WindowsSettings
+from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
+from transom.proxy.trust import Certificate
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.host.state import DesiredState, ObservedState, Preparation, ServiceState, Step
 from transom.windows.ledger import ledger
@@ -22,6 +27,19 @@ from transom.windows.registry.registry import CreateKey, DeleteKey, DeleteValue,
 
 def desired(egress: Egress) -> DesiredState:
     """The registry values that the settings ask for, part by part: what is ours, and nothing else."""
+    return _desired(egress.http_proxy, egress.https_proxy, egress.no_proxy, egress.trust, egress.windows)
+
+
+# a thousand hosts have the same few settings
+@lru_cache(maxsize=32)
+def _desired(
+    http_proxy: Secret | None,
+    https_proxy: Secret | None,
+    no_proxy: str,
+    trust: tuple[Certificate, ...],
+    windows: WindowsSettings,
+) -> DesiredState:
+    egress = Egress(http_proxy, https_proxy, no_proxy, trust, windows)
     return DesiredState(Registry().apply(edit for part in SETTINGS.values() for edit in part.wish(egress)))
 
 

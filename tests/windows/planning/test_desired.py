@@ -1,0 +1,32 @@
+"""What is wished for on a host, from all that settings say."""
+
+import msgspec
+
+from transom.proxy.objects import LabelSelector, LinuxSettings, PodsSettings, WindowsSettings
+from transom.proxy.secret import Secret
+from transom.proxy.settings import Egress
+from transom.windows.host.state import DesiredState
+from transom.windows.ledger.ledger import SETTINGS
+from transom.windows.planning.plan import desired
+from transom.windows.registry.registry import Registry
+
+PROXY = Secret("http://p.example:3128")
+FULL = Egress(
+    PROXY,
+    PROXY,
+    "localhost",
+    windows=WindowsSettings(environment_scope="Both", win_http=True),
+    readiness_endpoints=("https://r.example",),
+    readiness_policy="Report",
+    pods=PodsSettings(namespace_selector=LabelSelector({"a": "b"})),
+    propagated_selector=LabelSelector({"a": "b"}),
+    linux=LinuxSettings(),
+    missing=True,
+    direct=True,
+)
+
+
+def test_nothing_else_of_the_settings_is_wished_for_than_what_a_wish_is_known_by() -> None:
+    wished = Registry().apply(edit for part in SETTINGS.values() for edit in part.wish(FULL))
+    assert desired(FULL) == DesiredState(wished)
+    assert desired(msgspec.structs.replace(FULL, no_proxy="other")) != desired(FULL)
