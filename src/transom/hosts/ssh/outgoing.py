@@ -1,13 +1,27 @@
 """What goes out over an SSH connection: with no packet that says nothing, and one system call for what is sent together."""
 
 import asyncio
+import logging
 from typing import Final
 
 import asyncssh
+from asyncssh.logging import SSHLogger
 
 _DISCONNECT: Final = 1
 _IGNORE: Final = 2
 """Numbers of messages (RFC 4253, section 12)."""
+
+
+class _Quiet(SSHLogger):
+    """Looks first whether a message is wanted: asyncssh makes a text of each before."""
+
+    def get_child(self, *_: object, **__: object) -> "_Quiet":
+        return self
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: object) -> None:
+        """As asyncssh says."""
+        if self.isEnabledFor(level):
+            super().log(level, msg, *args, **kwargs)
 
 
 class Outgoing:
@@ -23,6 +37,9 @@ class Outgoing:
         self._write, self._send_packet = connection._send, connection.send_packet
         connection._send = self._add  # type: ignore[method-assign]
         connection.send_packet = self._packet  # type: ignore[method-assign]
+        if not connection.logger.isEnabledFor(logging.INFO):
+            # only what it says at that level needs to name the connection
+            connection._logger = _Quiet()
         self._pending: list[bytes] = []
 
     def _packet(self, pkttype: int, *args: bytes, handler: object = None) -> None:

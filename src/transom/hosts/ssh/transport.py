@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import asyncssh
 import msgspec
@@ -182,11 +182,11 @@ class SshTransport:
         for start in range(0, max(len(data), 1), _BLOCK * _WINDOW):
             blocks = range(start, min(start + _BLOCK * _WINDOW, max(len(data), 1)), _BLOCK)
             # requests of one channel are answered in order, so the reads see what was written, and all come in one round trip
-            writes = asyncio.gather(*(file.write(data[at : at + _BLOCK], at) for at in blocks))
-            reads = asyncio.gather(*(file.read(_BLOCK, at) for at in blocks))
+            writes = (file.write(data[at : at + _BLOCK], at) for at in blocks)
+            reads = (file.read(_BLOCK, at) for at in blocks)
             last = (file.close(),) if blocks.stop >= len(data) else ()
-            _, arrived, *_ = await self._asked(asyncio.gather(writes, reads, *last), path)
-            if b"".join(arrived) != data[start : start + _BLOCK * _WINDOW]:
+            answers: list[Any] = await self._asked(asyncio.gather(*writes, *reads, *last), path)
+            if b"".join(answers[len(blocks) : 2 * len(blocks)]) != data[start : start + _BLOCK * _WINDOW]:
                 raise FileRefused(f"{path} does not hold what was written to it")
 
     async def read(self, path: str, size: int) -> bytes | None:
@@ -211,9 +211,10 @@ class SshTransport:
         file = cast(_File, opened)
         for start in range(0, size, _BLOCK * _WINDOW):
             sizes = [min(_BLOCK, size - at) for at in range(start, min(start + _BLOCK * _WINDOW, size), _BLOCK)]
-            reads = asyncio.gather(*(file.read(asked, start + _BLOCK * n) for n, asked in enumerate(sizes)))
+            reads = (file.read(asked, start + _BLOCK * n) for n, asked in enumerate(sizes))
             last = (file.close(),) if start + sum(sizes) == size else ()
-            blocks, *closed = await self._asked(asyncio.gather(reads, *last), path)
+            answers: list[Any] = await self._asked(asyncio.gather(*reads, *last), path)
+            blocks, closed = answers[: len(sizes)], answers[len(sizes) :]
             if any(len(block) > asked for block, asked in zip(blocks, sizes, strict=True)):
                 self._connection.abort()
                 raise FileRefused(f"{path}: the host sends more than it was asked for")
