@@ -1,7 +1,8 @@
-"""`transom run` on a real API server: `python -m benchmarks.operator_scale [--nodes 5000] [--hosts 1000]`.
+"""`transom run` on a real API server: `python -m benchmarks.operator_scale [--nodes 5000] [--hosts 1000] [--loop]`.
 
 The API server, the simulated hosts and the operator are processes of their own; CPU and memory are the operator's alone, CPU of
-the bare asyncssh loops is this process's.
+the bare asyncssh loops is this process's. With `--loop` it says what kept the operator's event loop the longest; to measure
+that costs CPU.
 """
 
 import argparse
@@ -53,15 +54,17 @@ JOINING = 100
 class Operator:
     """The operator's process, seen from outside."""
 
-    def __init__(self, plane: ControlPlane, port: int, controllers: str = "") -> None:
+    def __init__(self, plane: ControlPlane, port: int, controllers: str = "", *, loop: bool = False) -> None:
         self._plane, self._port, self._controllers = plane, port, controllers
+        self._loop = plane.directory / "loop" if loop else None
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, interval: str) -> None:
         plane, port = self._plane, self._port
         token = plane.service_account_token(NAMESPACE, "transom")
         kubeconfig = plane.user_kubeconfig("transom", token)
-        command = [sys.executable, "-m", "transom", "run", f"--kubeconfig={kubeconfig}", f"--bind-address=127.0.0.1:{port}"]
+        program = ["transom"] if self._loop is None else ["benchmarks.loop", str(self._loop)]
+        command = [sys.executable, "-m", *program, "run", f"--kubeconfig={kubeconfig}", f"--bind-address=127.0.0.1:{port}"]
         log = (plane.directory / "operator.log").open("ab")
         command += [f"--check-interval={interval}"]
         command += [f"--controllers={self._controllers}"] if self._controllers else []
@@ -88,6 +91,10 @@ class Operator:
     def rss(self) -> float:
         """MB."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def longest(self) -> str:
+        """What kept its event loop, the longest first: seconds of CPU, seconds after its start, and what it was."""
+        return self._loop.read_text() if self._loop is not None else ""
 
     async def metrics(self) -> str:
         """What Prometheus would scrape."""
@@ -302,7 +309,9 @@ async def first_status(client: Client, nodes: int) -> None:
     await asyncio.gather(*(work() for _ in range(16)))
 
 
-async def measure(plane: ControlPlane, client: Client, found: Hosts, nodes: int, controllers: str) -> None:
+async def measure(
+    plane: ControlPlane, client: Client, found: Hosts, nodes: int, controllers: str, *, loop: bool = False
+) -> None:
     key, ports = found.key, found.ports
     count = len(ports)
     begun = time.perf_counter()
@@ -315,7 +324,7 @@ async def measure(plane: ControlPlane, client: Client, found: Hosts, nodes: int,
 
     say(f"one bare write to the API server: {await bare_write(client) * 1000:.1f} ms of CPU")
 
-    operator = Operator(plane, 18080, controllers)
+    operator = Operator(plane, 18080, controllers, loop=loop)
     try:
         async with beating(client, found, nodes):
             await first_round(operator, plane, count)
@@ -326,6 +335,7 @@ async def measure(plane: ControlPlane, client: Client, found: Hosts, nodes: int,
         say(f"bare again: CPU {after.cpu:.1f} s, wall {after.wall:.1f} s; the change took {used / floor:.2f} times their mean")
         await heartbeats(operator, client, nodes)
         say(f"RSS after the load: {operator.rss():.0f} MB")
+        say(operator.longest())
         operator.stop()
         path = await gathering(accesses[0], private)
         first = await over_all(accesses, lambda access: bare_check(access, private, path))
@@ -456,12 +466,12 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-async def run(nodes: int, count: int, controllers: str) -> None:
+async def run(nodes: int, count: int, controllers: str, *, loop: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="transom-benchmark-") as directory, ControlPlane(Path(directory)) as plane:
         async with hosts(count) as found:
             connection = connect(str(plane.kubeconfig))
             try:
-                await measure(plane, Client(connection), found, nodes, controllers)
+                await measure(plane, Client(connection), found, nodes, controllers, loop=loop)
             finally:
                 await connection.close()
                 say((plane.directory / "operator.log").read_text()[-300:])
@@ -472,10 +482,11 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--controllers", default="egress,hosts")
+    parser.add_argument("--loop", action="store_true")
     chosen = parser.parse_args()
     # this process is what the operator is compared with
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    asyncio.run(run(chosen.nodes, chosen.hosts, chosen.controllers))
+    asyncio.run(run(chosen.nodes, chosen.hosts, chosen.controllers, loop=chosen.loop))
 
 
 if __name__ == "__main__":
