@@ -1,4 +1,4 @@
-"""The fleet controller on a real API server: `python -m benchmarks.fleet [--clusters 1000]`.
+"""The fleet controller on a real API server: `python -m benchmarks.fleet [--clusters 1000] [--changes 2]`.
 
 The API server and the operator are processes of their own. What was written, and how fast, is in the server's audit log. The
 bare loop applies the same objects with lightkube's AsyncClient, 16 at once, in a process of its own; both take turns.
@@ -12,11 +12,13 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.operator_scale import Operator, create
+from benchmarks.pairs import Pair, cpu_of_process
 from lab.control_plane import ControlPlane, Moment
 from lab.ports import reserve
 
@@ -34,6 +36,7 @@ ORGANIZATIONS = 20
 CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", True, Whole)
 SELECTOR = "app.kubernetes.io/managed-by=transom,giantswarm.io/cluster"
 AT_ONCE = 16
+SHORT, SHORT_CHANGES = 150, 3
 CONTROLLERS = ("egress", "clusters")
 
 
@@ -103,7 +106,9 @@ async def quiet(plane: ControlPlane, least: int, since: Moment | None) -> list[d
             return after
 
 
-async def main(count: int) -> None:
+@asynccontextmanager
+async def running(count: int) -> AsyncIterator[tuple[Client, ControlPlane, Operator]]:
+    """An API server with so many clusters, and an operator that has written their objects."""
     with ControlPlane() as plane:
         plane.apply(definitions())
         cluster_api.define(plane)
@@ -115,14 +120,24 @@ async def main(count: int) -> None:
         operator = Operator(plane, port)
         began = time.monotonic()
         operator.start("30m")
-        await ready_again(operator)
-        print(f"ready after {time.monotonic() - began:.1f} s, {operator.cpu():.1f} s of CPU")
-        made = await quiet(plane, 3 * count, None)
-        print(f"first: {len(made):,} objects at {rate(made):.0f}/s; RSS {operator.rss():.0f} MB; CPU {operator.cpu():.1f} s")
-        for turn, change in enumerate((3129, 3130)):
-            await one_change(client, plane, operator, change, count)
+        try:
+            await ready_again(operator)
+            say(f"ready after {time.monotonic() - began:.1f} s, {operator.cpu():.1f} s of CPU")
+            made = await quiet(plane, 3 * count, None)
+            told = f"RSS {operator.rss():.0f} MB; CPU {operator.cpu():.1f} s"
+            say(f"first: {len(made):,} objects at {rate(made):.0f}/s; {told}")
+            yield client, plane, operator
+        finally:
+            operator.stop()
+            await connection.close()
+
+
+async def main(count: int, changes: int) -> None:
+    async with running(count) as (client, plane, operator):
+        for turn in range(changes):
+            await one_change(client, plane, operator, 3129 + turn, count)
             await one_loop(client, plane, turn)
-        print(f"RSS {operator.rss():.0f} MB after the load")
+        say(f"RSS {operator.rss():.0f} MB after the load")
         operator.stop()
         since = plane.moment()
         # the bare loop's values are not those of the settings: put right first
@@ -135,9 +150,26 @@ async def main(count: int) -> None:
         ready = time.monotonic() - began
         await asyncio.sleep(20)
         again = writes(plane, since, "transom")
-        print(f"restart: ready after {ready:.1f} s, {len(again)} writes; RSS {operator.rss():.0f} MB")
-        operator.stop()
-        await connection.close()
+        say(f"restart: ready after {ready:.1f} s, {len(again)} writes; RSS {operator.rss():.0f} MB")
+
+
+def pairs() -> Iterator[Pair]:
+    """CPU of the operator for a change of some clusters, beside the bare loop's."""
+    configure("console", "warning")
+    yield from asyncio.run(_pairs())
+
+
+async def _pairs() -> list[Pair]:
+    made = []
+    async with running(SHORT) as (client, plane, operator):
+        for turn in range(SHORT_CHANGES):
+            ours = await one_change(client, plane, operator, 3129 + turn, SHORT)
+            made.append(Pair("a change of the settings of workload clusters", ours, await one_loop(client, plane, turn)))
+    return made
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 async def ready_again(operator: Operator) -> None:
@@ -156,24 +188,26 @@ async def prepare(client: Client, plane: ControlPlane, count: int) -> None:
     await create(client, ((CLUSTERS, cluster(number)) for number in range(count)))
 
 
-async def one_change(client: Client, plane: ControlPlane, operator: Operator, port: int, count: int) -> None:
-    """A new port of the base's proxy: the Secrets change, and the ConfigMaps that note what is in them."""
-    since, cpu = plane.moment(), operator.cpu()
+async def one_change(client: Client, plane: ControlPlane, operator: Operator, port: int, count: int) -> float:
+    """A new port of the base's proxy: the Secrets change, and the ConfigMaps that note what is in them. Seconds of CPU."""
+    since, cpu = plane.moment(), cpu_of_process(operator.pid)
     await client.patch(EGRESS_PROXIES, {"spec": settings(port)["spec"]}, "cluster")
     made = await quiet(plane, 3 * count, since)
+    used = cpu_of_process(operator.pid) - cpu
     times = Counter((one["objectRef"]["resource"], one["objectRef"]["namespace"], one["objectRef"]["name"]) for one in made)
     kinds = Counter(resource for resource, _, _ in times)
-    print(
+    say(
         f"change: {len(made):,} writes of {len(times):,} objects {dict(kinds)}, {sum(n > 1 for n in times.values())} by two, "
         f"{sum(one.get('responseStatus', {}).get('code', 0) > 299 for one in made)} refused; "
-        f"{rate(made):.0f}/s; CPU {operator.cpu() - cpu:.1f} s"
+        f"{rate(made):.0f}/s; CPU {used:.1f} s"
     )
     said = told(plane, since)
-    print(f"told: {said['events']} events, {said['egressproxies']} writes of the status of the settings")
+    say(f"told: {said['events']} events, {said['egressproxies']} writes of the status of the settings")
+    return used
 
 
-async def one_loop(client: Client, plane: ControlPlane, turn: int) -> None:
-    """The same objects, applied by lightkube in a process of its own, with another value each."""
+async def one_loop(client: Client, plane: ControlPlane, turn: int) -> float:
+    """The same objects, applied by lightkube in a process of its own, with another value each. Seconds of CPU."""
     objects = [one for resource in (SECRETS, CONFIG_MAPS) for one in await _objects(client, resource, turn)]
     file = plane.directory / "objects.json"
     file.write_text(json.dumps(objects))
@@ -184,7 +218,8 @@ async def one_loop(client: Client, plane: ControlPlane, turn: int) -> None:
     done = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     output, _ = await done.communicate()
     made = writes(plane, since, "bare")
-    print(f"bare loop: {len(made):,} writes; {rate(made):.0f}/s; CPU {float(output):.1f} s")
+    say(f"bare loop: {len(made):,} writes; {rate(made):.0f}/s; CPU {float(output):.1f} s")
+    return float(output)
 
 
 async def _objects(client: Client, resource: Resource[Whole], turn: int) -> list[dict[str, Any]]:
@@ -223,6 +258,7 @@ async def bare_loop(given: str, kubeconfig: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--clusters", type=int, default=1000)
+    parser.add_argument("--changes", type=int, default=2)
     parser.add_argument("--bare", type=Path)
     parser.add_argument("--kubeconfig", default=os.devnull)
     chosen = parser.parse_args()
@@ -230,4 +266,4 @@ if __name__ == "__main__":
         asyncio.run(bare_loop(chosen.bare.read_text(), chosen.kubeconfig))
     else:
         configure("console", "warning")
-        asyncio.run(main(chosen.clusters))
+        asyncio.run(main(chosen.clusters, chosen.changes))

@@ -9,18 +9,16 @@ import contextlib
 import datetime
 import functools
 import json
-import os
-import resource
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import asyncssh
+from benchmarks.pairs import Pair
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -51,8 +49,8 @@ CERTIFICATES = 5
 FILES = 20
 AT_ONCE = 32
 ROUNDS = 30
-RUNS = 10
 TURN = 50
+SHORT, SHORT_TURN = 56, 8
 
 
 async def serve(count: int) -> None:
@@ -196,7 +194,6 @@ async def measure(ports: list[int], pem: str) -> None:
         f"bare {reference * 1000:.1f} ms; ratio {mine / reference:.2f}"
     )
     print(f"fetched: {fetched} bytes")
-    await asyncio.to_thread(diff, ports[0], pem, reference)
     calm, changed = await transom(one, "proxy"), await transom(one, "third", change=True)
     looked = await light(one)
     print(f"channels: {calm.channels} for nothing to do, {changed.channels} for a change, {looked.channels} for a light check")
@@ -211,41 +208,37 @@ async def measure(ports: list[int], pem: str) -> None:
     compared("light check", len(accesses), *await side_by_side_with_bare(accesses, light, lambda one: bare_change(one, key)))
 
 
+def pairs() -> Iterator[Pair]:
+    """A pass of each kind on some hosts, beside the bare loop on them."""
+    with served("hosts", "--hosts", str(SHORT)) as (ports, pem):
+        yield from asyncio.run(_pairs(ports, pem))
+
+
+async def _pairs(ports: list[int], pem: str) -> list[Pair]:
+    key = asyncssh.import_private_key(pem)
+    accesses = [Access("127.0.0.1", port, keys=(Secret(pem),)) for port in ports]
+    # what is imported and remembered at the first connection is neither's
+    await bare_change(accesses[0], key)
+    await transom(accesses[0], "warm")
+    made: list[Pair] = []
+    kinds: tuple[tuple[str, Callable[[Access], Awaitable[object]]], ...] = (
+        ("a first apply", functools.partial(transom, value="proxy")),
+        ("a proxy change", functools.partial(transom, value="other", change=True)),
+        ("a pass with nothing to do", functools.partial(transom, value="other")),
+        ("a light check", light),
+    )
+    for row, work in kinds:
+        for start in range(0, len(accesses), SHORT_TURN):
+            some = accesses[start : start + SHORT_TURN]
+            before = await cpu_of(some, lambda access: bare_change(access, key))
+            ours = await cpu_of(some, work)
+            after = await cpu_of(some, lambda access: bare_change(access, key))
+            made.append(Pair(row, ours, (before + after) / 2))
+    return made
+
+
 def compared(label: str, count: int, cpu: float, bare: float) -> None:
     print(f"{label}, {count} hosts: CPU {cpu:.1f} s; bare {bare:.1f} s; ratio {cpu / bare:.2f}", flush=True)
-
-
-def diff(port: int, pem: str, own: float) -> None:
-    """`transom diff` of one host, the whole process; `own` are the seconds that a bare script takes for the same reading."""
-    spec = {"httpProxy": "http://proxy:3128", "httpsProxy": "http://proxy:3128", "networks": {"internalAPIHost": "api.x"}}
-    host = {"address": "127.0.0.1", "port": port, "username": "Administrator"}
-    objects = [("EgressProxy", "cluster", {"spec": spec}), ("WindowsInstance", "win", {"spec": host})]
-    listed = [
-        {"apiVersion": "transom.dev/v1alpha1", "kind": kind, "metadata": {"name": n}, **more} for kind, n, more in objects
-    ]
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud-private-key"}}
-    listed.append(secret | {"stringData": {"private-key.pem": pem}})
-    with tempfile.TemporaryDirectory() as place:
-        manifests = Path(place) / "all.json"
-        manifests.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": listed}))
-        command = [sys.executable, "-m", "transom", "diff", "-f", str(manifests)]
-        wall, cpu = [], []
-        for _ in range(RUNS):
-            before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-            done = subprocess.run(
-                command,
-                env={**os.environ, "XDG_STATE_HOME": place},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                check=False,
-            )
-            wall.append(time.perf_counter() - begun)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            cpu.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-            if done.returncode != 1:
-                raise SystemExit(done.stderr.decode())
-    took = f"{(min(wall) - own) * 1000:.0f} ms beside the host's own time, CPU {min(cpu):.2f} s"
-    print(f"transom diff of one host, the whole process, least of {RUNS}: {took}")
 
 
 @contextlib.contextmanager
