@@ -30,13 +30,11 @@ def check(names: list[str]) -> None:
     chosen = [row for row in kept.rows if not words or any(word in (row.program, row.name) for word in words)]
     if not chosen:
         raise SystemExit(f"scripts/bench: no ratio is called {' or '.join(words)}")
-    found = ratios.measure(chosen, once=keep)
-    print(f"kept: {kept.date}, {kept.machine}")
+    found = ratios.measure(chosen, twice=keep)
     for row in chosen:
         print(f"{row.name}: {found[row.name]:.2f} times; kept {row.kept:.2f}")
     if keep:
-        rows = tuple(msgspec.structs.replace(row, kept=round(found.get(row.name, row.kept), 2)) for row in kept.rows)
-        ratios.write(msgspec.structs.replace(kept, rows=rows))
+        ratios.write(kept, found)
         return
     worse = ratios.worse(chosen, found)
     for row in worse:

@@ -20,19 +20,19 @@ _BEGIN, _END = "<!-- from ratios.yaml -->\n", "<!-- to here -->\n"
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One ratio: what `program` measures under `name`, divided by what it is `beside`; less is better."""
+    """One ratio: what `program` measures under `name`, divided by what it is `beside`; less is better. `date`: when."""
 
     name: str
     program: str
     beside: str
     kept: float
+    date: datetime.date
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All of them, and where and when they were measured."""
+    """All of them, and the machine that they were measured on."""
 
     machine: str
-    date: datetime.date
     rows: tuple[Row, ...]
 
 
@@ -41,9 +41,14 @@ def read() -> Kept:
     return msgspec.yaml.decode(FILE.read_bytes(), type=Kept)
 
 
-def write(kept: Kept) -> None:
-    """Keep these, as measured today; the table of the page is written anew."""
-    kept = msgspec.structs.replace(kept, date=datetime.datetime.now(datetime.UTC).date())
+def write(kept: Kept, found: Mapping[str, float]) -> None:
+    """Keep what was found today; the table of the page is written anew."""
+    today = datetime.datetime.now(datetime.UTC).date()
+    rows = (
+        msgspec.structs.replace(row, kept=round(found[row.name], 2), date=today) if row.name in found else row
+        for row in kept.rows
+    )
+    kept = Kept(kept.machine, tuple(rows))
     FILE.write_bytes(msgspec.yaml.encode(kept))
     before, _, rest = PAGE.read_text("utf-8").partition(_BEGIN)
     PAGE.write_text(before + _BEGIN + table(kept) + _END + rest.partition(_END)[2], "utf-8")
@@ -51,15 +56,16 @@ def write(kept: Kept) -> None:
 
 def table(kept: Kept) -> str:
     """As the page has it."""
-    head = f"{kept.date:%-d %B %Y}, {kept.machine}.\n\n| what | `scripts/bench` | beside | times |\n|---|---|---|---|\n"
-    return head + "".join(f"| {row.name} | {row.program} | {row.beside} | {row.kept:.2f} |\n" for row in kept.rows)
+    head = f"On {kept.machine}.\n\n| what | `scripts/bench` | beside | times | measured |\n|---|---|---|---|---|\n"
+    rows = (f"| {row.name} | {row.program} | {row.beside} | {row.kept:.2f} | {row.date:%-d %B %Y} |\n" for row in kept.rows)
+    return head + "".join(rows)
 
 
-def measure(rows: Sequence[Row], *, once: bool = False) -> dict[str, float]:
-    """The ratio of each, the median of its pairs. A program that shows one to be worse is asked again, unless `once`."""
+def measure(rows: Sequence[Row], *, twice: bool = False) -> dict[str, float]:
+    """The ratio of each, the median of its pairs. A program that shows one to be worse is asked again, `twice`: each."""
     pairs: dict[str, list[Pair]] = defaultdict(list)
-    for turn in range(1 if once else 2):
-        asked = rows if turn == 0 else worse(rows, medians(pairs))
+    for turn in range(2):
+        asked = rows if twice or turn == 0 else worse(rows, medians(pairs))
         for program in dict.fromkeys(row.program for row in asked):
             for pair in _run(program):
                 pairs[pair.row].append(pair)

@@ -1,6 +1,8 @@
 """The ratios that are kept of the benchmarks, and what is made of new ones."""
 
+import datetime
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -39,7 +41,7 @@ def run(
         return [Pair(name, found, 1.0) for name, found in runs[program].pop(0).items() for _ in range(3)]
 
     monkeypatch.setattr(ratios, "_run", measured)
-    monkeypatch.setattr(ratios, "read", lambda: ratios.Kept("2 cores", ratios.datetime.date(2026, 1, 1), ROWS))
+    monkeypatch.setattr(ratios, "read", lambda: ratios.Kept("2 cores", ROWS))
     monkeypatch.setattr(sys, "argv", ["bench", "check"])
     with pytest.raises(SystemExit) as ended:
         bench.main()
@@ -76,14 +78,15 @@ def test_what_was_not_measured_is_no_success(monkeypatch: pytest.MonkeyPatch) ->
         ratios.measure(ROWS)
 
 
-def test_what_is_kept_is_written_with_its_table(monkeypatch: pytest.MonkeyPatch, tmp_path: ratios.Path) -> None:
+def test_what_is_kept_is_written_with_its_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     page, file = tmp_path / "README.md", tmp_path / "ratios.yaml"
     page.write_text("before\n<!-- from ratios.yaml -->\nold\n<!-- to here -->\nafter\n")
     monkeypatch.setattr(ratios, "PAGE", page)
     monkeypatch.setattr(ratios, "FILE", file)
-    ratios.write(ratios.Kept("2 cores", ratios.datetime.date(2026, 1, 1), ROWS))
+    ratios.write(ratios.Kept("2 cores", ROWS), {"a look": 0.994})
     kept = ratios.read()
-    assert kept.rows == ROWS
+    assert [(row.name, row.kept) for row in kept.rows] == [("a pass", 2.0), ("a look", 0.99), ("a review", 1.0)]
+    assert [row.date > DATE for row in kept.rows] == [False, True, False]
     assert ratios.table(kept) in page.read_text()
     assert page.read_text().startswith("before\n")
     assert page.read_text().endswith("<!-- to here -->\nafter\n")
