@@ -107,7 +107,7 @@ def test_a_directory(tmp_path: Path) -> None:
     wrong = write(tmp_path, egress_proxy({"httpProxy": "http://p.example:1", "noProxy": "*"}, "proxy"), INSTANCE, key)
     told = run("doctor", "-f", wrong, "-o", "json")
     assert (told.code, [one["id"] for one in told.json["findings"]]) == (1, ["base-missing", "key-with-passphrase"])
-    good = egress_proxy({"httpProxy": "http://p.example:1", "noProxy": "*"})
+    good = egress_proxy({"httpProxy": "http://p.example:1", "httpsProxy": "http://p.example:1", "noProxy": "*"})
     right = write(tmp_path, good, INSTANCE, secret("cloud-private-key", stringData={"private-key.pem": private_key()}))
     told = run("doctor", "-f", right)
     assert (told.code, told.err) == (0, "")
@@ -125,7 +125,7 @@ async def test_the_bundle_of_a_directory_with_what_hosts_look_like(
     host.edit([SetValue(ENVIRONMENT, "BUILD_TOKEN", text("hunter2")), SetValue(ENVIRONMENT, "HTTP_PROXY", url)])
     named = INSTANCE | {"spec": {"address": host.address, "port": host.port, "username": "Administrator"}}
     key = secret("cloud-private-key", stringData={"private-key.pem": simulator.client_key.export_private_key().decode()})
-    proxy = egress_proxy({"httpProxy": "http://p.example:1", "noProxy": "*"})
+    proxy = egress_proxy({"httpProxy": "http://p.example:1", "httpsProxy": "http://p.example:1", "noProxy": "*"})
     gone = INSTANCE | {"metadata": {"name": "win-2"}, "spec": {"address": "127.0.0.1", "port": 1, "username": "u"}}
     (lab := tmp_path / "lab").mkdir()
     file, files = tmp_path / "bundle.tar.gz", write(lab, proxy, key, named, gone)

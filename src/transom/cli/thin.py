@@ -42,10 +42,19 @@ class _PodSpec(Projected, frozen=True):
 class _ContainerStatus(Projected, frozen=True):
     image: str = ""
     state: Any = None
+    last_state: Any = None
+
+
+class _Condition(Projected, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
 
 
 class _PodStatus(Projected, frozen=True):
     phase: str | None = None
+    conditions: list[_Condition] | None = None
     container_statuses: list[_ContainerStatus] | None = None
     init_container_statuses: list[_ContainerStatus] | None = None
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from transom.diagnosis import newcomers, settings, workloads
+from transom.diagnosis import newcomers, settings, waits, workloads
 from transom.diagnosis.observed import Check, Diagnosis, Observed
 
 PAGE: Final = "docs/doctor.md"
@@ -47,6 +47,12 @@ CHECKS: Final = (
         "nobody is there to type it: no host with this key is connected to",
     ),
     Check(
+        "credential-with-line-break",
+        ("Secret", "EgressProxy"),
+        newcomers.credential_with_line_break,
+        "the line break is a part of what the proxy is told, which it refuses (407)",
+    ),
+    Check(
         "webhook-selects-nothing",
         ("MutatingWebhookConfiguration", "Namespace"),
         newcomers.webhook_selects_nothing,
@@ -60,6 +66,18 @@ CHECKS: Final = (
         "the host is not connected to: it is another machine, or somebody stands between",
     ),
     Check("settings-invalid", (), settings.invalid, "no edit of these settings is carried out; what was valid before holds"),
+    Check(
+        "https-without-proxy",
+        (),
+        settings.https_without_proxy,
+        "https, and so nearly everything, goes around the proxy, or nowhere where there is no other way",
+    ),
+    Check(
+        "waits-for-you",
+        ("EgressProxy", "WindowsInstance"),
+        waits.waits_for_you,
+        "it stays so until that is done; then Transom goes on by itself",
+    ),
     Check(
         "linux-pods-on-windows",
         ("Pod", "Node"),
@@ -140,7 +158,7 @@ CHECKS: Final = (
 def diagnose(observed: Observed) -> tuple[Diagnosis, ...]:
     """What looks wrong, in the order of the checks. What could not be read is looked at by no check that needs it."""
     return tuple(
-        Diagnosis(check.id, one.object, one.evidence, check.consequence, one.command, f"{PAGE}#{check.id}")
+        Diagnosis(check.id, one.object, one.evidence, check.consequence, one.command, one.page or f"{PAGE}#{check.id}")
         for check in CHECKS
         if (observed.live or not check.live) and _can_look(check, observed)
         for one in check.look(observed)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from transom.controllers.instances.adoption import NAMESPACE as OF_PEER
 from transom.diagnosis.observed import (
     Observed,
     Seen,
@@ -24,6 +25,7 @@ from transom.proxy.layers import BASE
 from transom.proxy.secret import Secret
 from transom.reasons.table import next_step
 from transom.windows.nodes.instance import KEY, PREVIOUS, WindowsInstanceSpec, has_passphrase
+from transom.windows.nodes.inventory import CONFIG_MAP
 
 _NOT_PULLED: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 
@@ -41,20 +43,27 @@ def base_missing(seen: Observed) -> Iterator[Seen]:
         yield Seen(f"EgressProxy/{BASE}", evidence, "transom init DIR makes one to start from; then: kubectl apply -f DIR")
         return
     names = ", ".join(map(name_of, proxies))
-    first = name_of(proxies[0])
+    # one with a selector is meant for some workload clusters
+    likely = [name_of(one) for one in proxies if at(one, "spec", "clusterSelector") is None]
+    first = next(iter(likely), name_of(proxies[0]))
+    if not likely:
+        evidence = f"EgressProxies are {names}: all select workload clusters, and none is named `{BASE}`"
+        yield Seen(f"EgressProxy/{first}", evidence, "transom init DIR makes one to start from; then: kubectl apply -f DIR")
+        return
     command = f"{_copied('egressproxy', first, '', BASE, rename=True)} && kubectl delete egressproxy {first}"
     yield Seen(f"EgressProxy/{first}", f"EgressProxies are {names}: none is named `{BASE}`", command)
 
 
 def instance_elsewhere(seen: Observed) -> Iterator[Seen]:
-    """A WindowsInstance in a namespace that nobody looks at."""
-    for one in seen.of("WindowsInstance"):
-        namespace, name = namespace_of(one) or "", name_of(one)
-        if namespace != seen.namespace:
-            moved = _copied("windowsinstance", name, namespace, seen.namespace)
-            evidence = f"it is in namespace {namespace}, Transom in {seen.namespace}"
-            command = f"{moved} && kubectl delete windowsinstance {name} -n {namespace}"
-            yield Seen(label_of("WindowsInstance", one), evidence, command)
+    """A WindowsInstance, or ConfigMap `windows-instances`, in a namespace that nobody looks at."""
+    listed = [one for one in seen.of("ConfigMap") if name_of(one) == CONFIG_MAP]
+    for kind, found in (("WindowsInstance", seen.of("WindowsInstance")), ("ConfigMap", listed)):
+        for one in found:
+            namespace, name, of = namespace_of(one) or "", name_of(one), kind.lower()
+            if namespace not in (seen.namespace, OF_PEER):
+                moved = _copied(of, name, namespace, seen.namespace)
+                evidence = f"it is in namespace {namespace}, Transom in {seen.namespace}"
+                yield Seen(label_of(kind, one), evidence, f"{moved} && kubectl delete {of} {name} -n {namespace}")
 
 
 def reference_elsewhere(seen: Observed) -> Iterator[Seen]:
@@ -110,10 +119,31 @@ def leader_missing(seen: Observed) -> Iterator[Seen]:
             f"{found.holder} was the last to hold it, and renewed it {age(seen.now, moment(found.renewed)) or 'never'} ago"
         )
     command = f"kubectl describe pods -n {seen.namespace} -l app.kubernetes.io/component=operator"
+    made = next((one for one in seen.own("Deployment") if name_of(one) == "transom"), None)
+    if made is not None and at(made, "spec", "replicas") == 0:
+        command = f"kubectl scale deployment transom -n {seen.namespace} --replicas=2"
+        evidence += "; Deployment transom has 0 replicas"
+    elif why := "; ".join(_not_running(seen)):
+        evidence += f"; {why}"
     if seen.was_read("Deployment") and not any(name_of(one) == "transom" for one in seen.own("Deployment")):
         command = "transom manifests --image REGISTRY/transom:TAG | kubectl apply -f -"
         evidence += f"; there is no Deployment transom in namespace {seen.namespace}"
     yield Seen(f"Lease/{seen.namespace}/transom", evidence, command)
+
+
+def _not_running(seen: Observed) -> Iterator[str]:
+    """Why pods of the operator do not run."""
+    for pod in seen.own("Pod"):
+        if labels_of(pod).get("app.kubernetes.io/component") != "operator":
+            continue
+        unscheduled = condition(pod, "PodScheduled")
+        if unscheduled.get("status") == "False":
+            yield f"{name_of(pod)}: {unscheduled.get('reason')}: {unscheduled.get('message')}"
+        for status in items(pod, "status", "containerStatuses"):
+            waiting, ended = (mapping(status, *path) for path in (("state", "waiting"), ("lastState", "terminated")))
+            if waiting.get("reason") and waiting["reason"] not in _NOT_PULLED:
+                last = f", last {ended.get('reason')}, exit code {ended.get('exitCode')}" if ended else ""
+                yield f"{name_of(pod)}: {waiting['reason']}{last}"
 
 
 def image_not_pulled(seen: Observed) -> Iterator[Seen]:
@@ -139,6 +169,23 @@ def key_with_passphrase(seen: Observed) -> Iterator[Seen]:
                 made = f"kubectl create secret generic {name_of(secret)} -n {seen.namespace} --from-file={entry}=COPY"
                 command = f"ssh-keygen -p -N '' -f COPY && {made} --dry-run=client -o yaml | kubectl apply -f -"
                 yield Seen(f"Secret/{seen.namespace}/{name_of(secret)}", f"{entry} is sealed with a passphrase", command)
+
+
+def credential_with_line_break(seen: Observed) -> Iterator[Seen]:
+    """A user name or a password of the proxy that ends with a line break, as `echo` and editors leave one."""
+    names = {name for kind, name, by in references(seen) if kind == "Secret" and by.startswith("spec.credentialsSecret")}
+    for secret in seen.own("Secret"):
+        data = mapping(secret, "data")
+        broken = [key for key in ("username", "password") if isinstance(one := data.get(key), Secret) and _ends(one)]
+        if name_of(secret) in names and broken:
+            name = f"{name_of(secret)} -n {seen.namespace}"
+            made = f"kubectl create secret generic {name} --from-literal=username=USER --from-file=password=/dev/stdin"
+            command = f"printf %s PASSWORD | {made} --dry-run=client -o yaml | kubectl apply -f -"
+            yield Seen(f"Secret/{seen.namespace}/{name_of(secret)}", f"{' and '.join(broken)}: ends with a line break", command)
+
+
+def _ends(text: Secret) -> bool:
+    return text.reveal().endswith("\n")
 
 
 def webhook_selects_nothing(seen: Observed) -> Iterator[Seen]:

@@ -137,6 +137,8 @@ class Seen(msgspec.Struct, frozen=True):
     object: str
     evidence: str
     command: str
+    page: str = ""
+    """Where more is told of it than of the check."""
 
 
 class Check(msgspec.Struct, frozen=True):

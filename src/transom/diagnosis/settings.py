@@ -17,14 +17,12 @@ from transom.diagnosis.observed import (
 )
 from transom.diagnosis.overview import SOON
 from transom.proxy.clients.lint import lint
+from transom.proxy.finding import Finding
 from transom.proxy.layers import BASE
 from transom.proxy.trust import Certificate
 from transom.reasons.table import REASONS, next_step
 
-_ELSEWHERE: Final = frozenset(
-    ("metadata.name", "spec.keySecret.name", "spec.credentialsSecret.name", "spec.trustedCA.name", "spec.credentialsSecret")
-)
-"""Fields whose faults have a check of their own."""
+_ABSENT: Final = ("there is no Secret ", "there is no ConfigMap ")
 _PASSPHRASE: Final = "passphrase"  # noqa: S105  # a word of a message
 _MOST: Final = 5
 _OWN_MANAGERS: Final = ("transom",)
@@ -34,12 +32,27 @@ def invalid(seen: Observed) -> Iterator[Seen]:
     """What `transom validate` calls an error."""
     found: dict[str, list[str]] = {}
     for one in seen.findings:
-        if one.severity == "error" and one.field not in _ELSEWHERE and _PASSPHRASE not in one.message:
+        if one.severity == "error" and not _has_check(one):
             found.setdefault(one.object or one.file, []).append(f"{one.field}: {one.message}" if one.field else one.message)
     for name, told in found.items():
         rest = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
         where = "" if seen.live else f" -f {seen.source}"
         yield Seen(name, told[0] + rest, f"transom validate{where}")
+
+
+def _has_check(one: Finding) -> bool:
+    """Whether a check of newcomers' finds it: a base with another name, what is named and not there, a sealed key."""
+    return one.field == "metadata.name" or one.message.startswith(_ABSENT) or _PASSPHRASE in one.message
+
+
+def https_without_proxy(seen: Observed) -> Iterator[Seen]:
+    """A base with a proxy for http alone."""
+    own = seen.settings.own if seen.settings is not None else None
+    if own is not None and own.http_proxy and not own.https_proxy:
+        of = "Proxy" if any(name_of(one) == BASE for one in seen.of("Proxy")) else "EgressProxy"
+        patch = '{"spec":{"httpsProxy":"http://HOST:PORT"}}'
+        command = f"kubectl patch {of.lower()} {BASE} --type=merge -p '{patch}': it may be the same URL"
+        yield Seen(f"{of}/{BASE}", "httpProxy is set, and httpsProxy is not", command)
 
 
 def no_proxy_ignored(seen: Observed) -> Iterator[Seen]:
