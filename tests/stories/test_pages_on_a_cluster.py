@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.support import command as command_line
-from tests.support.operator.bundles import ROOT_1, ROOT_2, SHA1_2, roots
-from tests.support.operator.clusters import PROXY, Cluster
+from tests.support.operator.bundles import ROOT_1, ROOT_2, SHA1_1, SHA1_2, roots
+from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.pages import on_cluster, run_by, tables
 from tests.support.repository import DOCS, ROOT
+from tests.support.waiting import until
 
+from lab import openshift
 from transom.kube.objects import Whole
-from transom.kube.resources import NAMESPACES, SECRETS, Resource
+from transom.kube.resources import NAMESPACES, SECRETS, WINDOWS_INSTANCES, Resource
 
 pytestmark = pytest.mark.lab
 HERE = "tests/stories/test_pages_on_a_cluster.py"
@@ -62,6 +64,46 @@ async def test_a_new_ca_and_a_rollout_that_goes_on(cluster: Cluster, tmp_path: P
         assert SHA1_2 in roots(host)
         await run(cluster, tmp_path, resume)
         await cluster.wait_ready()
+
+
+async def test_the_start_in_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """Bare instances: from an empty directory to a host with the settings. 10.0.0.11 is the reader's: here it is simulated."""
+    written, looked = lines_of("test_the_start_in_a_cluster")
+    (tmp_path / "id_ed25519").write_bytes(cluster.simulator.client_key.export_private_key())
+    (tmp_path / "corp-ca.pem").write_text(ROOT_1)
+    host = await cluster.simulator.add_host()
+    said = await run(cluster, tmp_path, written)
+    assert "spec.networks.machineNetwork" in said
+    place = {"address": host.address, "port": host.port, "username": host.username}
+    await cluster.merge(WINDOWS_INSTANCES, "win-1", {"spec": place})
+    async with cluster.operator():
+        said = await run(cluster, tmp_path, looked)
+    assert "WindowsInstance/win-1" in said
+    assert "HTTPS_PROXY http://proxy.corp.example:3128" in said
+    assert "HTTPS_PROXY=http://proxy.corp.example:3128" in environment(host, "containerd")
+    assert SHA1_1 in roots(host)
+
+
+async def test_openshifts_proxy_comes_and_goes(cluster: Cluster, tmp_path: Path) -> None:
+    comes, goes = lines_of("test_openshifts_proxy_comes_and_goes")
+    plane, kind = cluster.control_plane, {"apiVersion": "config.openshift.io/v1", "kind": "Proxy"}
+    bundle = "/api/v1/namespaces/openshift-config/configmaps/corp-ca"
+    (tmp_path / "corp-ca.pem").write_text(ROOT_1)
+    host = await cluster.simulator.add_host()
+    await asyncio.to_thread(openshift.define, plane, (openshift.PROXIES,))
+    try:
+        proxy = kind | {"metadata": {"name": "cluster"}, "spec": {}}
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-config"}}
+        await asyncio.to_thread(plane.apply, [space, proxy])
+        await cluster.instance("win-1", host)
+        async with cluster.operator(controllers=("egress", "hosts")):
+            await run(cluster, tmp_path, comes)
+            await until(lambda: SHA1_1 in roots(host) and f"HTTPS_PROXY={PROXY}" in environment(host, "containerd"))
+            await run(cluster, tmp_path, goes)
+            await until(lambda: SHA1_1 not in roots(host) and not environment(host, "containerd"))
+    finally:
+        await asyncio.to_thread(openshift.forget, plane, (openshift.PROXIES,))
+        await asyncio.to_thread(plane.request, "DELETE", bundle)
 
 
 async def test_pods_of_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
