@@ -66,10 +66,11 @@ def _sorted(reasons: tuple[Reason, ...]) -> list[Reason]:
 def _reason(one: Reason) -> Iterator[str]:
     where = ", ".join(_WHERE[place] for place in sorted(one.where))
     yield f"### {one.id}\n"
+    if not one.remedy:
+        yield f"{one.meaning} {_HEALS[one.heals]} ({where})\n"
+        return
     yield f"{one.meaning} ({where})\n"
-    if one.remedy:
-        yield f"**Do**: {one.remedy.rstrip('.').replace('NAMESPACE', _NAMESPACE)}.\n"
-    yield f"{_HEALS[one.heals]}\n"
+    yield f"**Do**: {one.remedy.rstrip('.').replace('NAMESPACE', _NAMESPACE)}. {_HEALS[one.heals]}\n"
 
 
 def _alert(one: Alert) -> Iterator[str]:
