@@ -1,9 +1,16 @@
 """Both demos come to their end, say what they say, and keep the password to themselves."""
 
+import asyncio
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from rich.console import Console
+from tests.support.command import run
+
+from transom.cli import demo
+from winsim import Simulator
 
 
 def told(*module: str) -> str:
@@ -18,6 +25,14 @@ def test_the_simulated_host_ends_as_it_began() -> None:
     story = told("transom", "demo")
     assert "simulated" in story
     assert "The registry is the one from before" in story
+
+
+async def test_doctor_finds_nothing_in_the_demo(tmp_path: Path) -> None:
+    async with Simulator() as simulator:
+        story = demo._Story(Console(), simulator, await simulator.add_host("win-1"), tmp_path)
+        story._write(demo._settings(), ca="Corp Proxy CA 2026")
+    ran = await asyncio.to_thread(run, "doctor", "-f", str(tmp_path), "-o", "json")
+    assert (ran.code, ran.json["findings"], ran.json["unread"]) == (0, [], [])
 
 
 @pytest.mark.lab

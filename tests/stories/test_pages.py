@@ -93,6 +93,7 @@ def test_the_first_ten_minutes_and_the_daily_tasks(home: Path) -> None:
     try:
         assert failures(home, *story) == []
         assert "nothing is wrong" in shell(home, "transom validate -f lab")[1]
+        assert "nothing looks wrong" in shell(home, "transom doctor -f lab")[1]
         assert "HTTPS_PROXY=http://proxy.corp.example:3128" in shell(home, "transom facts win-1 -f lab")[1]
         daily, _ = tables(ROOT / "README.md")
         assert len(daily) >= 15
