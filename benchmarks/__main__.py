@@ -5,7 +5,6 @@ import runpy
 import sys
 from pathlib import Path
 
-import msgspec
 from benchmarks import ratios
 
 HERE = Path(__file__).parent

@@ -10,10 +10,11 @@ from benchmarks import ratios
 from benchmarks.pairs import Pair, alternating
 from benchmarks.ratios import Row
 
+DATE = datetime.date(2026, 1, 1)
 ROWS = (
-    Row("a pass", "hosts", "asyncssh", 2.0),
-    Row("a look", "hosts", "asyncssh", 1.0),
-    Row("a review", "webhook", "aiohttp", 1.0),
+    Row("a pass", "hosts", "asyncssh", 2.0, DATE),
+    Row("a look", "hosts", "asyncssh", 1.0, DATE),
+    Row("a review", "webhook", "aiohttp", 1.0, DATE),
 )
 
 
