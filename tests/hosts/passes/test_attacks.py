@@ -3,6 +3,7 @@
 `python -m benchmarks.attacks` makes a thousand runs.
 """
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,12 @@ async def test_he_does_not_win(simulator: Simulator, tmp_path: Path, seed: int) 
 async def test_where_access_lists_are_not_heeded_he_wins(simulator: Simulator, tmp_path: Path) -> None:
     """In one run or another he reaches each thing that the lists keep from him; in which one, the order of steps decides."""
     parts = {"run", "read ", "deleted", "read as Transom's"}
-    for seed in range(200):
-        won, _ = await attacked(simulator, seed, tmp_path / str(seed), enforced=False)
-        parts -= {part for part in parts if any(part in word for word in won)}
+    for first in range(0, 192, 16):
+        # a pass that he has stopped waits for its scripts in vain: side by side they wait once
+        for won, _ in await asyncio.gather(
+            *(attacked(simulator, seed, tmp_path / str(seed), enforced=False) for seed in range(first, first + 16))
+        ):
+            parts -= {part for part in parts if any(part in word for word in won)}
         if not parts:
             return
     raise AssertionError(f"never reached: {parts}")
