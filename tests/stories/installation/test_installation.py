@@ -104,8 +104,9 @@ async def told(installed: Installation) -> None:
     """`kubectl describe` tells what was done last, and in events how the host began."""
     removed = f"removed HTTP_PROXY, HTTPS_PROXY, NO_PROXY of {SERVICE}"
     async with asyncio.timeout(PATIENCE):
-        while removed not in (await installed.describe("wini", "win-1")).partition("Events:")[0]:
+        while removed not in str((await installed.get(f"{installed.instances}/win-1"))["status"]):
             await asyncio.sleep(0.2)
+    assert removed in (await installed.describe("wini", "win-1")).partition("Events:")[0]
     await installed.told("wini", "win-1", f"added HTTP_PROXY, HTTPS_PROXY, NO_PROXY of {SERVICE}")
     of_settings = (f"httpProxy {PROXY}", f"httpProxy {OTHER}", "trust bundle of 1 certificates", "httpProxy removed")
     await installed.told("egressproxy", "cluster", *of_settings)
@@ -171,8 +172,7 @@ async def openshift_proxy(installed: Installation, url: str, ca: str = "corp-ca"
 
 
 async def data(installed: Installation) -> dict[str, str]:
-    text = await installed.kubectl("get", "configmap", "asks", "-n", installed.namespace, "-o", "json")
-    found: dict[str, str] = json.loads(text).get("data") or {}
+    found: dict[str, str] = (await installed.get(f"/api/v1/namespaces/{installed.namespace}/configmaps/asks")).get("data") or {}
     return found
 
 

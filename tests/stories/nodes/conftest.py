@@ -1,5 +1,6 @@
 """Machines with SSH and nothing else, the payload that makes them workers, and their way out."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -85,7 +86,7 @@ async def installed(control_plane: ControlPlane) -> AsyncIterator[Installation]:
     await made.install()
     yield made
     await made.remove()
-    await made.kubectl("delete", "nodes", "--all")
+    await asyncio.to_thread(control_plane.request, "DELETE", "/api/v1/nodes")
     if "machines.machine.openshift.io" in await made.kubectl("get", "crds", "-o", "name"):
         await made.kubectl("delete", "machines.machine.openshift.io", "--all", "-A", "--ignore-not-found")
 

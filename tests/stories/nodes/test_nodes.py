@@ -86,8 +86,8 @@ async def openshift_machine(installed: Installation, machine: Machine) -> None:
 
 
 async def node(installed: Installation, name: str) -> dict[str, Any]:
-    shown: dict[str, Any] = json.loads(await installed.kubectl("get", "node", name, "-o", "json"))
-    return shown
+    found: dict[str, Any] = await installed.get(f"/api/v1/nodes/{name}")
+    return found
 
 
 async def joined(installed: Installation, instances: dict[str, Machine]) -> None:
@@ -123,9 +123,7 @@ async def draining(installed: Installation, instances: dict[str, Machine], count
     """The instances that wait for a pod to go, as soon as there are so many; the others wait for them."""
     async with asyncio.timeout(480):
         while True:
-            listed = json.loads(await installed.kubectl("get", "windowsinstances", "-n", installed.namespace, "-o", "json"))[
-                "items"
-            ]
+            listed = (await installed.get(installed.instances))["items"]
             configured = {
                 one["metadata"]["name"]: condition
                 for one in listed

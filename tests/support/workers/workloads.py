@@ -148,7 +148,7 @@ class Workloads:
 
     async def pods(self) -> dict[str, str]:
         """The pods that are there, and their UIDs."""
-        found = json.loads(await self._installed.kubectl("get", "pods", "-n", "default", "-o", "json"))["items"]
+        found = (await self._installed.get("/api/v1/namespaces/default/pods"))["items"]
         return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found}
 
     def away(self) -> tuple[set[frozenset[str]], set[frozenset[str]]]:
