@@ -100,8 +100,10 @@ async def test_a_key_comes_changes_and_goes_and_others_stay(control_plane: Contr
     def ours(**data: str) -> dict[str, Any]:
         return {"metadata": {"name": "shared", "namespace": "default"}, "data": data}
 
+    began = control_plane.moment()
+
     def writes() -> int:
-        return sum(entry["verb"] == "patch" and entry["userAgent"] == "transom" for entry in control_plane.audit())
+        return sum(entry["verb"] == "patch" and entry["userAgent"] == "transom" for entry in control_plane.audit(began))
 
     assert await apply(direct, CONFIG_MAPS, ours(bundle="x"))
     assert await data() == {"theirs": "1", "both": "1", "bundle": "x"}

@@ -1,7 +1,6 @@
 """The roles of `transom manifests` are what `transom run` needs: nothing it asks for is refused, and no verb is left over."""
 
 import asyncio
-import json
 from typing import Any
 
 import asyncssh
@@ -23,10 +22,6 @@ pytestmark = pytest.mark.lab
 LABEL = "transom.dev/inject-trusted-cabundle"
 
 
-def listed(objects: list[dict[str, Any]]) -> str:
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-
-
 def bare(kind: str, group: str, plural: str) -> dict[str, Any]:
     """A definition of a kind of an infrastructure provider, with nothing in it."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -43,7 +38,7 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> N
     clusters = [one for one in cluster_api.definitions() if one["spec"]["names"]["kind"] in ("Cluster", "Machine")]
     kinds = [*openshift.definitions(), *clusters, *(bare(kind, *names) for kind, names in KINDS.items())]
     await asyncio.to_thread(control_plane.apply, objects)
-    await asyncio.to_thread(control_plane.kubectl, "apply", "--server-side", "-f", "-", input=listed(kinds))
+    await asyncio.to_thread(control_plane.define, kinds)
     token = await asyncio.to_thread(control_plane.service_account_token, namespace, "transom")
     kubeconfig = control_plane.user_kubeconfig(f"{namespace}-limited", token)
     user = f"system:serviceaccount:{namespace}:transom"
@@ -72,7 +67,7 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> N
     }
 
     def left_over() -> dict[str, list[Use]]:
-        uses = asked(cluster, user)
+        uses = asked(control_plane, user, cluster.began)
         return {
             role: sorted(uses_of - {use for use, where, _ in uses if place is None or where == place})
             for role, (place, uses_of) in wanted.items()
@@ -110,8 +105,9 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> N
             await asyncio.sleep(0.5)
         assert await program.terminate() == 0
         log = program.log()
-    refused = [(use, where) for use, where, code in asked(cluster, user) if code in (401, 403)]
+    refused = [(use, where) for use, where, code in asked(control_plane, user, cluster.began) if code in (401, 403)]
     assert refused == []
     assert "forbidden" not in log
     assert left_over() == {"ClusterRole": [], "own": [], "default": []}
-    await asyncio.to_thread(control_plane.kubectl, "delete", "-f", "-", input=listed([*objects, *kinds]))
+    await asyncio.to_thread(control_plane.delete, objects)
+    await asyncio.to_thread(control_plane.forget, kinds)

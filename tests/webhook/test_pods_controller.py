@@ -256,7 +256,7 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(admission: Admission) 
         await admission.settings("none")
         await until_secrets(admission)
         await until_config_maps(admission)
-    uses = asked(admission, USER)  # type: ignore[arg-type]
+    uses = asked(admission.control_plane, USER)
     assert [one for one in uses if one[2] in (401, 403)] == []
     used = {use for use, _, code in uses if code < 400}
     # an apply that makes the object asks for both
@@ -271,7 +271,7 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(admission: Admission) 
 async def test_the_roles_of_the_admission_server(admission: Admission) -> None:
     user = f"system:serviceaccount:{OWN}:transom-webhook"
     # another test takes the roles away for a while
-    earlier = len(asked(admission, user))  # type: ignore[arg-type]
+    began = admission.control_plane.moment()
     await admission.settings("credentials")
     async with admission.replica() as webhook:
         await until(lambda: webhook.ready and webhook.keeper.registered)
@@ -282,7 +282,7 @@ async def test_the_roles_of_the_admission_server(admission: Admission) -> None:
             return await admission.registration() is not None
 
         await until(back)
-    uses = asked(admission, user)[earlier:]  # type: ignore[arg-type]
+    uses = asked(admission.control_plane, user, began)
     assert [one for one in uses if one[2] in (401, 403)] == []
     used = {use for use, _, code in uses if code < 400}
     used |= {(*use[:2], "create") for use, _, code in uses if use[2] == "patch" and code == 201}

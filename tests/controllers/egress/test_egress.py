@@ -174,7 +174,7 @@ async def test_nothing_is_written_where_nothing_changed(cluster: Cluster, contro
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, trustedCA={"name": "corp-ca"})
 
     def writes() -> list[str]:
-        uris = [entry["requestURI"].split("?")[0] for entry in control_plane.audit() if entry["verb"] == "patch"]
+        uris = [entry["requestURI"].split("?")[0] for entry in control_plane.audit(cluster.began) if entry["verb"] == "patch"]
         return [uri for uri in uris if uri.endswith(("/egressproxies/cluster/status", f"{cluster.namespace}/configmaps/asks"))]
 
     before = len(writes())

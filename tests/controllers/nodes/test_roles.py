@@ -71,7 +71,7 @@ async def test_a_nodes_life_uses_each_verb(cluster: Cluster, tmp_path: Path, mon
     user = f"system:serviceaccount:{namespace}:transom"
 
     def left_over() -> dict[tuple[str, str | None], list[Use]]:
-        uses = asked(cluster, user)
+        uses = asked(cluster.control_plane, user, cluster.began)
         found = {
             (kind, where): sorted(of - {use for use, there, _ in uses if where in (None, there)})
             for (kind, where), of in wanted.items()

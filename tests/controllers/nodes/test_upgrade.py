@@ -56,7 +56,11 @@ async def test_one_node_after_the_other_and_a_proxy_change_in_between(
         await kubelets.budget(9)
         for number in range(3):
             await upgraded(cluster, f"win-{number}")
-    used = {use for use, _, code in asked(cluster, f"system:serviceaccount:{cluster.namespace}:transom") if code < 400}
+    used = {
+        use
+        for use, _, code in asked(cluster.control_plane, f"system:serviceaccount:{cluster.namespace}:transom", cluster.began)
+        if code < 400
+    }
     assert {("", "pods", "list"), ("", "pods/eviction", "create"), ("", "nodes", "patch")} <= used
     assert kubelets.most_away == 1
     assert len(hosts[first].starts("kubelet")) == before[first] + 1

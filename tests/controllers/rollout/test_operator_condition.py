@@ -62,7 +62,7 @@ async def test_without_olm_nothing_is_asked_of_it(cluster: Cluster) -> None:
     await cluster.instance("win-1", host)
     async with cluster.operator():
         await cluster.until("win-1", ProxyApplied="True/Applied")
-    asked = await asyncio.to_thread(lambda: [one["requestURI"] for one in cluster.control_plane.audit()])
+    asked = await asyncio.to_thread(lambda: [one["requestURI"] for one in cluster.control_plane.audit(cluster.began)])
     assert not [one for one in asked if "operatorconditions" in one and cluster.namespace in one]
 
 

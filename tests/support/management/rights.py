@@ -16,6 +16,7 @@ from transom.manifests.roles import roles
 async def limited(management: Management, controllers: Sequence[str], ours: Sequence[str]) -> AsyncIterator[None]:
     """`controllers` at work; in the end nothing was refused, and each verb that `ours` ask for was used."""
     plane, namespace = management.control_plane, management.namespace
+    began = plane.moment()
     await asyncio.to_thread(plane.apply, list(roles(namespace, controllers)))
     token = await asyncio.to_thread(plane.service_account_token, namespace, "transom")
     connection = connect(str(plane.user_kubeconfig(f"{namespace}-limited", token)))
@@ -23,7 +24,7 @@ async def limited(management: Management, controllers: Sequence[str], ours: Sequ
     wanted = granted(list(roles(namespace, ours)), "ClusterRole") - granted(list(roles(namespace, ())), "ClusterRole")
 
     async def used() -> bool:
-        entries = [one for one in plane.audit() if one["user"]["username"] == user and "objectRef" in one]
+        entries = [one for one in plane.audit(began) if one["user"]["username"] == user and "objectRef" in one]
         refused = [one["requestURI"] for one in entries if one.get("responseStatus", {}).get("code") in (401, 403)]
         assert refused == []
         return wanted <= {(one["objectRef"].get("apiGroup", ""), one["objectRef"]["resource"], one["verb"]) for one in entries}

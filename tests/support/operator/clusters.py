@@ -39,6 +39,8 @@ class Cluster:
     def __init__(self, control_plane: ControlPlane, client: Client, simulator: Simulator) -> None:
         self.control_plane, self.client, self.simulator = control_plane, client, simulator
         self.namespace = f"transom-{next(_NUMBERS)}"
+        self.began = control_plane.moment()
+        """What was asked of the server before is of other tests."""
 
     async def prepare(self) -> None:
         await self.client.create(NAMESPACES, _object(NAMESPACES, self.namespace))

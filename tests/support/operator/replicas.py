@@ -44,7 +44,7 @@ async def generation(cluster: Cluster) -> int:
 def writes(cluster: Cluster, name: str, since: datetime) -> list[str]:
     """What a replica wrote since then, as the server's audit log has it."""
     user = f"system:serviceaccount:{cluster.namespace}:{name}"
-    found = (one for one in cluster.control_plane.audit() if one["user"]["username"] == user)
+    found = (one for one in cluster.control_plane.audit(cluster.began) if one["user"]["username"] == user)
     written = (one for one in found if one["verb"] not in ("get", "list", "watch"))
     return [
         f"{one['verb']} {one['requestURI']}"

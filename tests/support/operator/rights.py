@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.support.operator.clusters import Cluster
+from lab.control_plane import ControlPlane, Moment
 
 Use = tuple[str, str, str]
 """Group, resource with its subresource, and verb."""
@@ -20,10 +20,10 @@ def granted(objects: list[dict[str, Any]], kind: str, namespace: str | None = No
     }
 
 
-def asked(cluster: Cluster, user: str) -> list[tuple[Use, str | None, int]]:
-    """What a user asked for: the use, the namespace, the code of the answer."""
+def asked(control_plane: ControlPlane, user: str, since: Moment | None = None) -> list[tuple[Use, str | None, int]]:
+    """What a user asked for, at all or since a moment: the use, the namespace, the code of the answer."""
     found = []
-    for entry in cluster.control_plane.audit():
+    for entry in control_plane.audit(since):
         if entry["user"]["username"] == user and "objectRef" in entry:
             reference = entry["objectRef"]
             resource = "/".join(filter(None, (reference["resource"], reference.get("subresource"))))
