@@ -26,5 +26,5 @@ async def limited(cluster: Cluster, *controllers: str, openshift: bool = False) 
     user = f"system:serviceaccount:{namespace}:transom"
     # what is OpenShift's own is asked for everywhere, and is not there where nobody gave the right to see it
     optional = set() if openshift else {"openshift-config", "openshift-machine-api", "openshift-cluster-api"}
-    refused = [(use, where) for use, where, code in asked(cluster, user) if code in (401, 403)]
+    refused = [(use, where) for use, where, code in asked(cluster.control_plane, user, cluster.began) if code in (401, 403)]
     assert [(use, where) for use, where in refused if where not in optional] == []
