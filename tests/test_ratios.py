@@ -1,5 +1,6 @@
 """The ratios that are kept of the benchmarks, and what is made of new ones."""
 
+import datetime
 import sys
 from pathlib import Path
 
