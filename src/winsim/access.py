@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from transom.windows.registry.names import FoldedDict
 from transom.windows.registry.registry import Registry
 
 SYSTEM, ADMINISTRATORS, USERS = "S-1-5-18", "S-1-5-32-544", "S-1-5-32-545"
@@ -212,14 +213,13 @@ class KeyAccess:
     __slots__ = ("_acls",)
 
     def __init__(self) -> None:
-        self._acls: dict[str, Acl] = {}
+        self._acls = FoldedDict[Acl]()
 
     def acl(self, path: str) -> Acl:
         """The list of a key, inherited entries marked."""
-        folded = path.casefold()
-        if folded in self._acls:
-            return self._acls[folded]
-        parent = folded.rpartition("\\")[0]
+        if path in self._acls:
+            return self._acls[path]
+        parent = path.rpartition("\\")[0]
         return inherited(self.acl(parent) if parent else _OPEN, ADMINISTRATORS, directory=True)
 
     def allows(self, path: str, sids: frozenset[str]) -> bool:
@@ -228,18 +228,18 @@ class KeyAccess:
 
     def sddl(self, path: str) -> str:
         """The owner and the list in the language of security descriptors."""
-        return sddl(ADMINISTRATORS, self.acl(path), protected=path.casefold() in self._acls, registry=True)
+        return sddl(ADMINISTRATORS, self.acl(path), protected=path in self._acls, registry=True)
 
     def protect(self, path: str, acl: Acl) -> None:
         """Gives a key a list that inherits nothing; what lies below without a list of its own inherits it."""
-        self._acls[path.casefold()] = acl
+        self._acls[path] = acl
 
     def replace(self, path: str, acl: Acl, registry: Registry) -> None:
         """The same for this key alone: the keys that are below it already keep what they have."""
         for child in registry.children(path):
             below = f"{path}\\{child}"
-            self._acls.setdefault(below.casefold(), self.acl(below))
-        self._acls[path.casefold()] = acl
+            self._acls.setdefault(below, self.acl(below))
+        self._acls[path] = acl
 
     def forget(self, registry: Registry) -> None:
         """Keys that are gone have no list any more."""

@@ -5,6 +5,8 @@ from typing import Literal
 
 import msgspec
 
+from transom.windows.registry.names import within
+
 
 class Fault(msgspec.Struct, frozen=True):
     """What goes wrong at one request of a connection; requests count from 1, channel opens included.
@@ -54,10 +56,7 @@ class Faults:
 
     def denies(self, path: str) -> bool:
         """Whether a key is one that nobody may touch, or below one."""
-        if not self.denied:
-            return False
-        folded = path.casefold() + "\\"
-        return any(folded.startswith(denied.casefold() + "\\") for denied in self.denied)
+        return any(within(path, denied) for denied in self.denied)
 
     async def disk(self) -> None:
         """Waits as long as a file operation takes."""

@@ -12,6 +12,7 @@ import msgspec
 
 from transom.windows.host.queries import SERVICES
 from transom.windows.host.state import ServiceState
+from transom.windows.registry.names import FoldedDict, listed
 from transom.windows.registry.registry import DeleteKey, DeleteValue, Edit, SetValue, ValueType, dword, expand_sz, multi_sz, sz
 from winsim.filesystem import SimulatedFile
 from winsim.interpreter import Shell
@@ -132,13 +133,13 @@ class ServiceManager:
 
     def __init__(self, host: "Host") -> None:
         self._host = host
-        self._services: dict[str, SimulatedService] = {}
+        self._services = FoldedDict[SimulatedService]()
         self.refused: set[str] = set()
         """Services, in lower case, that cannot be made: software against intruders does so."""
 
     def load(self) -> None:
         """Reads the services from the registry, as a boot does; the records of starts and the set behaviour are kept."""
-        known, self._services = self._services, {}
+        known, self._services = self._services, FoldedDict()
         for name in self._host.registry.children(SERVICES):
             key = self._host.registry.key(rf"{SERVICES}\{name}")
             image, depends, start = (key.get(n) for n in ("ImagePath", "DependOnService", "Start")) if key else (None,) * 3
@@ -151,10 +152,10 @@ class ServiceManager:
                 start.number() if start else _DEMAND,
                 self._host.system_log,
             )
-            if present := known.get(name.casefold()):
+            if present := known.get(name):
                 made.starts, made.start_seconds, made.stop_seconds = present.starts, present.start_seconds, present.stop_seconds
                 made.starts_well, made.stops = present.starts_well, present.stops
-            self._services[name.casefold()] = made
+            self._services[name] = made
 
     def names(self) -> tuple[str, ...]:
         """The services that exist."""
@@ -162,7 +163,7 @@ class ServiceManager:
 
     def find(self, name: str) -> SimulatedService | None:
         """A service in its present state, or None."""
-        service = self._services.get(name.casefold())
+        service = self._services.get(name)
         if service is None:
             return None
         service.settle(self._host.now())
@@ -198,7 +199,7 @@ class ServiceManager:
         if depends:
             edits.append(SetValue(path, "DependOnService", multi_sz(depends)))
         self._host.registry = self._host.registry.apply(edits)
-        made = self._services[name.casefold()] = SimulatedService(name, image, depends, start_type, self._host.system_log)
+        made = self._services[name] = SimulatedService(name, image, depends, start_type, self._host.system_log)
         self._host.system_log.write(7045, name, image)
         return made
 
@@ -306,11 +307,10 @@ class ServiceManager:
 
     def dependants(self, name: str) -> tuple[str, ...]:
         """The services that run, or are about to, and need this one."""
-        folded = name.casefold()
         return tuple(
             present.name
             for present in list(self._services.values())
-            if folded in (needed.casefold() for needed in present.depends)
+            if listed(name, present.depends)
             and (found := self.find(present.name)) is not None
             and found.state != ServiceState.STOPPED
         )
@@ -362,5 +362,5 @@ class ServiceManager:
         return path, found[3] if found else "", file
 
     def _forget(self, service: SimulatedService) -> None:
-        self._services.pop(service.name.casefold(), None)
+        self._services.pop(service.name, None)
         self._host.registry = self._host.registry.apply([DeleteKey(rf"{SERVICES}\{service.name}")])

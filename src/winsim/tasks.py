@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import msgspec
 
+from transom.windows.registry.names import FoldedDict
 from winsim.interpreter import Shell
 from winsim.streams import NUL, Streams
 
@@ -38,7 +39,7 @@ class TaskScheduler:
 
     def __init__(self, host: "Host") -> None:
         self._host = host
-        self._tasks: dict[str, Task] = {}
+        self._tasks = FoldedDict[Task]()
         self.runs = True
         self.delays: float | None = 0
         """Seconds of the host's time before what was asked to run begins; None: it never does."""
@@ -49,7 +50,7 @@ class TaskScheduler:
 
     def find(self, name: str) -> Task | None:
         """A task, or None."""
-        return self._tasks.get(name.casefold())
+        return self._tasks.get(name)
 
     def create(self, name: str, document: bytes) -> None:
         """Enters a task of SYSTEM's, in the place of one of that name. Raises TaskError for what is none, or not simulated."""
@@ -66,11 +67,11 @@ class TaskScheduler:
 
     def enter(self, task: Task) -> None:
         """Enters a task as it is."""
-        self._tasks[task.name.casefold()] = task
+        self._tasks[task.name] = task
 
     def delete(self, name: str) -> None:
         """Removes a task; what it runs goes on."""
-        del self._tasks[name.casefold()]
+        del self._tasks[name]
 
     def run(self, task: Task) -> None:
         """Starts what a task runs, with the machine's environment as it is now."""

@@ -21,6 +21,7 @@ from transom.windows.parts import certificates
 from transom.windows.planning.plan import desired as desired_settings
 from transom.windows.planning.plan import plan
 from transom.windows.registry import reg
+from transom.windows.registry.names import listed
 from transom.windows.registry.registry import Key, Registry
 
 KEY = "proxyReg"
@@ -80,8 +81,7 @@ def entries(secret: str) -> Entries:
 
 def _image(egress: Egress) -> ObservedState:
     """A worker's image before its first boot: its services, stopped, and certificate stores with nothing in them."""
-    known = {name.casefold() for name in egress.windows.services}
-    services = tuple(name for name in IMAGE_SERVICES if name in known)
+    services = tuple(name for name in IMAGE_SERVICES if listed(name, egress.windows.services))
     keys = [rf"{SERVICES}\{name}" for name in services]
     keys += [certificates.store(name) for name in (certificates.ROOT, certificates.CA)]
     return ObservedState(_empty(keys), tuple(Service(name, ServiceState.STOPPED) for name in services), dependencies={})

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from transom.windows.registry import reg as reg_format
+from transom.windows.registry.names import same
 from transom.windows.registry.reg import RegSyntaxError
 from transom.windows.registry.registry import (
     CreateKey,
@@ -91,9 +92,7 @@ def _query(call: Invocation, text: str, options: list[str]) -> int:
     keys = _tree(call, key) if _has(options, "/s") else [key]
     matches = 0
     for found in keys:
-        values = [
-            present for present in (found.values or {}).values() if name is None or present.name.casefold() == name.casefold()
-        ]
+        values = [present for present in (found.values or {}).values() if name is None or same(present.name, name)]
         matches += len(values)
         if values or (name is None and len(keys) > 1):
             lines = "".join(f"    {present.name or '(Default)'}    {_shown(present.value)}\n" for present in values)
