@@ -41,7 +41,7 @@ from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate, parse_bundle
 from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.planning import queries as questions
-from transom.windows.planning.plan import desired as desired_settings
+from transom.windows.planning.plan import desired_settings
 from winsim import Simulator
 
 OWNER = Owner("bench@bench", "pid 1")

@@ -48,7 +48,7 @@ from transom.windows.parts.environment import MACHINE_LINES, SERVICE_LINES
 from transom.windows.parts.installed import INSTALLED
 from transom.windows.planning import plan
 from transom.windows.planning import queries as questions
-from transom.windows.planning.plan import desired as desired_settings
+from transom.windows.planning.plan import desired_settings
 from transom.windows.registry import reg
 from transom.windows.registry import reg as query
 from transom.windows.registry.registry import Key, NamedValue, Registry, SetValue, Value, ValueType, dword, multi_sz, sz

@@ -30,7 +30,7 @@ from transom.windows.host.queries import ENVIRONMENT, SERVICES
 from transom.windows.parts.service import Configuration
 from transom.windows.payload.registries import Mirror, Registry
 from transom.windows.payload.worker import Facts
-from transom.windows.planning.plan import desired
+from transom.windows.planning.plan import desired_settings
 from transom.windows.registry.registry import SetValue, expand_sz
 from winsim import Simulator
 
@@ -136,6 +136,6 @@ async def test_14_mirrors_are_written_where_they_differ(tmp_path: Path) -> None:
 
 def test_the_machine_shows_no_credentials() -> None:
     proxy = Secret("http://alice:hunter2@proxy.corp.example:3128")
-    wanted = desired(Egress(proxy, proxy, ".svc"))
+    wanted = desired_settings(Egress(proxy, proxy, ".svc"))
     assert wanted.registry.key(ENVIRONMENT) is None
     assert wanted.registry.value(rf"{SERVICES}\containerd", "Environment") is not None

@@ -18,8 +18,7 @@ from transom.proxy.settings import Egress
 from transom.windows.host.queries import SERVICES
 from transom.windows.host.state import ObservedState, Service, ServiceState
 from transom.windows.parts import certificates
-from transom.windows.planning.plan import desired as desired_settings
-from transom.windows.planning.plan import plan
+from transom.windows.planning.plan import desired_settings, plan
 from transom.windows.registry import reg
 from transom.windows.registry.names import listed
 from transom.windows.registry.registry import Key, Registry

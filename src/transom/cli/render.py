@@ -158,7 +158,7 @@ def _write(
     settings: "Effective",
 ) -> int:
     """Write all files, and give how many they are."""
-    from transom.windows.planning.plan import desired
+    from transom.windows.planning.plan import desired_settings
     from transom.windows.registry.reg import render as render_reg
     from transom.windows.registry.registry import SetValue
 
@@ -172,7 +172,7 @@ def _write(
         egress = settings.of(host)
         if egress is not None:
             # values alone: a key without any would make a service that does not exist
-            values = ((key.path, named) for key in desired(egress).registry for named in (key.values or {}).values())
+            values = ((key.path, named) for key in desired_settings(egress).registry for named in (key.values or {}).values())
             edits = (SetValue(path, named.name, named.value) for path, named in values)
             write_private(directory / "hosts" / host.name / "desired.reg", render_reg(edits))
             written += 1

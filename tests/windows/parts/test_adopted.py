@@ -11,7 +11,7 @@ from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.parts import certificates
 from transom.windows.parts.adopted import Adopted
-from transom.windows.planning.plan import after, desired, plan
+from transom.windows.planning.plan import after, desired_settings, plan
 from transom.windows.registry.registry import CreateKey, Registry, SetValue, sz
 
 SALT = bytes(16)
@@ -41,21 +41,21 @@ def environment(host: ObservedState, service: str) -> dict[str, str]:
 
 def test_nothing_is_restarted_where_the_values_are_the_same() -> None:
     host = peers_host()
-    made = plan(desired(EGRESS), host, SALT, taken=TAKEN)
+    made = plan(desired_settings(EGRESS), host, SALT, taken=TAKEN)
     assert not made.stop and not made.start
     assert made.edits
     taken = after(host, made)
     assert environment(taken, "kubelet") == VALUES
     assert {name: taken.registry.value(ENVIRONMENT, name) for name in VALUES} == {n: sz(v) for n, v in VALUES.items()}
-    assert not plan(desired(EGRESS), taken, SALT, taken=Adopted())
-    assert not plan(desired(EGRESS), taken, SALT)
+    assert not plan(desired_settings(EGRESS), taken, SALT, taken=Adopted())
+    assert not plan(desired_settings(EGRESS), taken, SALT)
 
 
 @pytest.mark.parametrize("scope", ["Services", "Machine", "Both"])
 def test_what_the_peer_had_set_goes_with_transom_and_what_was_there_before_stays(scope: str) -> None:
     egress = msgspec.structs.replace(EGRESS, windows=WindowsSettings(environment_scope=scope))  # type: ignore[arg-type]
     host = peers_host()
-    made = plan(desired(egress), host, SALT, taken=TAKEN)
+    made = plan(desired_settings(egress), host, SALT, taken=TAKEN)
     assert not made.stop
     given_back = after(host, made)
     removal = plan(DesiredState(Registry()), given_back, SALT)
@@ -66,9 +66,9 @@ def test_what_the_peer_had_set_goes_with_transom_and_what_was_there_before_stays
 
 
 def test_a_changed_proxy_reaches_the_services_and_leaves_nothing_old_behind() -> None:
-    host = after(peers_host(), plan(desired(EGRESS), peers_host(), SALT, taken=TAKEN))
+    host = after(peers_host(), plan(desired_settings(EGRESS), peers_host(), SALT, taken=TAKEN))
     other = msgspec.structs.replace(EGRESS, http_proxy=Secret("http://other.example:1"))
-    made = plan(desired(other), host, SALT, taken=Adopted())
+    made = plan(desired_settings(other), host, SALT, taken=Adopted())
     assert sorted(made.stop) == ["containerd", "kubelet"]
     host = after(host, made)
     assert environment(host, "kubelet") == VALUES | {"HTTP_PROXY": "http://other.example:1"}
@@ -79,17 +79,17 @@ def test_a_changed_proxy_reaches_the_services_and_leaves_nothing_old_behind() ->
 
 def test_another_value_restarts_the_services_once() -> None:
     host = peers_host(NO_PROXY=".svc,.old.example")
-    made = plan(desired(EGRESS), host, SALT, taken=TAKEN)
+    made = plan(desired_settings(EGRESS), host, SALT, taken=TAKEN)
     assert sorted(made.stop) == ["containerd", "kubelet"]
     host = after(host, made)
     assert environment(host, "kubelet")["NO_PROXY"] == ".svc"
-    assert not plan(desired(EGRESS), host, SALT, taken=Adopted())
+    assert not plan(desired_settings(EGRESS), host, SALT, taken=Adopted())
 
 
 def test_what_somebody_sets_later_is_somebody_elses() -> None:
-    host = after(peers_host(), plan(desired(Egress()), peers_host(), SALT, taken=TAKEN))
+    host = after(peers_host(), plan(desired_settings(Egress()), peers_host(), SALT, taken=TAKEN))
     assert host.registry.value(ENVIRONMENT, "HTTP_PROXY") is None
-    host = after(peers_host(), plan(desired(EGRESS), peers_host(), SALT, taken=TAKEN))
+    host = after(peers_host(), plan(desired_settings(EGRESS), peers_host(), SALT, taken=TAKEN))
     edited = msgspec.structs.replace(host, registry=host.registry.apply([SetValue(ENVIRONMENT, "NO_PROXY", sz("theirs"))]))
     removed = after(edited, plan(DesiredState(Registry()), edited, SALT, taken=Adopted()))
     assert removed.registry.value(ENVIRONMENT, "NO_PROXY") == sz("theirs")

@@ -16,8 +16,7 @@ from transom.windows.host.state import ObservedState
 from transom.windows.ledger import ledger
 from transom.windows.parts import winhttp
 from transom.windows.planning import queries as questions
-from transom.windows.planning.plan import after, plan
-from transom.windows.planning.plan import desired as desired_settings
+from transom.windows.planning.plan import after, desired_settings, plan
 from transom.windows.registry.registry import CreateKey, Registry, SetValue, Value, binary, sz
 
 SALT = b"0123456789abcdef"

@@ -39,7 +39,7 @@ from tests.windows.planning.shadow import compare
 
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.parts import certificates, winhttp
-from transom.windows.planning.plan import desired
+from transom.windows.planning.plan import desired_settings
 from transom.windows.registry.registry import (
     CreateKey,
     DeleteKey,
@@ -136,13 +136,13 @@ class _Life:
         self.host.boot_again()
         self._put_off = False
         self.step(nothing)
-        whole = self.host.run(desired(nothing.egress()), "now", expected=True)
+        whole = self.host.run(desired_settings(nothing.egress()), "now", expected=True)
         assert whole is not None and not whole.done, f"something was left to do: {whole.done.steps}"
         assert self.host.registry.key(LEDGER) is None, "the ledger was left"
         compare(self.host.registry, self.shadow, set(map(_path, self._handled)))
 
     def _apply(self, step: Apply) -> None:
-        wanted = desired(step.egress())
+        wanted = desired_settings(step.egress())
         cut = None if self._drifted else step.cut
         faults = self._unreadable(step)
         for service, name in self._drifted:
@@ -267,7 +267,7 @@ class _Life:
         configured = name in step.egress().variables
         if not service:
             if name == "WinHTTP":
-                wanted = desired(step.egress()).registry.value(winhttp.KEY, winhttp.VALUE)
+                wanted = desired_settings(step.egress()).registry.value(winhttp.KEY, winhttp.VALUE)
                 if wanted is None:
                     self._same(winhttp.KEY, winhttp.VALUE)
             elif not (configured and step.scope != "Services"):

@@ -9,7 +9,7 @@ from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, STORES
 from transom.windows.host.state import ObservedState, Service, ServiceState
 from transom.windows.ledger import ledger
 from transom.windows.ledger.ledger import FILES, Manager, OtherManager, operator
-from transom.windows.planning.plan import after, desired, plan
+from transom.windows.planning.plan import after, desired_settings, plan
 from transom.windows.registry.registry import CreateKey, DeleteValue, Registry, SetValue, dword
 
 SALT = b"0123456789abcdef"
@@ -20,7 +20,7 @@ BARE = ObservedState(Registry().apply(THERE), (Service("kubelet", ServiceState.R
 
 
 def changed(host: ObservedState, egress: Egress, manager: Manager) -> ObservedState:
-    return after(host, plan(desired(egress), host, SALT, manager=manager))
+    return after(host, plan(desired_settings(egress), host, SALT, manager=manager))
 
 
 def noted(host: ObservedState) -> str:
@@ -33,12 +33,12 @@ def test_the_second_one_is_refused(first: Manager, second: Manager) -> None:
     host = changed(BARE, PROXY, first)
     assert noted(host) == first.name
     if first == second:
-        assert not plan(desired(PROXY), host, SALT, manager=second)
+        assert not plan(desired_settings(PROXY), host, SALT, manager=second)
         return
     # neither with other settings, nor with the same, nor with none
     for egress in (OTHER, PROXY, Egress()):
         with pytest.raises(OtherManager, match=first.name):
-            plan(desired(egress), host, SALT, manager=second)
+            plan(desired_settings(egress), host, SALT, manager=second)
 
 
 def test_who_is_told_to_takes_the_host_over_and_it_is_noted_at_once() -> None:
@@ -46,8 +46,8 @@ def test_who_is_told_to_takes_the_host_over_and_it_is_noted_at_once() -> None:
     took = changed(host, PROXY, msgspec.structs.replace(ELSEWHERE, adopts=True))
     assert noted(took) == ELSEWHERE.name
     with pytest.raises(OtherManager, match=ELSEWHERE.name):
-        plan(desired(PROXY), took, SALT, manager=HERE)
-    assert not plan(desired(PROXY), took, SALT, manager=ELSEWHERE)
+        plan(desired_settings(PROXY), took, SALT, manager=HERE)
+    assert not plan(desired_settings(PROXY), took, SALT, manager=ELSEWHERE)
 
 
 def test_a_host_that_names_nobody_is_taken_with_its_next_change() -> None:
@@ -55,7 +55,7 @@ def test_a_host_that_names_nobody_is_taken_with_its_next_change() -> None:
     host = changed(BARE, PROXY, HERE)
     earlier = host.registry.apply([DeleteValue(LEDGER, "Manager"), SetValue(LEDGER, "Version", dword(1))])
     host = msgspec.structs.replace(host, registry=earlier)
-    assert not plan(desired(PROXY), host, SALT, manager=HERE)
+    assert not plan(desired_settings(PROXY), host, SALT, manager=HERE)
     assert noted(changed(host, OTHER, HERE)) == HERE.name
 
 

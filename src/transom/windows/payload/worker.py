@@ -18,7 +18,7 @@ from transom.windows.payload import registries
 from transom.windows.payload.payload import BOOTSTRAP_KUBECONFIG, Payload, PayloadFile, PayloadService
 from transom.windows.payload.registries import Registry
 from transom.windows.payload.variables import Unknown, at, filled, json_path, names
-from transom.windows.planning.plan import desired as desired_settings
+from transom.windows.planning.plan import desired_settings
 from transom.windows.registry.names import FoldedDict, listed, same, without
 from transom.windows.registry.registry import SetValue, multi_sz
 

@@ -25,7 +25,7 @@ from transom.windows.registry.names import FoldedDict, listed, within
 from transom.windows.registry.registry import CreateKey, DeleteKey, DeleteValue, Edit, Registry, SetValue
 
 
-def desired(egress: Egress) -> DesiredState:
+def desired_settings(egress: Egress) -> DesiredState:
     """The registry values that the settings ask for, part by part: what is ours, and nothing else."""
     return _desired(egress.http_proxy, egress.https_proxy, egress.no_proxy, egress.trust, egress.windows)
 
