@@ -21,18 +21,16 @@ _OTHER = re.compile(r"[^A-Za-z0-9@._-]+")
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """The holder of hosts.
-
-    `identity` names it over all its lives: passes of one identity never run at one time on one host, so a lock with our own
-    identity is of an earlier life of ours. `process` tells people which life it is. Both are made of letters, digits, `@`,
-    `.`, `_` and `-`; `process` may have blanks. `generation` is the number of the lease, None for a command line, which is
-    not fenced. `manager` is what the ledger of a host calls whoever works on it; empty: nothing.
-    """
+    """The holder of hosts. `identity` and `process` are made of letters, digits, `@`, `.`, `_` and `-`."""
 
     identity: str
+    """Its name over all its lives. Two passes of one identity never work on one host: a lock of ours is of an earlier life."""
     process: str
+    """Which life it is, for people; it may have blanks."""
     generation: int | None = None
+    """The number of the lease; None for a command line, which is not fenced."""
     manager: str = ""
+    """What the ledger of a host calls whoever works on it; empty: nothing."""
 
     def __post_init__(self) -> None:
         if not _WORD.fullmatch(self.identity) or not all(map(_WORD.fullmatch, self.process.split(" "))):

@@ -33,18 +33,18 @@ class Excerpt(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that is wrong.
-
-    `file` is as it was given, `object` is `Kind/name` or `Kind/namespace/name` (empty where a file does not parse), `field` is
-    a `field_name`, `line` and `column` count from 1 and are 0 where there is no text. No secret stands in any of them.
-    """
+    """One thing that is wrong. No secret stands in it."""
 
     severity: Severity
     file: str
+    """As it was given."""
     object: str
+    """`Kind/name` or `Kind/namespace/name`; empty where a file does not parse."""
     field: str
+    """A `field_name`."""
     message: str
     line: int = 0
+    """It and `column` count from 1; 0: there is no text."""
     column: int = 0
     excerpt: Excerpt | None = None
 

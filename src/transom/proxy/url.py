@@ -25,13 +25,13 @@ class InvalidURL(ValueError):
 
 
 class URL(msgspec.Struct, frozen=True):
-    """A URL taken apart. `host` has no brackets, `port` is the text after the last colon or empty; user name and password are
-    decoded (bytes that are not UTF-8 as surrogates, PEP 383), None where there are none.
-    """
+    """A URL taken apart. User name and password are decoded (bytes that are not UTF-8 as surrogates, PEP 383)."""
 
     scheme: str
     host: str
+    """Without brackets."""
     port: str
+    """The text after the last colon; empty: none."""
     username: Secret | None
     password: Secret | None
     rest: str

@@ -130,15 +130,14 @@ class ObservedState(HostState, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One change as people and JSON see it. No secret stands in it: targets name the thing, reasons say why.
-
-    `before` and `after` are the value of a variable or WinHTTP's proxies and bypass list, with userinfo as `***`, or size and
-    keyed digest of a file; None where there is none, or where it is no text.
-    """
+    """One change as people and JSON see it. No secret stands in it: targets name the thing, reasons say why."""
 
     kind: Kind
     target: str
     action: Action
     reason: str
     before: str | None = None
+    """A variable's value, or WinHTTP's proxies and bypass list, userinfo as `***`; size and keyed digest of a file; None: no
+    text."""
     after: str | None = None
+    """The same, as it is then."""

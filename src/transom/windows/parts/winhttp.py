@@ -1,7 +1,7 @@
 """WinHTTP's proxy: the value that Windows Update, Defender and the download of revocation lists read. A part of a host.
 
-The registry value (REG_BINARY) is what `netsh winhttp set proxy` writes. Its shape is not documented by Microsoft; it is known
-from exports: five little-endian uint32 round two ASCII texts: 24, 0, access type (1 direct, 3 proxy), length and text of the
+The registry value (REG_BINARY) is what `netsh winhttp set proxy` writes. Microsoft does not document its shape; it is known
+from exports. Numbers are little-endian uint32, texts ASCII: 24, 0, access type (1 direct, 3 proxy), length and text of the
 proxies, length and text of the bypass list.
 """
 
