@@ -7,7 +7,7 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.host.state import DesiredState
 from transom.windows.ledger.ledger import SETTINGS
-from transom.windows.planning.plan import desired
+from transom.windows.planning.plan import desired_settings
 from transom.windows.registry.registry import Registry
 
 PROXY = Secret("http://p.example:3128")
@@ -28,5 +28,5 @@ FULL = Egress(
 
 def test_nothing_else_of_the_settings_is_wished_for_than_what_a_wish_is_known_by() -> None:
     wished = Registry().apply(edit for part in SETTINGS.values() for edit in part.wish(FULL))
-    assert desired(FULL) == DesiredState(wished)
-    assert desired(msgspec.structs.replace(FULL, no_proxy="other")) != desired(FULL)
+    assert desired_settings(FULL) == DesiredState(wished)
+    assert desired_settings(msgspec.structs.replace(FULL, no_proxy="other")) != desired_settings(FULL)
