@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.reasons.said import ANY_ERROR, Said, Source, Unresolved, texts
+from tests.support.pages import PAGES
 from tests.support.repository import DOCS, ROOT
 from website.reasons_page import page
 
@@ -86,6 +87,32 @@ def test_what_is_to_be_done_names_the_object() -> None:
     assert "windowsinstance NAMESPACE -n ns" in next_step("HostKeyChanged", "NAMESPACE", "ns")
     assert "verify host ADDRESS" in next_step("Unreachable", "win-1", "transom-system")
     assert (next_step("KubeletNotReady", "win-1"), page_of("KubeletNotReady"), next_step("Ready", "win-1")) == ("", "", "")
+
+
+def test_reasons_that_other_pages_name_are_rows() -> None:
+    """Where a condition is named with its reason, `Ready=False/Pending`, and in the table of conditions."""
+    named = {
+        (page.name, reason)
+        for page in PAGES
+        for reason in re.findall(r"\b(?:True|False|Unknown)/([A-Z][A-Za-z]+)", page.read_text("utf-8"))
+    }
+    table = (DOCS / "operator.md").read_text("utf-8").partition("| condition of an EgressProxy |")[2].partition("\n### ")[0]
+    types = set(re.findall(r"^\| `([A-Z][A-Za-z]+)` \|", table, re.MULTILINE))
+    kinds = {
+        "EgressProxy",
+        "WindowsInstance",
+        "Proxy",
+        "ConfigMap",
+        "Secret",
+        "True",
+        "False",
+        "Unknown",
+        "Disallowed",
+        "Report",
+    }
+    named |= {("operator.md", reason) for reason in re.findall(r"`(?:Unknown/)?([A-Z][A-Za-z]+)`", table)}
+    assert len(named) > 60
+    assert {one for one in named if one[1] not in REASONS.keys() | types | kinds} == set()
 
 
 def test_a_command_of_a_row_is_one_for_a_shell() -> None:
