@@ -1,5 +1,7 @@
 """`transom doctor`: each check has a bad fixture that shows it, and a good one that does not (table.yaml)."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -113,6 +115,12 @@ def test_the_page_has_each_check() -> None:
     assert page_with_checks(page) == page
     for check in CHECKS:
         assert f"\n### {check.id}\n\n" in page
+
+
+def test_a_directory_is_looked_at_without_what_reaches_hosts_and_servers() -> None:
+    asked = "import sys, transom.diagnosis.checks; print({'asyncssh', 'aiohttp'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def test_no_secret_is_in_what_was_read() -> None:

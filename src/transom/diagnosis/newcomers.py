@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from transom.controllers.instances.adoption import NAMESPACE as OF_PEER
 from transom.diagnosis.observed import (
     Observed,
     Seen,
@@ -25,7 +24,7 @@ from transom.proxy.layers import BASE
 from transom.proxy.secret import Secret
 from transom.reasons.table import next_step
 from transom.windows.nodes.instance import KEY, PREVIOUS, WindowsInstanceSpec, has_passphrase
-from transom.windows.nodes.inventory import CONFIG_MAP
+from transom.windows.nodes.inventory import CONFIG_MAP, OF_PEER
 
 _NOT_PULLED: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 

@@ -24,10 +24,16 @@ from transom.kube.resources import CONFIG_MAPS, NODES, SECRETS, Resource
 from transom.proxy.settings import Egress
 from transom.windows.addresses import address
 from transom.windows.nodes.instance import KEY
-from transom.windows.nodes.inventory import CONFIG_MAP, OS_ID, InventoryEntry, from_config_map, from_machine, machine_addresses
+from transom.windows.nodes.inventory import (
+    CONFIG_MAP,
+    OS_ID,
+    InventoryEntry,
+    from_config_map,
+    from_machine,
+    machine_addresses,
+)
 from transom.windows.parts.adopted import PEER, UNATTENDED
 
-NAMESPACE: Final = "openshift-windows-machine-config-operator"
 OPERATOR: Final = "windows-machine-config-operator"
 SERVICES: Final = "windows-services-"
 _MADE: Final = (

@@ -17,6 +17,8 @@ from transom.windows.addresses import address
 from transom.windows.nodes.instance import host_key_fault, is_address
 
 CONFIG_MAP: Final = "windows-instances"
+OF_PEER: Final = "openshift-windows-machine-config-operator"
+"""The namespace in which the Windows Machine Config Operator has its own (its bundle, `suggested-namespace`)."""
 IGNORE: Final = "windowsmachineconfig.openshift.io/ignore"
 OS_ID: Final = "machine.openshift.io/os-id"
 SSH: Final = "transom.dev/ssh"
