@@ -36,6 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", default=None):
+        # who collects: until it has, next to nothing is garbage
+        gc.disable()
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Schedule())
         if file := config.getoption("failures"):
@@ -58,6 +61,7 @@ def pytest_collection_finish() -> None:
     # what was imported and collected stays to the end: each collection of garbage would go through all of it
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -22,7 +22,6 @@ from tests.support.command import run
 from tests.support.pages import PAGES
 from tests.support.repository import DOCS, ROOT
 from website import options_page, pictures, values_page
-from website.repository_pages import PAGES as OUTSIDE
 
 from transom.cli.app import app
 
@@ -63,6 +62,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_page_is_there_and_nothing_comes_from_elsewhere(site: Path) -> None:
+    # it brings MkDocs
+    from website.repository_pages import PAGES as OUTSIDE
+
     pages = {str(page.relative_to(site).with_suffix("")) for page in site.rglob("*.html")}
     written = {str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md")}
     assert pages == written | {page.removesuffix(".md") for page in OUTSIDE.values()} | {"404"}

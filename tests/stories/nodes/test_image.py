@@ -11,8 +11,6 @@ import time
 from pathlib import Path
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from image import bill, build, python, root
 from lab.operator_image import EPOCH, Images, Pod, Registry
 from packaging.requirements import Requirement
@@ -65,6 +63,10 @@ def test_it_runs_as_nobody_on_a_root_that_it_cannot_write(image: str, images: Im
 
 
 def test_its_size_and_its_bill_of_materials() -> None:
+    # a fifth of what the collection of all tests costs: they bring a grammar of URLs, and compile it
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
     layout = operator_image.layout()
     assert sum(layer.size for layer in read(layout, python.native()).layers) <= LARGEST
     made = operator_image.unpacked(layout)
