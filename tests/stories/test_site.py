@@ -87,6 +87,9 @@ def test_every_page_has_its_place() -> None:
         for one in nav if isinstance(nav, list) else nav.values() if isinstance(nav, dict) else ():
             yield from places(one)
 
+    # it brings MkDocs
+    from website.repository_pages import PAGES as OUTSIDE
+
     named = list(places(yaml.safe_load((DOCS / ".nav.yml").read_text("utf-8"))["nav"]))
     written = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if page.parent.name != "runbooks"}
     assert sorted(named) == sorted({*written, "runbooks", *OUTSIDE.values()})
