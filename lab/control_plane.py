@@ -96,6 +96,8 @@ class ControlPlane:
         self.kubeconfig = self.directory / "admin.kubeconfig"
         self.audit_log = self.directory / "audit.log"
         self._objects = Objects(self.request)
+        self._oldest = 0
+        """The first revision that etcd still has."""
 
     @property
     def url(self) -> str:
@@ -310,7 +312,8 @@ class ControlPlane:
 
     def compact(self) -> None:
         """Compact etcd up to now: the API server answers older resource versions with 410."""
-        self._etcd("kv/compaction", {"revision": self.revision(), "physical": True})
+        self._oldest = self.revision()
+        self._etcd("kv/compaction", {"revision": self._oldest, "physical": True})
 
     def revision(self) -> int:
         """etcd's revision now; objects that are made later have a higher one."""
@@ -319,13 +322,14 @@ class ControlPlane:
     def put_back(self, revision: int) -> None:
         """Make every object what it was at that revision, whatever finalizers it has, but for definitions.
 
-        The server hears of it as of any change, by its watches of etcd. What was deleted since stays so.
+        The server hears of it as of any change, by its watches of etcd. What was deleted since stays so, and what was changed
+        before a compaction.
         """
         changes: list[dict[str, Any]] = [
             {"request_delete_range": {"key": key}} for key in self._keys(min_create_revision=revision + 1)
         ]
         for key in self._keys(min_mod_revision=revision + 1, max_create_revision=revision):
-            (former,) = self._etcd("kv/range", {"key": key, "revision": revision})["kvs"]
+            (former,) = self._etcd("kv/range", {"key": key, "revision": max(revision, self._oldest)})["kvs"]
             changes.append({"request_put": {"key": key, "value": former["value"]}})
         for some in (changes[start : start + _MOST] for start in range(0, len(changes), _MOST)):
             self._etcd("kv/txn", {"success": some})
