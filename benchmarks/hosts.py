@@ -27,7 +27,7 @@ from transom.apply.roll_out import side_by_side
 from transom.apply.target import Target, one_pass
 from transom.hosts.errors import Fault
 from transom.hosts.owner import Owner
-from transom.hosts.passes.light_check import Seen, Watched, look
+from transom.hosts.passes.light_check import LightLook, Watched, look
 from transom.hosts.passes.passes import PassResult, PassSettings
 from transom.hosts.scripts import script
 from transom.hosts.scripts.template import BASE
@@ -110,7 +110,7 @@ async def transom(access: Access, value: str, *, change: bool = False) -> PassRe
     return result
 
 
-async def light(access: Access) -> Seen:
+async def light(access: Access) -> LightLook:
     """A light check of a host that has both services, and as many files as a payload has."""
     files = tuple(rf"C:\k\bin\program-{number}.exe" for number in range(FILES))
     seen = await look(access, NoHostKeys(), PassSettings(OWNER), Watched(("containerd", "kubelet"), files))

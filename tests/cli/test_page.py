@@ -29,7 +29,7 @@ STATUS = (
     overview.RolloutStatus,
     overview.ClusterStatus,
     overview.Expiry,
-    overview.Webhook,
+    overview.WebhookState,
     overview.Leader,
     overview.Running,
 )
@@ -54,7 +54,7 @@ def told(command: str) -> set[str]:
         ("diff", (Report, HostReport, Step)),
         ("rollback", (Report, HostReport, Step)),
         ("apply --objects", (ObjectsReport, Kept)),
-        ("status", (overview.Status, *STATUS)),
+        ("status", (overview.Overview, *STATUS)),
         ("status host", (story.Story, *STORY)),
         ("doctor", (Diagnosis, Unread)),
         ("adopt", (fleet.PeerObject, windows.PeerLeftover)),

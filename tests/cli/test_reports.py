@@ -10,7 +10,7 @@ from tests.support.command import run
 
 from transom.apply.report import STOPPED, HostReport, Report
 from transom.apply.target import Target
-from transom.cli.options import Options, grouped
+from transom.cli.options import OptionGroup, grouped
 from transom.cli.progress import Progress
 from transom.cli.tables import line_of, print_report
 from transom.hosts.passes.passes import EVERYBODY, Admit, PassResult
@@ -197,7 +197,7 @@ def named(name: str) -> Target:
 
 
 def test_a_group_of_options_is_one_value() -> None:
-    class Group(Options, frozen=True):
+    class Group(OptionGroup, frozen=True):
         first: str = "a"
         second: int = 2
 

@@ -25,10 +25,10 @@ from transom.diagnosis.overview import (
     Expiry,
     Leader,
     ObjectStatus,
+    Overview,
     RolloutStatus,
     Running,
-    Status,
-    Webhook,
+    WebhookState,
     as_counted,
     of_host,
 )
@@ -256,7 +256,7 @@ def drawn(terminal: Terminal, until: str) -> str:
 
 def test_all_sections_are_readable_at_80_columns() -> None:
     names = [f"org-{number}" for number in range(9)]
-    status = Status(
+    status = Overview(
         "https://api.example",
         tuple(of_many(30)),
         RolloutStatus(1000, 450, 545, 5, "win-7 has no egress with the new settings, and nothing else is begun until it has"),
@@ -266,7 +266,7 @@ def test_all_sections_are_readable_at_80_columns() -> None:
             Outdated("shop", "Deployment", f"web-{name}", 5, 3, f"kubectl rollout restart deployment/web-{name}")
             for name in names
         ),
-        Webhook(
+        WebhookState(
             True, "NotCalled", "https://10.0.0.7:9443, which the registration names: it does not answer; pods start without"
         ),
         Leader("transom-0_ab12", "2026-11-23T11:59:57Z", True),

@@ -28,7 +28,7 @@ from transom.proxy.trust import parse_bundle
 from transom.windows.firstboot.first_boot import SCRIPT
 from transom.windows.host.queries import ENVIRONMENT, SERVICES
 from transom.windows.parts.service import Configuration
-from transom.windows.payload.registries import Mirror, Registry
+from transom.windows.payload.registries import ImageRegistry, Mirror
 from transom.windows.payload.worker import Facts
 from transom.windows.planning.plan import desired_settings
 from transom.windows.registry.registry import SetValue, expand_sz
@@ -115,7 +115,7 @@ async def test_14_mirrors_are_written_where_they_differ(tmp_path: Path) -> None:
         key = Secret(simulator.client_key.export_private_key().decode())
         access = Access(host.address, host.port, host.username, (key,), simulator.host_key(host))
 
-        async def configured(*registries: Registry) -> int:
+        async def configured(*registries: ImageRegistry) -> int:
             facts = Facts(
                 node_name="win-1", registries=registries, provided={"bootstrap-kubeconfig": None, "kubelet-ca": Secret("x")}
             )
@@ -123,12 +123,12 @@ async def test_14_mirrors_are_written_where_they_differ(tmp_path: Path) -> None:
             assert found.error is None
             return found.sent
 
-        quay, gcr = Registry("quay.io", (Mirror("a.example/quay"),)), Registry("gcr.io", (Mirror("a.example/gcr"),))
+        quay, gcr = ImageRegistry("quay.io", (Mirror("a.example/quay"),)), ImageRegistry("gcr.io", (Mirror("a.example/gcr"),))
         await configured(quay, gcr)
         node = host.files.file(rf"{place}\quay.io\hosts.toml")
         assert await configured(quay, gcr) == 0
         starts = len(host.starts("containerd"))
-        sent = await configured(quay, Registry("gcr.io", (Mirror("b.example/gcr"),)))
+        sent = await configured(quay, ImageRegistry("gcr.io", (Mirror("b.example/gcr"),)))
         assert sent == len(host.files.read(rf"{place}\gcr.io\hosts.toml"))
         assert host.files.file(rf"{place}\quay.io\hosts.toml") is node
         assert len(host.starts("containerd")) == starts

@@ -16,7 +16,7 @@ from tests.support.waiting import until
 
 from transom.cli.observation import asked_for_status
 from transom.cli.status_watch import Followed
-from transom.diagnosis.overview import Status
+from transom.diagnosis.overview import Overview
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, SECRETS, WINDOWS_INSTANCES
 
 pytestmark = pytest.mark.lab
@@ -115,5 +115,5 @@ async def _follows(cluster: Cluster) -> None:
             await asyncio.gather(*tasks)
 
 
-def ready(status: Status) -> dict[str, Any]:
+def ready(status: Overview) -> dict[str, Any]:
     return {one.name: one.ready for one in status.objects}

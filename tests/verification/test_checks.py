@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from transom.verification.checks import CHECKS, Check
+from transom.verification.checks import CHECKS, ClusterCheck
 from transom.verification.objects import (
     AGNHOST_IMAGE,
     BALANCED,
@@ -19,7 +19,7 @@ from transom.verification.objects import (
     objects,
     variant_of,
 )
-from transom.verification.standing import Answer, Exec, Fetch, Log, Pod, Question, Service, Standing
+from transom.verification.standing import Answer, Exec, Fetch, Log, Question, Standing, StandingPod, StandingService
 
 BY_ID = {one.id: one for one in CHECKS}
 NODES = (
@@ -30,18 +30,22 @@ NODES = (
 GOOD = Standing(
     NODES,
     (
-        Pod("linux", "linux-1", "linux", "10.244.0.5", True, AGNHOST_IMAGE),
-        Pod("web-0", "win-1", "windows", "10.244.1.5", True, AGNHOST_IMAGE),
-        Pod("web-1", "win-2", "windows", "fd00::5", True, AGNHOST_IMAGE),
+        StandingPod("linux", "linux-1", "linux", "10.244.0.5", True, AGNHOST_IMAGE),
+        StandingPod("web-0", "win-1", "windows", "10.244.1.5", True, AGNHOST_IMAGE),
+        StandingPod("web-1", "win-2", "windows", "fd00::5", True, AGNHOST_IMAGE),
     ),
-    (Service(WEB, "10.96.0.10"), Service(LINUX, "10.96.0.11"), Service(BALANCED, "10.96.0.12", "203.0.113.7")),
+    (
+        StandingService(WEB, "10.96.0.10"),
+        StandingService(LINUX, "10.96.0.11"),
+        StandingService(BALANCED, "10.96.0.12", "203.0.113.7"),
+    ),
     True,
     "https://example.com/",
     "https://api.corp.example/",
 )
 
 
-def well(check: Check) -> Callable[[Question], Answer]:
+def well(check: ClusterCheck) -> Callable[[Question], Answer]:
     """What a cluster answers in which everything works."""
 
     def answer(question: Question) -> Answer:
@@ -58,19 +62,19 @@ def well(check: Check) -> Callable[[Question], Answer]:
     return answer
 
 
-def judged(check: Check, standing: Standing, answer: Callable[[Question], Answer]) -> tuple[str, str]:
+def judged(check: ClusterCheck, standing: Standing, answer: Callable[[Question], Answer]) -> tuple[str, str]:
     questions = check.ask(standing)
     assert not isinstance(questions, str), questions
     return check.judge(standing, [answer(one) for one in questions])
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda one: one.id)
-def test_a_cluster_that_works_passes(check: Check) -> None:
+def test_a_cluster_that_works_passes(check: ClusterCheck) -> None:
     assert judged(check, GOOD, well(check))[0] == "pass"
 
 
 @pytest.mark.parametrize("check", [one for one in CHECKS if one.ask(GOOD)], ids=lambda one: one.id)
-def test_one_answer_that_is_none_fails(check: Check) -> None:
+def test_one_answer_that_is_none_fails(check: ClusterCheck) -> None:
     last = check.ask(GOOD)[-1]
     verdict, seen = judged(check, GOOD, lambda one: Answer(one, -1, "HTTP 403") if one == last else well(check)(one))
     assert verdict == "fail"
@@ -151,7 +155,7 @@ def test_what_no_container_could_answer_is_claimed_as_not_run() -> None:
 
 
 def test_a_pod_that_does_not_start_says_why() -> None:
-    waiting = Pod("web-0", "win-1", "windows", waiting="ErrImagePull: no matching manifest")
+    waiting = StandingPod("web-0", "win-1", "windows", waiting="ErrImagePull: no matching manifest")
     standing = Standing((Node("win-1", "windows", True, "10.0.14393.1"),), (waiting,))
     verdict, seen = judged(BY_ID["image-pull"], standing, well(BY_ID["image-pull"]))
     assert verdict == "fail"
@@ -168,7 +172,7 @@ def test_a_node_that_is_not_ready_gets_no_pod() -> None:
     cordoned = Node("linux-0", "linux", True, schedulable=False)
     nodes = (cordoned, *NODES[1:], Node("win-0", "windows", False))
     wanted = Wanted("n", AGNHOST_IMAGE, "linux:1")
-    pods = [one for one in objects(wanted, nodes, "n") if one["kind"] == "Pod"]
+    pods = [one for one in objects(wanted, nodes, "n") if one["kind"] == "StandingPod"]
     assert [(one["spec"]["nodeName"], one["spec"]["containers"][0]["image"]) for one in pods] == [
         ("win-2", AGNHOST_IMAGE),
         ("linux-1", "linux:1"),

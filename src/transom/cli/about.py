@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from transom.kube.client import Client
 
 
-class Shell(enum.StrEnum):
+class CompletionShell(enum.StrEnum):
     """The value of `transom completion`."""
 
     BASH = "bash"
@@ -73,7 +73,9 @@ async def _of_cluster(client: "Client", namespace: str) -> dict[str, Any]:
     return {"server": place(client.connection), "kubernetes": told.get("gitVersion"), "images": images}
 
 
-def completion(shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="The shell that is to complete.")]) -> None:
+def completion(
+    shell: Annotated[CompletionShell, typer.Argument(metavar="bash|zsh|fish", help="The shell that is to complete.")],
+) -> None:
     """Print the completion of a shell, to be sourced."""
     from transom.cli.app import app
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from transom.cli.completion import contexts, namespaces
-from transom.cli.options import Options, Verbose, log_to_stderr
+from transom.cli.options import OptionGroup, Verbose, log_to_stderr
 from transom.cli.output import ExitCode, fail
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _optional_namespace(value: str | None) -> str | None:
     return None if value is None else namespace_name(value)
 
 
-class ClusterOptions(Options, frozen=True):
+class ClusterOptions(OptionGroup, frozen=True):
     """Which cluster, by whose credentials, and where in it."""
 
     kubeconfig: Annotated[

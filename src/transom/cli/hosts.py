@@ -14,7 +14,7 @@ from transom.cli.options import (
     WHOLE,
     ChannelTimeout,
     ConnectTimeout,
-    Options,
+    OptionGroup,
     PassTimeout,
     RequireHostKeys,
     log_to_stderr,
@@ -32,7 +32,7 @@ _NAMED = 5
 """Hosts that a message names, of many."""
 
 
-class HostOptions(Options, frozen=True):
+class HostOptions(OptionGroup, frozen=True):
     """Which of the hosts, and how they are worked on."""
 
     limit: Annotated[

@@ -18,10 +18,10 @@ from transom.apply.roll_out import change_of
 from transom.apply.target import Target, targets_of
 from transom.cli.findings import Source, counted, examine
 from transom.cli.output import fail
-from transom.cli.passed import PassedSettings, place_of
+from transom.cli.passed import PassedFiles, place_of
 from transom.cli.state import directory
 from transom.controllers.runtime.conditions import timestamp
-from transom.diagnosis.overview import ObjectStatus, Status, by_urgency, ending
+from transom.diagnosis.overview import ObjectStatus, Overview, by_urgency, ending
 from transom.diagnosis.story import EventRow, HostSettings, Story
 from transom.proxy.finding import Finding
 from transom.proxy.labels import InvalidSelector, selector
@@ -68,14 +68,14 @@ class LastKnown:
         return self._directory / hashlib.sha256(place_of(target)).hexdigest()[:16]
 
 
-def last_known(source: Source, labels: str = "") -> Status:
+def last_known(source: Source, labels: str = "") -> Overview:
     """A row for each EgressProxy and each host of the manifests; what is wrong with these does not end it."""
     try:
         wanted = selector(labels)
     except InvalidSelector as error:
         fail(f"--selector: {error}")
     objects, examined = examine(source)
-    kept, passed = LastKnown(directory()), PassedSettings(directory())
+    kept, passed = LastKnown(directory()), PassedFiles(directory())
     targets = [
         one for one in targets_of(objects, examined.settings, ssh_config=True) if wanted.matches(one.instance.metadata.labels)
     ]
@@ -88,7 +88,7 @@ def last_known(source: Source, labels: str = "") -> Status:
     ends = {f"EgressProxy/{one.name}": one.earliest_expiry for one in proxies}
     certificates = tuple(ending(ends, datetime.now(UTC)))
     rows = tuple(sorted((*proxies, *hosts), key=by_urgency))
-    return Status(" ".join(source.filename or ()), rows, certificates=certificates, version=__version__)
+    return Overview(" ".join(source.filename or ()), rows, certificates=certificates, version=__version__)
 
 
 def host_row(target: Target, source: Source, noted: Noted | None, current: bool | None) -> ObjectStatus:
@@ -126,7 +126,7 @@ def host_row(target: Target, source: Source, noted: Noted | None, current: bool 
     return row("True", "Applied")
 
 
-def _is_current(target: Target, passed: PassedSettings) -> bool | None:
+def _is_current(target: Target, passed: PassedFiles) -> bool | None:
     known = passed.of(target)
     return change_of(known[0]) == change_of(target.egress) if known else None
 
@@ -144,7 +144,7 @@ def _settings_row(name: str, findings: tuple[Finding, ...], own: Egress | None) 
 def directory_story(target: Target, source: Source, kept: LastKnown) -> Story:
     """What is known of one host of the manifests."""
     noted, egress = kept.of(target), target.egress
-    host = host_row(target, source, noted, _is_current(target, PassedSettings(directory())))
+    host = host_row(target, source, noted, _is_current(target, PassedFiles(directory())))
     http, https = (parse(one.reveal()).redacted if one else "" for one in (egress.http_proxy, egress.https_proxy))
     settings = HostSettings(
         f"EgressProxy/{BASE}" if target.instance.cluster is None else f"Cluster/{'/'.join(target.instance.cluster)}",

@@ -35,18 +35,18 @@ RequireHostKeys = Annotated[
 ]
 
 
-class Options(msgspec.Struct, frozen=True):
+class OptionGroup(msgspec.Struct, frozen=True):
     """A group of options: each field is one, annotated as a parameter of a command would be."""
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """The command as typer takes it: a parameter that is a group of options becomes one parameter for each of its fields."""
     hints = typing.get_type_hints(command, include_extras=True)
-    groups: dict[str, type[Options]] = {}
+    groups: dict[str, type[OptionGroup]] = {}
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
         hint = hints[parameter.name]
-        if isinstance(hint, type) and issubclass(hint, Options):
+        if isinstance(hint, type) and issubclass(hint, OptionGroup):
             groups[parameter.name] = hint
             parameters += _parameters(hint)
         else:
@@ -64,7 +64,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _parameters(group: type[Options]) -> list[inspect.Parameter]:
+def _parameters(group: type[OptionGroup]) -> list[inspect.Parameter]:
     hints = typing.get_type_hints(group, include_extras=True)
     kind = inspect.Parameter.KEYWORD_ONLY
     return [

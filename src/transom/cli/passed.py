@@ -27,7 +27,7 @@ from transom.windows.host.queries import LEDGER
 _KEPT: Final = 2
 
 
-class PassedSettings:
+class PassedFiles:
     """For each host the last two settings that it was healthy with, the newest first; "nothing" is one of them."""
 
     def __init__(self, directory: Path) -> None:

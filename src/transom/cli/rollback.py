@@ -48,12 +48,12 @@ def _roll_back(
 
     from transom.apply.report import Report
     from transom.apply.target import report_of
-    from transom.cli.passed import PassedSettings
+    from transom.cli.passed import PassedFiles
     from transom.cli.rollout import compare, put_back
     from transom.cli.state import directory
     from transom.hosts.passes.passes import PassResult
 
-    passed = PassedSettings(directory())
+    passed = PassedFiles(directory())
     goals, unknown = [], {}
     for target in targets:
         egress = passed.before(target)

@@ -10,7 +10,7 @@ from transom.apply.roll_out import change_of, roll_out, side_by_side
 from transom.apply.target import Target, Work, moving, passing, report_of, reporting
 from transom.cli.hosts import HostOptions
 from transom.cli.last_known import Command, LastKnown
-from transom.cli.passed import PassedSettings
+from transom.cli.passed import PassedFiles
 from transom.cli.progress import Progress
 from transom.cli.state import directory, host_keys, settings
 from transom.controllers.egress.status import readiness
@@ -36,7 +36,7 @@ async def carry_out(targets: list[Target], options: HostOptions, manager: Manage
     made, known = settings(options.timeouts, manager), host_keys(required=options.require_host_keys)
     work = moving(passing(known, made), known, made)
     with Progress(len(targets), "done") as progress:
-        collected = Collected(targets, progress, "apply")
+        collected = CollectedReports(targets, progress, "apply")
         async with collected:
             waits = await _held_back(targets)
             free = [target for target in targets if change_of(target.egress) not in waits]
@@ -63,7 +63,7 @@ async def put_back(targets: list[Target], options: HostOptions, manager: Manager
     """Change the hosts, without one waiting for another: those that are not healthy must not."""
     work = passing(host_keys(required=options.require_host_keys), settings(options.timeouts, manager))
     with Progress(len(targets), "rolled back") as progress:
-        collected = Collected(targets, progress, "rollback")
+        collected = CollectedReports(targets, progress, "rollback")
         async with collected:
             async for target, report in roll_out(targets, progress.watching(work), at_once=options.workers, all_at_once=True):
                 collected.add(target, report)
@@ -73,7 +73,7 @@ async def put_back(targets: list[Target], options: HostOptions, manager: Manager
 async def compare(targets: list[Target], options: HostOptions, manager: Manager) -> Report:
     """What would be changed."""
     with Progress(len(targets), "compared") as progress:
-        collected = Collected(targets, progress, "diff")
+        collected = CollectedReports(targets, progress, "diff")
         async with collected:
             async for target, report in side_by_side(
                 targets, _comparing(options, manager, progress), options.workers, otherwise=_faulty
@@ -82,7 +82,7 @@ async def compare(targets: list[Target], options: HostOptions, manager: Manager)
     return collected.report
 
 
-class Collected:
+class CollectedReports:
     """The reports of hosts as they come. A Ctrl-C in the block ends it; hosts without a report by then were not reached."""
 
     def __init__(self, targets: Sequence[Target], progress: Progress, command: Command) -> None:
@@ -121,7 +121,7 @@ class Collected:
 
 def _remembering(work: Work, progress: Progress) -> Work:
     """The same passes; what hosts are healthy with is kept for `transom rollback`. No host fails for want of that."""
-    passed = PassedSettings(directory())
+    passed = PassedFiles(directory())
 
     async def remembered(target: Target, admit: Admit) -> PassResult:
         found = await work(target, admit)

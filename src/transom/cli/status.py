@@ -16,7 +16,7 @@ from transom.cli.output import ExitCode, Format, columns_of, fail, print_data, p
 if TYPE_CHECKING:
     from transom.cli.observation import Answers, Asked
     from transom.diagnosis.observed import Unread
-    from transom.diagnosis.overview import Status
+    from transom.diagnosis.overview import Overview
     from transom.kube.client import Client
     from transom.pods.outdated import Outdated
 
@@ -76,7 +76,7 @@ def _asked(source: Source, namespace: str | None, selector: str) -> "tuple[Asked
     return asked_for_status(source.own, namespace, selector)
 
 
-def _print(found: "Status", output: Format) -> None:
+def _print(found: "Overview", output: Format) -> None:
     from transom.cli.status_table import screen
 
     if output is not Format.TEXT:
@@ -85,7 +85,7 @@ def _print(found: "Status", output: Format) -> None:
     print_lines(*(line.text for line in screen(found, datetime.now(UTC), columns_of(sys.stdout))))
 
 
-async def _look(client: "Client", source: Source, namespace: str | None, selector: str) -> "Status":
+async def _look(client: "Client", source: Source, namespace: str | None, selector: str) -> "Overview":
     import msgspec
 
     from transom.cli.observation import answers, observed

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from transom.cli.output import broken
 from transom.diagnosis.observed import age, moment
-from transom.diagnosis.overview import ClusterStatus, ObjectStatus, Status
+from transom.diagnosis.overview import ClusterStatus, ObjectStatus, Overview
 from transom.pods.outdated import Outdated
 from transom.reasons.table import next_step
 
@@ -28,7 +28,7 @@ class Line(NamedTuple):
     style: str = ""
 
 
-def screen(status: Status, now: datetime, columns: int | None = None, *, changes_alone: bool = False) -> Iterator[Line]:
+def screen(status: Overview, now: datetime, columns: int | None = None, *, changes_alone: bool = False) -> Iterator[Line]:
     """All of it; with `columns` broken between words. `changes_alone`: the objects and nothing around them."""
     if changes_alone:
         yield from rows(group(status.objects), now, columns)
@@ -113,7 +113,7 @@ def _detail(group: Sequence[ObjectStatus]) -> str:
     return "; ".join(parts)
 
 
-def _operator(status: Status, now: datetime) -> Iterator[Line]:
+def _operator(status: Overview, now: datetime) -> Iterator[Line]:
     """Who works, of which version, and how far it is."""
     leader, deployments = status.leader, status.deployments or {}
     if leader is not None:
@@ -140,7 +140,7 @@ def _operator(status: Status, now: datetime) -> Iterator[Line]:
             yield Line(f"          halted: {rollout.halted}", "red")
 
 
-def _warnings(status: Status) -> Iterator[Line]:
+def _warnings(status: Overview) -> Iterator[Line]:
     """What has to be seen also where the rest has no room."""
     for one in status.certificates:
         ends = f"ends in {one.days} days" if one.days >= 0 else "has ended"
@@ -149,7 +149,7 @@ def _warnings(status: Status) -> Iterator[Line]:
         yield Line(f"NOT READ  {missing.what}: {missing.why}", "magenta")
 
 
-def _around(status: Status) -> Iterator[Line]:
+def _around(status: Overview) -> Iterator[Line]:
     """What hangs on the settings besides hosts."""
     clusters = _clusters(status.clusters or ())
     for line in clusters[:_LISTED]:

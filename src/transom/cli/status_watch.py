@@ -20,7 +20,7 @@ from transom.cli.output import columns_of, print_lines
 from transom.cli.status_table import Line, group, rows, screen
 from transom.cli.terminal import Terminal
 from transom.diagnosis.observed import OWN_KINDS, Observed, Unread
-from transom.diagnosis.overview import ObjectStatus, Status, overview
+from transom.diagnosis.overview import ObjectStatus, Overview, overview
 from transom.kube.client import Client
 from transom.kube.objects import Whole
 from transom.kube.reflector import Reflector
@@ -70,7 +70,7 @@ class Followed:
                 raise DefinitionsMissing(found.undefined, Objects())
             self._unread = found.unread
 
-    def status(self, now: datetime) -> Status:
+    def status(self, now: datetime) -> Overview:
         """What is where now."""
         known = {
             one.resource.kind: tuple(each.value for each in store.snapshot())

@@ -18,7 +18,7 @@ _SIMULATED = "simulated "
 _HEADER = "| check | claim | source | what fails where it is wrong | seen |\n|---|---|---|---|---|\n"
 
 
-class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Answered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one machine answered. A `stub` passes there because a program does nothing: that proves nothing."""
 
     checks: Mapping[str, Literal["pass", "fail", "not applicable", "stub"]]
@@ -26,9 +26,9 @@ class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """ISO 8601; empty for a bench of the tests, which is seen at each run of them."""
 
 
-def read(text: bytes) -> dict[str, Seen]:
+def read(text: bytes) -> dict[str, Answered]:
     """The machines by name, the real ones by their build. Raises msgspec.ValidationError."""
-    return msgspec.yaml.decode(text, type=dict[str, Seen]) if text.strip() else {}
+    return msgspec.yaml.decode(text, type=dict[str, Answered]) if text.strip() else {}
 
 
 def recorded(text: bytes, verified: Verified, date: str) -> bytes:
@@ -36,11 +36,11 @@ def recorded(text: bytes, verified: Verified, date: str) -> bytes:
     found = read(text)
     former = found.get(name := f"Windows {verified.build}")
     checks = dict(former.checks) if former else {}
-    found[name] = Seen(checks | {one.id: one.verdict for one in verified.checks}, date)
+    found[name] = Answered(checks | {one.id: one.verdict for one in verified.checks}, date)
     return msgspec.yaml.encode(found)
 
 
-def page_with_checks(page: str, seen: Mapping[str, Seen], claims: Sequence[Claim] = CLAIMS) -> str:
+def page_with_checks(page: str, seen: Mapping[str, Answered], claims: Sequence[Claim] = CLAIMS) -> str:
     """The page with its table made anew."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
@@ -55,7 +55,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _where(check: str, seen: Mapping[str, Seen]) -> str:
+def _where(check: str, seen: Mapping[str, Answered]) -> str:
     """On which machines it held; on which it did not."""
     held = {name: one for name, one in seen.items() if one.checks.get(check) == "pass"}
     not_held = {name: one for name, one in seen.items() if one.checks.get(check) == "fail"}
@@ -63,7 +63,7 @@ def _where(check: str, seen: Mapping[str, Seen]) -> str:
     return "; ".join((*_machines(held, every), *(f"not on {name}" for name in _machines(not_held, every))))
 
 
-def _machines(seen: Mapping[str, Seen], every: int) -> list[str]:
+def _machines(seen: Mapping[str, Answered], every: int) -> list[str]:
     """Their names, real ones with the date; the simulated ones together, `simulated` where it is `every` one."""
     others = [f"{name} ({one.date})" if one.date else name for name, one in seen.items() if not name.startswith(_SIMULATED)]
     simulated = [name.removeprefix(_SIMULATED) for name in seen if name.startswith(_SIMULATED)]

@@ -97,13 +97,13 @@ def cluster(
         tell(f"transom: {line}")
 
     async def work(client: "Client") -> "tuple[str, tuple[Checked, ...]]":
-        from transom.verification.cluster import Pace, rehearse, verify
+        from transom.verification.cluster import Waits, rehearse, verify
 
         server = client.connection.server
         if dry_run:
             return server, await rehearse(client, wanted, options.namespace or "default", told)
         say(f"{server}: the checks take some minutes, most of them for images that are pulled")
-        return server, await verify(client, wanted, told, Pace(starting=timeout), say)
+        return server, await verify(client, wanted, told, Waits(starting=timeout), say)
 
     try:
         server, found = ask(options, work, failing=ExitCode.NOT_READ)

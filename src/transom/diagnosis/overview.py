@@ -104,7 +104,7 @@ class Leader(msgspec.Struct, frozen=True):
     working: bool
 
 
-class Webhook(msgspec.Struct, frozen=True):
+class WebhookState(msgspec.Struct, frozen=True):
     """Whether pods are given the settings, as the EgressProxy says; `registered`: the API server asks about some."""
 
     registered: bool
@@ -120,7 +120,7 @@ class Running(msgspec.Struct, frozen=True):
     available: int
 
 
-class Status(msgspec.Struct, frozen=True):
+class Overview(msgspec.Struct, frozen=True):
     """All of it. What is None could not be read, or is not known of a directory."""
 
     server: str
@@ -129,19 +129,19 @@ class Status(msgspec.Struct, frozen=True):
     clusters: tuple[ClusterStatus, ...] | None = None
     certificates: tuple[Expiry, ...] = ()
     pods: tuple[Outdated, ...] | None = None
-    webhook: Webhook | None = None
+    webhook: WebhookState | None = None
     leader: Leader | None = None
     deployments: dict[str, Running] | None = None
     version: str = ""
     unread: tuple[Unread, ...] = ()
 
 
-def overview(observed: Observed, pods: tuple[Outdated, ...] | None = None, version: str = "") -> Status:
+def overview(observed: Observed, pods: tuple[Outdated, ...] | None = None, version: str = "") -> Overview:
     """What is where. `pods` are those older than the settings, `version` is that of this program."""
     proxies = observed.of("EgressProxy")
     found = [*map(of_proxy, proxies), *map(of_host, observed.of("WindowsInstance"))]
     base = next((one for one in proxies if name_of(one) == BASE), None)
-    return Status(
+    return Overview(
         observed.source,
         tuple(sorted(found, key=by_urgency)),
         rollout=None if base is None else _rollout(base),
@@ -254,13 +254,13 @@ def ending(ends: Mapping[str, str | None], now: datetime) -> Iterator[Expiry]:
             yield Expiry(name, text, (end - now).days)
 
 
-def _webhook(observed: Observed, base: Value | None) -> Webhook | None:
+def _webhook(observed: Observed, base: Value | None) -> WebhookState | None:
     said = condition(base, "PodsInjected") if base is not None else {}
     if not observed.was_read("MutatingWebhookConfiguration") and not said:
         return None
     made = next((one for one in observed.of("MutatingWebhookConfiguration") if name_of(one) == REGISTRATION), None)
     reason, message = (str(said.get(field) or "") for field in ("reason", "message"))
-    return Webhook(made is not None and bool(made.get("webhooks")), reason, message)
+    return WebhookState(made is not None and bool(made.get("webhooks")), reason, message)
 
 
 def leader(observed: Observed) -> Leader | None:

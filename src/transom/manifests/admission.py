@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from transom.manifests.grants import LABELS, Grants, Rule, granted, rule
 from transom.manifests.roles import EGRESS_PROXIES, FOLLOW, runs
-from transom.manifests.templates import OWN, Either, Given, Is, Test, Value, When, resolved
+from transom.manifests.templates import OWN, Conditional, Either, Is, IsGiven, Test, ValuePlace, resolved
 from transom.manifests.workloads import PORT, metrics_ports, pod, replicas
 from transom.pods.registration import NAME as REGISTRATION
 
@@ -51,12 +51,12 @@ WEBHOOK: Final = Grants(
 """What `transom webhook` needs."""
 
 
-SERVES: Final = Either((runs("pods"), Given(Value("webhook.always"))))
+SERVES: Final = Either((runs("pods"), IsGiven(ValuePlace("webhook.always"))))
 """Without the controller `pods` its pods would wait for a Secret that nobody keeps: it is there for who asks."""
 
 
 _CERTIFICATE: Final = f"{NAME}-certificate"
-_ISSUED: Final = Given(Value("webhook.issuer"))
+_ISSUED: Final = IsGiven(ValuePlace("webhook.issuer"))
 
 
 def _certificate() -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _certificate() -> dict[str, Any]:
             "dnsNames": [f"{NAME}.{OWN}.svc"],
             "usages": ["digital signature", "server auth"],
             "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
-            "issuerRef": Value("webhook.issuer"),
+            "issuerRef": ValuePlace("webhook.issuer"),
         },
     }
 
@@ -95,8 +95,8 @@ def admission() -> list[Any]:
         f"--namespace={OWN}",
         f"--bind-address=0.0.0.0:{HTTPS_PORT}",
         f"--metrics-bind-address=0.0.0.0:{PORT}",
-        When(Is(Value("webhook.failurePolicy"), "Fail"), "--failure-policy=Fail"),
-        When(_ISSUED, f"--certificate-secret={_CERTIFICATE}"),
+        Conditional(Is(ValuePlace("webhook.failurePolicy"), "Fail"), "--failure-policy=Fail"),
+        Conditional(_ISSUED, f"--certificate-secret={_CERTIFICATE}"),
     ]
     ports = {"https": HTTPS_PORT, "http": PORT}
     spec = pod("webhook", arguments, COMPONENT, name=NAME, ports=ports, grace=_GRACE)
@@ -108,5 +108,9 @@ def admission() -> list[Any]:
         "description": "The admission server that gives pods the egress proxy.",
     }
     https = {"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}
-    own_class = When(Is(Value("webhook.priorityClassName"), NAME), priority)
-    return [own_class, When(_ISSUED, _certificate()), *replicas("webhook", NAME, COMPONENT, spec, [https, *metrics_ports()])]
+    own_class = Conditional(Is(ValuePlace("webhook.priorityClassName"), NAME), priority)
+    return [
+        own_class,
+        Conditional(_ISSUED, _certificate()),
+        *replicas("webhook", NAME, COMPONENT, spec, [https, *metrics_ports()]),
+    ]

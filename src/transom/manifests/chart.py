@@ -14,17 +14,17 @@ from transom.manifests.templates import (
     OWN,
     AnyOf,
     Both,
+    Conditional,
     Either,
-    Given,
     Is,
+    IsGiven,
     Joined,
     Listed,
     Merged,
     No,
     Spread,
     Test,
-    Value,
-    When,
+    ValuePlace,
 )
 from transom.manifests.values import Values, plain, schema
 
@@ -83,7 +83,7 @@ def _file(piece: Piece) -> str:
 
 def _document(node: Any) -> Iterator[str]:
     tests = []
-    while isinstance(node, When):
+    while isinstance(node, Conditional):
         tests.append(node.test)
         node = node.then
     for test in tests:
@@ -105,7 +105,7 @@ def _lines(node: Any, indent: str = "") -> Iterator[str]:
 
 
 def _tested(node: Any, indent: str, lines: Any) -> Iterator[str]:
-    if not isinstance(node, When):
+    if not isinstance(node, Conditional):
         yield from lines(node)
         return
     yield f"{indent}{{{{- if {_condition(node.test)} }}}}"
@@ -139,7 +139,7 @@ def _item(item: Any, indent: str) -> Iterator[str]:
 
 def _scalar(node: Any) -> str:
     match node:
-        case Value():
+        case ValuePlace():
             return f"{{{{ toJson {_value(node)} }}}}"
         case Joined():
             return f"{{{{ print {' '.join(map(_part, node.parts))} | toJson }}}}"
@@ -156,26 +156,26 @@ def _scalar(node: Any) -> str:
 
 def _part(part: Any) -> str:
     match part:
-        case Value():
+        case ValuePlace():
             return _value(part)
         case Listed():
             return f'(join "," {_value(part.value)})'
         case Joined():
             return f"(print {' '.join(map(_part, part.parts))})"
-        case When():
+        case Conditional():
             return f'(not {_test(part.test)} | ternary "" {_part(part.then)})'
         case _:
             return json.dumps(part)
 
 
-def _value(value: Value) -> str:
+def _value(value: ValuePlace) -> str:
     return f"$.Values.{value.path}"
 
 
 def _test(test: Test) -> str:
     """An expression that is true, or not empty, where a test holds."""
     match test:
-        case Given():
+        case IsGiven():
             return _value(test.value)
         case Is():
             return f"(eq {_value(test.value)} {json.dumps(test.text)})"

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.manifests.templates import OWN, AnyOf, Either, Test, When
+from transom.manifests.templates import OWN, AnyOf, Conditional, Either, Test
 
 NAME: Final = "transom"
 LABELS: Final = {"app.kubernetes.io/name": "transom"}
@@ -89,7 +89,7 @@ def either(tests: Iterable[Test | None]) -> Test | None:
 
 def where(test: Test | None, node: Any) -> Any:
     """A node that is there where a test holds."""
-    return node if test is None else When(test, node)
+    return node if test is None else Conditional(test, node)
 
 
 def granted(name: str, everywhere: Iterable[Needed], placed: Mapping[str, Iterable[Needed]]) -> Iterator[Any]:

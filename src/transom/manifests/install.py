@@ -9,7 +9,7 @@ import msgspec
 from transom.manifests import admission, grants, openshift, policies, roles, workloads
 from transom.manifests.definitions import definitions
 from transom.manifests.grants import NAME
-from transom.manifests.templates import OWN, Both, Given, Test, Value, When, resolved
+from transom.manifests.templates import OWN, Both, Conditional, IsGiven, Test, ValuePlace, resolved
 from transom.manifests.workloads import BEHIND_PROXY, COMPONENT
 from transom.monitoring.alert import rules
 
@@ -36,7 +36,7 @@ def pieces() -> Iterator[Piece]:
     """Everything that can be installed."""
     others = tuple(part for part in InstallPart if part is not InstallPart.CRDS)
     yield Piece(others, (workloads.namespace_template(),))
-    yield Piece((InstallPart.CRDS,), _where(Given(Value("definitions")), definitions()))
+    yield Piece((InstallPart.CRDS,), _where(IsGiven(ValuePlace("definitions")), definitions()))
     yield Piece((InstallPart.RBAC,), (*roles.role_templates(), *_where(openshift.NODES, openshift.node_manager())))
     yield Piece((InstallPart.RBAC, InstallPart.WEBHOOK), _where(admission.SERVES, admission.admission_role_templates()))
     scraped = [(grants.NAME, None), (admission.NAME, admission.SERVES)]
@@ -54,8 +54,8 @@ def objects(values: Mapping[str, Any], namespace: str, parts: Collection[Install
     return made
 
 
-def _where(test: Test, templates: Any) -> tuple[When, ...]:
-    return tuple(When(test, one) for one in templates)
+def _where(test: Test, templates: Any) -> tuple[Conditional, ...]:
+    return tuple(Conditional(test, one) for one in templates)
 
 
 _TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105  # Prometheus's own
@@ -66,10 +66,10 @@ def monitors() -> list[Any]:
 
     kube-rbac-proxy is shown Prometheus's token; nobody has signed its certificate.
     """
-    asked = Given(Value("metrics.serviceMonitor"))
+    asked = IsGiven(ValuePlace("metrics.serviceMonitor"))
     return [
-        When(asked, _monitor(NAME, COMPONENT)),
-        When(Both((asked, admission.SERVES)), _monitor(admission.NAME, admission.COMPONENT)),
+        Conditional(asked, _monitor(NAME, COMPONENT)),
+        Conditional(Both((asked, admission.SERVES)), _monitor(admission.NAME, admission.COMPONENT)),
     ]
 
 
@@ -81,16 +81,16 @@ def alerts() -> list[Any]:
         "metadata": {"name": NAME, "namespace": OWN, "labels": COMPONENT},
         "spec": rules(),
     }
-    return [When(Given(Value("metrics.alerts")), rule)]
+    return [Conditional(IsGiven(ValuePlace("metrics.alerts")), rule)]
 
 
 def _monitor(name: str, component: dict[str, str]) -> dict[str, Any]:
     endpoint = {
         "port": "metrics",
         "path": "/metrics",
-        "scheme": When(BEHIND_PROXY, "https"),
-        "bearerTokenFile": When(BEHIND_PROXY, _TOKEN),
-        "tlsConfig": When(BEHIND_PROXY, {"insecureSkipVerify": True}),
+        "scheme": Conditional(BEHIND_PROXY, "https"),
+        "bearerTokenFile": Conditional(BEHIND_PROXY, _TOKEN),
+        "tlsConfig": Conditional(BEHIND_PROXY, {"insecureSkipVerify": True}),
     }
     return {
         "apiVersion": "monitoring.coreos.com/v1",

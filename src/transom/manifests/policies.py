@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from transom.manifests import admission
 from transom.manifests.grants import LABELS, NAME, SYSTEM
-from transom.manifests.templates import OWN, Given, Value, When, choice
+from transom.manifests.templates import OWN, Conditional, IsGiven, ValuePlace, choice
 from transom.manifests.workloads import BEHIND_PROXY, COMPONENT, PORT, SECURE_PORT
 from transom.proxy.validation import BUNDLE_KEY
 from transom.windows.nodes.signers import BOOTSTRAPPERS
@@ -58,11 +58,11 @@ def policies() -> list[Any]:
     ]
     reached = [
         _ingress(NAME, COMPONENT, {}),
-        When(admission.SERVES, _ingress(admission.NAME, admission.COMPONENT, {"port": "https"})),
+        Conditional(admission.SERVES, _ingress(admission.NAME, admission.COMPONENT, {"port": "https"})),
     ]
     return [
-        *(When(Given(Value("admissionPolicies")), one) for one in bound),
-        *(When(Given(Value("networkPolicy")), one) for one in reached),
+        *(Conditional(IsGiven(ValuePlace("admissionPolicies")), one) for one in bound),
+        *(Conditional(IsGiven(ValuePlace("networkPolicy")), one) for one in reached),
     ]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from transom.manifests.grants import LABELS, NAME, RBAC, Grants, Rule, granted, rule
-from transom.manifests.templates import OWN, AnyOf, Both, Given, Test, Value, When, resolved
+from transom.manifests.templates import OWN, AnyOf, Both, Conditional, IsGiven, Test, ValuePlace, resolved
 from transom.pods.environment import CONFIG_MAP, LEDGER, SECRET
 from transom.pods.registration import NAME as REGISTRATION
 from transom.windows.nodes.rollout import ROLLOUTS
@@ -276,8 +276,8 @@ def roles(namespace: str, controllers: Iterable[str], *, openshift: bool = False
     yield from resolved(list(role_templates()), values, namespace)
 
 
-CHOSEN: Final = Value("controllers")
-OPENSHIFT: Final = Given(Value("openshift"))
+CHOSEN: Final = ValuePlace("controllers")
+OPENSHIFT: Final = IsGiven(ValuePlace("openshift"))
 
 
 def runs(controller: str) -> AnyOf:
@@ -296,7 +296,7 @@ def role_templates() -> Iterator[Any]:
             test = Both(tuple(tests)) if len(tests) > 1 else tests[0] if tests else None
             placed.setdefault(place, []).extend((one, test) for one in rules)
     yield from granted(NAME, needed, placed)
-    yield When(runs("certificates"), _bootstrappers())
+    yield Conditional(runs("certificates"), _bootstrappers())
 
 
 def _bootstrappers() -> dict[str, Any]:

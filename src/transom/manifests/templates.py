@@ -13,7 +13,7 @@ OWN: Final = "<own>"
 """Stands for Transom's own namespace, which an install names."""
 
 
-class Value(msgspec.Struct, frozen=True):
+class ValuePlace(msgspec.Struct, frozen=True):
     """A value of an install, by its place: `operator.replicas`."""
 
     path: str
@@ -31,10 +31,10 @@ class Value(msgspec.Struct, frozen=True):
         return found
 
 
-class Given(msgspec.Struct, frozen=True):
+class IsGiven(msgspec.Struct, frozen=True):
     """A value is there: neither false nor empty."""
 
-    value: Value
+    value: ValuePlace
 
     def holds(self, values: Mapping[str, Any]) -> bool:
         """Whether it is."""
@@ -44,7 +44,7 @@ class Given(msgspec.Struct, frozen=True):
 class Is(msgspec.Struct, frozen=True):
     """A value is this one."""
 
-    value: Value
+    value: ValuePlace
     text: str
 
     def holds(self, values: Mapping[str, Any]) -> bool:
@@ -55,7 +55,7 @@ class Is(msgspec.Struct, frozen=True):
 class AnyOf(msgspec.Struct, frozen=True):
     """A list has one of these names."""
 
-    value: Value
+    value: ValuePlace
     names: tuple[str, ...]
 
     def holds(self, values: Mapping[str, Any]) -> bool:
@@ -93,10 +93,10 @@ class No(msgspec.Struct, frozen=True):
         return not self.test.holds(values)
 
 
-Test = Given | Is | AnyOf | Either | Both | No
+Test = IsGiven | Is | AnyOf | Either | Both | No
 
 
-class When(msgspec.Struct, frozen=True):
+class Conditional(msgspec.Struct, frozen=True):
     """Something that is there where a test holds: an object, an item, the value of a field, or a part of a text."""
 
     test: Test
@@ -106,7 +106,7 @@ class When(msgspec.Struct, frozen=True):
 class Listed(msgspec.Struct, frozen=True):
     """Part of a text: the items of a value, with commas."""
 
-    value: Value
+    value: ValuePlace
 
 
 class Joined(msgspec.Struct, frozen=True):
@@ -119,24 +119,24 @@ class Merged(msgspec.Struct, frozen=True):
     """Fields, and with them those of a value."""
 
     fields: Mapping[str, str]
-    value: Value
+    value: ValuePlace
 
 
 class Spread(msgspec.Struct, frozen=True):
     """Stands in a list for the items of a value."""
 
-    value: Value
+    value: ValuePlace
 
 
-def choice(test: Test, then: Any, otherwise: Any) -> tuple[When, When]:
+def choice(test: Test, then: Any, otherwise: Any) -> tuple[Conditional, Conditional]:
     """Two items or parts, of which one is there."""
-    return When(test, then), When(No(test), otherwise)
+    return Conditional(test, then), Conditional(No(test), otherwise)
 
 
 def resolved(template: Any, values: Mapping[str, Any], namespace: str) -> Any:
     """A template with these values in it, which are those of `values.Values` as JSON data."""
     match template:
-        case Value():
+        case ValuePlace():
             return template.of(values)
         case Joined():
             return "".join(_texts(template.parts, values, namespace))
@@ -155,7 +155,7 @@ def resolved(template: Any, values: Mapping[str, Any], namespace: str) -> Any:
 
 def _held(node: Any, values: Mapping[str, Any]) -> Any:
     """What is behind a test, or None; a test may stand behind another."""
-    while isinstance(node, When):
+    while isinstance(node, Conditional):
         if not node.test.holds(values):
             return None
         node = node.then

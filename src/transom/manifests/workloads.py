@@ -8,15 +8,15 @@ from transom.manifests.roles import CHOSEN
 from transom.manifests.templates import (
     OWN,
     Both,
+    Conditional,
     Either,
-    Given,
+    IsGiven,
     Joined,
     Listed,
     Merged,
     No,
     Spread,
-    Value,
-    When,
+    ValuePlace,
     choice,
     resolved,
 )
@@ -46,14 +46,14 @@ number that its image has no name for. Without the variable it reads /etc/passwd
 """
 
 
-BEHIND_PROXY: Final = Given(Value("metrics.proxy"))
+BEHIND_PROXY: Final = IsGiven(ValuePlace("metrics.proxy"))
 
 
 def namespace_template() -> Any:
     """Transom's own namespace, labelled for the level of Pod Security that was chosen, and for OpenShift's Prometheus."""
-    level = Value("podSecurity")
-    labels = {f"pod-security.kubernetes.io/{mode}": When(Given(level), level) for mode in ("enforce", "audit", "warn")}
-    monitored = {name: When(NODES, value) for name, value in MONITORED.items()}
+    level = ValuePlace("podSecurity")
+    labels = {f"pod-security.kubernetes.io/{mode}": Conditional(IsGiven(level), level) for mode in ("enforce", "audit", "warn")}
+    monitored = {name: Conditional(NODES, value) for name, value in MONITORED.items()}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN, "labels": {**LABELS, **labels, **monitored}}}
 
 
@@ -69,7 +69,7 @@ def operator() -> list[Any]:
         "run",
         f"--namespace={OWN}",
         Joined(("--controllers=", Listed(CHOSEN))),
-        When(Given(Value("requireHostKeys")), "--require-host-keys"),
+        Conditional(IsGiven(ValuePlace("requireHostKeys")), "--require-host-keys"),
         f"--payload-cache={CACHE}",
         f"--bind-address=0.0.0.0:{PORT}",
     ]
@@ -93,7 +93,7 @@ def _metrics_proxy(security: dict[str, Any]) -> dict[str, Any]:
     """
     return {
         "name": "kube-rbac-proxy",
-        "image": Value("metrics.proxy"),
+        "image": ValuePlace("metrics.proxy"),
         "args": [
             f"--secure-listen-address=0.0.0.0:{SECURE_PORT}",
             f"--upstream=http://127.0.0.1:{PORT}/",
@@ -116,7 +116,7 @@ def replicas(of: str, name: str, labels: dict[str, str], spec: dict[str, Any], p
             "kind": "Deployment",
             "metadata": metadata,
             "spec": {
-                "replicas": Value(f"{of}.replicas"),
+                "replicas": ValuePlace(f"{of}.replicas"),
                 "selector": selector,
                 "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
                 "template": {"metadata": {"labels": labels}, "spec": spec},
@@ -134,10 +134,10 @@ def replicas(of: str, name: str, labels: dict[str, str], spec: dict[str, Any], p
 
 IMAGE: Final = Joined(
     (
-        When(Given(Value("image.registry")), Joined((Value("image.registry"), "/"))),
-        Value("image.name"),
-        When(Given(Value("image.tag")), Joined((":", Value("image.tag")))),
-        When(Given(Value("image.digest")), Joined(("@", Value("image.digest")))),
+        Conditional(IsGiven(ValuePlace("image.registry")), Joined((ValuePlace("image.registry"), "/"))),
+        ValuePlace("image.name"),
+        Conditional(IsGiven(ValuePlace("image.tag")), Joined((":", ValuePlace("image.tag")))),
+        Conditional(IsGiven(ValuePlace("image.digest")), Joined(("@", ValuePlace("image.digest")))),
     )
 )
 
@@ -162,35 +162,39 @@ def pod(
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": labels},
     }
-    priority, pulled, tolerated = Value(f"{of}.priorityClassName"), Value("imagePullSecrets"), Value(f"{of}.tolerations")
+    priority, pulled, tolerated = (
+        ValuePlace(f"{of}.priorityClassName"),
+        ValuePlace("imagePullSecrets"),
+        ValuePlace(f"{of}.tolerations"),
+    )
     environment = [{"name": variable, "value": value} for variable, value in ENVIRONMENT.items()]
     return {
-        "priorityClassName": When(Given(priority), priority),
+        "priorityClassName": Conditional(IsGiven(priority), priority),
         "serviceAccountName": name,
-        "imagePullSecrets": When(Given(pulled), pulled),
+        "imagePullSecrets": Conditional(IsGiven(pulled), pulled),
         "terminationGracePeriodSeconds": grace,
-        "nodeSelector": Value(f"{of}.nodeSelector"),
-        "tolerations": When(Given(tolerated), tolerated),
+        "nodeSelector": ValuePlace(f"{of}.nodeSelector"),
+        "tolerations": Conditional(IsGiven(tolerated), tolerated),
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "topologySpreadConstraints": [spread],
         "containers": [
             {
                 "name": name,
                 "image": IMAGE,
-                "imagePullPolicy": When(Given(Value("image.pullPolicy")), Value("image.pullPolicy")),
+                "imagePullPolicy": Conditional(IsGiven(ValuePlace("image.pullPolicy")), ValuePlace("image.pullPolicy")),
                 "command": ["transom"],
-                "args": [*arguments, When(BEHIND_PROXY, "--local-metrics"), Spread(Value(f"{of}.arguments"))],
-                "env": [*environment, Spread(Value(f"{of}.environment"))],
+                "args": [*arguments, Conditional(BEHIND_PROXY, "--local-metrics"), Spread(ValuePlace(f"{of}.arguments"))],
+                "env": [*environment, Spread(ValuePlace(f"{of}.environment"))],
                 "ports": [{"name": port, "containerPort": number, "protocol": "TCP"} for port, number in ports.items()],
                 "livenessProbe": _probe("/healthz", 20),
                 "readinessProbe": _probe("/readyz", 5),
                 "startupProbe": _probe("/healthz", 2) | {"failureThreshold": 30},
-                "resources": Value(f"{of}.resources"),
+                "resources": ValuePlace(f"{of}.resources"),
                 "securityContext": restricted,
                 "terminationMessagePolicy": "FallbackToLogsOnError",
                 "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  # the pod's own
             },
-            When(BEHIND_PROXY, _metrics_proxy(restricted)),
+            Conditional(BEHIND_PROXY, _metrics_proxy(restricted)),
         ],
         "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
     }
@@ -202,10 +206,10 @@ def _probe(path: str, period: int) -> dict[str, Any]:
 
 PAYLOAD_MOUNT: Final = "/payload"
 """Where `transom run` looks for a payload where nobody says another place."""
-_IMAGE: Final = Value("payload.image")
-_VOLUME: Final = Value("payload.volume")
-_SHIPPED: Final = Value("payload.kubeadm")
-_COPIED: Final = Given(Value("payload.copied"))
+_IMAGE: Final = ValuePlace("payload.image")
+_VOLUME: Final = ValuePlace("payload.volume")
+_SHIPPED: Final = ValuePlace("payload.kubeadm")
+_COPIED: Final = IsGiven(ValuePlace("payload.copied"))
 """An init container copies it, which every version can; the image is then made upon Transom's own, whose program does it."""
 
 
@@ -219,18 +223,18 @@ def mount_payload(spec: dict[str, Any]) -> None:
     """
     container = spec["containers"][0]
     container["args"] += [
-        When(Given(_SHIPPED), Joined(("--payload-kubeadm=", _SHIPPED))),
-        When(Given(_SHIPPED), Joined(("--payload-cni=", Value("payload.cni")))),
+        Conditional(IsGiven(_SHIPPED), Joined(("--payload-kubeadm=", _SHIPPED))),
+        Conditional(IsGiven(_SHIPPED), Joined(("--payload-cni=", ValuePlace("payload.cni")))),
     ]
     mounted = {"name": "payload", "mountPath": PAYLOAD_MOUNT, "readOnly": True}
-    container["volumeMounts"].append(When(Either((Given(_IMAGE), Given(_VOLUME))), mounted))
+    container["volumeMounts"].append(Conditional(Either((IsGiven(_IMAGE), IsGiven(_VOLUME))), mounted))
     spec["volumes"] += [
-        When(
-            Both((Given(_IMAGE), No(_COPIED))),
+        Conditional(
+            Both((IsGiven(_IMAGE), No(_COPIED))),
             {"name": "payload", "image": {"reference": _IMAGE, "pullPolicy": "IfNotPresent"}},
         ),
-        When(_COPIED, {"name": "payload", "emptyDir": {"sizeLimit": "4Gi"}}),
-        When(Given(_VOLUME), Merged({"name": "payload"}, _VOLUME)),
+        Conditional(_COPIED, {"name": "payload", "emptyDir": {"sizeLimit": "4Gi"}}),
+        Conditional(IsGiven(_VOLUME), Merged({"name": "payload"}, _VOLUME)),
     ]
     copying = {
         "name": "payload",
@@ -242,4 +246,4 @@ def mount_payload(spec: dict[str, Any]) -> None:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "payload", "mountPath": PAYLOAD_MOUNT}],
     }
-    spec["initContainers"] = When(_COPIED, [copying])
+    spec["initContainers"] = Conditional(_COPIED, [copying])

@@ -31,7 +31,7 @@ class Minor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     calico: str
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ShippedPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A part, its version where that is the same for every version of Kubernetes, and where that is said."""
 
     name: str
@@ -43,7 +43,7 @@ class Versions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`kubeadm/versions.yaml`."""
 
     kubernetes: tuple[Minor, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[ShippedPart, ...]
 
 
 @cache

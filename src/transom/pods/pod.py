@@ -188,7 +188,7 @@ class Spec(_Base, frozen=True):
         return False
 
 
-class Status(_Base, frozen=True):
+class PodPhase(_Base, frozen=True):
     """`status` of a pod."""
 
     phase: str | None = None
@@ -199,7 +199,7 @@ class Pod(_Base, frozen=True):
 
     metadata: PodMeta = PodMeta()
     spec: Spec = Spec()
-    status: Status | None = None
+    status: PodPhase | None = None
 
     @property
     def finished(self) -> bool:

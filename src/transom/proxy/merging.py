@@ -52,7 +52,7 @@ _OF_INFRASTRUCTURE: Final = {
 }
 
 
-class Part(msgspec.Struct, frozen=True):
+class MergedPart(msgspec.Struct, frozen=True):
     """Items that are in a list for one reason, which is a text for people."""
 
     reason: str
@@ -62,7 +62,7 @@ class Part(msgspec.Struct, frozen=True):
 class MergedNoProxy(msgspec.Struct, frozen=True):
     """A merged list in its parts, and what could not be put into it: names of fields."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[MergedPart, ...] = ()
     unknown: tuple[str, ...] = ()
     in_order: bool = True
     """Whether the order of the parts is the list's; else it is byte-sorted."""
@@ -87,7 +87,7 @@ class MergedNoProxy(msgspec.Struct, frozen=True):
         return {item: found[item] for item in split(self.text)}
 
 
-def of_own_cluster(networks: Networks, users: Iterable[Part]) -> MergedNoProxy:
+def of_own_cluster(networks: Networks, users: Iterable[MergedPart]) -> MergedNoProxy:
     """The list of the cluster that the settings live in: a set, byte-sorted; `*` alone where the user wrote it."""
     users = tuple(users)
     unknown = () if any(ALL in part.items for part in users) else tuple(_unknown(networks))
@@ -95,7 +95,10 @@ def of_own_cluster(networks: Networks, users: Iterable[Part]) -> MergedNoProxy:
 
 
 def of_workload_cluster(
-    cluster: Cluster, users: Iterable[Part], machines: Iterable[Part], infrastructure: InfrastructureCluster | None = None
+    cluster: Cluster,
+    users: Iterable[MergedPart],
+    machines: Iterable[MergedPart],
+    infrastructure: InfrastructureCluster | None = None,
 ) -> MergedNoProxy:
     """The list of a Cluster API cluster, in its fixed order; `machines` are its machines' networks, as layers have them."""
     kind = cluster.infrastructure or ""
@@ -105,31 +108,31 @@ def of_workload_cluster(
     parts = [*_parts(networks, users, dot="")]
     if platform is not None and platform.type == "Azure":
         # the agent of each machine reports there, in every cloud: learn.microsoft.com, "What is IP address 168.63.129.16?"
-        parts.append(Part("the platform, Azure", (_AZURE_WIRE_SERVER,)))
+        parts.append(MergedPart("the platform, Azure", (_AZURE_WIRE_SERVER,)))
     if infrastructure is not None:
         parts.append(
-            _without_catch_all(Part(f"the machines' networks of {infrastructure.place.object}", infrastructure.networks))
+            _without_catch_all(MergedPart(f"the machines' networks of {infrastructure.place.object}", infrastructure.networks))
         )
     return MergedNoProxy((*parts, *map(_without_catch_all, machines)))
 
 
-def _parts(networks: Networks, users: Iterable[Part], *, dot: str) -> Iterator[Part]:
+def _parts(networks: Networks, users: Iterable[MergedPart], *, dot: str) -> Iterator[MergedPart]:
     """Those of any cluster, in the order of the RFC; `dot` stands before names."""
-    yield Part("the cluster's DNS domain", (dot + (networks.dns_domain or "cluster.local").strip("."),))
-    yield _without_catch_all(Part("the network of Services", networks.service_network))
-    yield _without_catch_all(Part("the network of pods", networks.pod_network))
-    yield Part("the API server", (networks.internal_api_host,) if networks.internal_api_host else ())
+    yield MergedPart("the cluster's DNS domain", (dot + (networks.dns_domain or "cluster.local").strip("."),))
+    yield _without_catch_all(MergedPart("the network of Services", networks.service_network))
+    yield _without_catch_all(MergedPart("the network of pods", networks.pod_network))
+    yield MergedPart("the API server", (networks.internal_api_host,) if networks.internal_api_host else ())
     yield from users
-    yield Part("Services by their short names", (f"{dot}svc",))
-    yield Part("the machine itself", ("127.0.0.1", "localhost"))
+    yield MergedPart("Services by their short names", (f"{dot}svc",))
+    yield MergedPart("the machine itself", ("127.0.0.1", "localhost"))
     if networks.platform:
-        yield Part(f"the platform, {networks.platform.type}", tuple(of_platform(networks.platform)))
-    yield _without_catch_all(Part("the network of machines", networks.machine_network))
+        yield MergedPart(f"the platform, {networks.platform.type}", tuple(of_platform(networks.platform)))
+    yield _without_catch_all(MergedPart("the network of machines", networks.machine_network))
 
 
-def _without_catch_all(part: Part) -> Part:
+def _without_catch_all(part: MergedPart) -> MergedPart:
     """What is everything would bypass the proxy always: clients read it so, and nobody means it."""
-    return Part(part.reason, tuple(one for one in part.items if one not in CATCH_ALL))
+    return MergedPart(part.reason, tuple(one for one in part.items if one not in CATCH_ALL))
 
 
 def _as_bytes(item: str) -> bytes:

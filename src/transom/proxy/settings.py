@@ -231,7 +231,7 @@ def merged_no_proxy(objects: SettingsObjects, known: Networks, cluster: Cluster 
 
 def _merge_own(layered: Layered, known: Networks) -> merging.MergedNoProxy:
     if layered.merged is not None:
-        part = merging.Part("OpenShift's operator, in the status of Proxy/cluster", no_proxy.split(layered.merged))
+        part = merging.MergedPart("OpenShift's operator, in the status of Proxy/cluster", no_proxy.split(layered.merged))
         return merging.MergedNoProxy((part,), verbatim=layered.merged)
     if not (layered.http_proxy or layered.https_proxy):
         return merging.MergedNoProxy()
@@ -244,19 +244,19 @@ def _merge_workload(objects: SettingsObjects, layered: Layered, cluster: Cluster
     return merging.of_workload_cluster(cluster, _users(layered), _machine_networks(layered), objects.infrastructure_of(cluster))
 
 
-def _users(layered: Layered) -> Iterator[merging.Part]:
+def _users(layered: Layered) -> Iterator[merging.MergedPart]:
     for layer in layered.layers:
         if layer.items:
-            yield merging.Part(f"spec.noProxy of {layer.source.place.object}", layer.items)
+            yield merging.MergedPart(f"spec.noProxy of {layer.source.place.object}", layer.items)
 
 
-def _machine_networks(layered: Layered) -> Iterator[merging.Part]:
+def _machine_networks(layered: Layered) -> Iterator[merging.MergedPart]:
     """Of layers alone: what the base says is of the cluster that it lives in."""
     for layer in layered.layers:
         source = layer.source
         if isinstance(source, EgressProxy) and source.metadata.name != layers.BASE and source.spec.networks:
             reason = f"spec.networks.machineNetwork of {source.place.object}"
-            yield merging.Part(reason, source.spec.networks.machine_network)
+            yield merging.MergedPart(reason, source.spec.networks.machine_network)
 
 
 def _own_findings(layered: Layered, merged: merging.MergedNoProxy) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from transom.proxy.objects import (
 from transom.shown import NAME, shown_key, shown_name
 from transom.sources import cluster_api, core_objects, infrastructure, workloads
 from transom.sources.decoding import INVALID, Decoder
-from transom.sources.workloads import DEFAULT_NAMESPACE, NamespaceObject, ServiceObject, Workload
+from transom.sources.workloads import DEFAULT_NAMESPACE, NamespaceObject, PodHolder, ServiceObject
 from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec, is_address
 
 Locate = Callable[[Path], tuple[int, int]]
@@ -40,7 +40,7 @@ class Objects(SettingsObjects, frozen=True):
     outside: tuple[OutsideInstance, ...] = ()
     windows_clusters: frozenset[tuple[str, str]] = frozenset()
     """Cluster API clusters with templates for Windows machines, by namespace and name."""
-    workloads: tuple[Workload, ...] = ()
+    workloads: tuple[PodHolder, ...] = ()
     namespaces: tuple[NamespaceObject, ...] = ()
     services: tuple[ServiceObject, ...] = ()
     unplaced: tuple[Place, ...] = ()

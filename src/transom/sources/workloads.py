@@ -21,7 +21,7 @@ KINDS: Final = (
 )
 
 
-class Workload(Base, frozen=True):
+class PodHolder(Base, frozen=True):
     """A pod, or an object with a template of pods; `pod` is either."""
 
     metadata: Meta
@@ -45,7 +45,7 @@ class ServiceObject(Base, frozen=True):
     cluster_ip: str | None = None
 
 
-def workload(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Workload:
+def workload(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> PodHolder:
     """A pod, or the template of a workload; a template that does not fit is a finding and an empty pod."""
     path = _TEMPLATE.get(str(value["kind"]), ("spec", "template"))
     given = at(value, path) if path else value
@@ -57,7 +57,7 @@ def workload(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, 
         pod = Pod()
     if not pod.metadata.namespace:
         pod = msgspec.structs.replace(pod, metadata=_in(pod.metadata, meta.namespace))
-    return Workload(meta, place, str(value["kind"]), pod)
+    return PodHolder(meta, place, str(value["kind"]), pod)
 
 
 def _in(metadata: PodMeta, namespace: str | None) -> PodMeta:

@@ -5,13 +5,13 @@ from typing import Final
 
 from transom.checked import Claim, Verdict
 from transom.verification.objects import AGNHOST, BALANCED, LINUX, PORT, SERVICE_PORT, VARIANTS, WEB, variant_of
-from transom.verification.standing import Answer, Exec, Fetch, Log, Pod, Question, Standing
+from transom.verification.standing import Answer, Exec, Fetch, Log, Question, Standing, StandingPod
 
 _SECONDS: Final = 15
 """That a connection may take."""
 
 
-class Check(Claim, frozen=True):
+class ClusterCheck(Claim, frozen=True):
     """A claim about a cluster. `ask` gives the questions, or why there are none; `judge` gets the answers in their order."""
 
     ask: Callable[[Standing], tuple[Question, ...] | str]
@@ -54,7 +54,7 @@ def _pulled(standing: Standing, _: Sequence[Answer]) -> tuple[Verdict, str]:
     return "fail", "; ".join(f"{one.node}: {one.waiting or 'nothing was said'}{_hint(standing, one)}" for one in missing)
 
 
-def _hint(standing: Standing, pod: Pod) -> str:
+def _hint(standing: Standing, pod: StandingPod) -> str:
     version = next((one.version for one in standing.nodes if one.name == pod.node), "")
     if pod.os != "windows" or variant_of(version) is not None:
         return ""
@@ -71,12 +71,12 @@ def _serving(standing: Standing, _: Sequence[Answer]) -> tuple[Verdict, str]:
     return "pass", ", ".join(one.node for one in standing.windows)
 
 
-def _connects(pod: Pod, target: str, what: str) -> Exec:
+def _connects(pod: StandingPod, target: str, what: str) -> Exec:
     """kubernetes/kubernetes test/images/agnhost/connect: no output and 0, or a word for what is wrong."""
     return Exec(pod.name, (AGNHOST, "connect", target, f"--timeout={_SECONDS}s"), what)
 
 
-def _asked(standing: Standing, questions: Callable[[Pod], Question | None]) -> tuple[Question, ...] | str:
+def _asked(standing: Standing, questions: Callable[[StandingPod], Question | None]) -> tuple[Question, ...] | str:
     """Of each web server of Windows that runs; why nothing is asked where none does."""
     pods = standing.running("windows")
     return tuple(one for pod in pods if (one := questions(pod)) is not None) if pods else _NO_WEB
@@ -135,20 +135,20 @@ def _from_linux(standing: Standing) -> tuple[Question, ...] | str:
     if isinstance(one, str):
         return one
 
-    def to(other: Pod) -> Question | None:
+    def to(other: StandingPod) -> Question | None:
         return _connects(one, _target(other), f"{one.node} to {other.node}") if other.address else None
 
     return _asked(standing, to)
 
 
-def _linux(standing: Standing) -> Pod | str:
+def _linux(standing: Standing) -> StandingPod | str:
     """The pod of Linux; why there is none."""
     if not standing.linux:
         return _NO_LINUX_NODE
     return next((one for one in standing.running("linux") if one.address), _NO_LINUX)
 
 
-def _target(pod: Pod) -> str:
+def _target(pod: StandingPod) -> str:
     return _joined(pod.address, PORT)
 
 
@@ -234,7 +234,7 @@ ACCEPTED: Final = Claim(
 )
 CLEAN: Final = Claim("clean", "the namespace of the verification is gone", "docs/verify-cluster.md", "`--clean` takes it away")
 CHECKS: Final = (
-    Check(
+    ClusterCheck(
         "nodes",
         "each Windows node is Ready",
         "kubernetes.io, Nodes",
@@ -242,7 +242,7 @@ CHECKS: Final = (
         _nothing,
         _nodes,
     ),
-    Check(
+    ClusterCheck(
         "image-pull",
         "each node pulls the image for its system",
         "kubernetes.io, Images",
@@ -250,7 +250,7 @@ CHECKS: Final = (
         _nothing,
         _pulled,
     ),
-    Check(
+    ClusterCheck(
         "web",
         "a web server runs on each Windows node, and the kubelet's probe reaches it",
         "kubernetes.io, Windows containers in Kubernetes",
@@ -258,8 +258,10 @@ CHECKS: Final = (
         _nothing,
         _serving,
     ),
-    Check("logs", "the API server gives the log of each", "kubernetes.io, Logging", "`kubectl logs` fails", _logs, _logged),
-    Check(
+    ClusterCheck(
+        "logs", "the API server gives the log of each", "kubernetes.io, Logging", "`kubectl logs` fails", _logs, _logged
+    ),
+    ClusterCheck(
         "exec",
         "a command runs in each, by way of the API server",
         "kubernetes.io, kubectl exec",
@@ -267,7 +269,7 @@ CHECKS: Final = (
         _exec,
         _all_well,
     ),
-    Check(
+    ClusterCheck(
         "dns",
         "the name of a Service is resolved in each",
         _NETWORK,
@@ -275,7 +277,7 @@ CHECKS: Final = (
         _dns,
         _resolved,
     ),
-    Check(
+    ClusterCheck(
         "windows-to-windows",
         "pods of one Windows node reach those of another",
         _NETWORK,
@@ -283,7 +285,7 @@ CHECKS: Final = (
         _between_windows,
         _all_well,
     ),
-    Check(
+    ClusterCheck(
         "windows-to-linux",
         "pods of Windows reach a pod of Linux",
         _NETWORK,
@@ -291,7 +293,7 @@ CHECKS: Final = (
         _to_linux,
         _all_well,
     ),
-    Check(
+    ClusterCheck(
         "linux-to-windows",
         "a pod of Linux reaches the pods of Windows",
         _NETWORK,
@@ -299,7 +301,7 @@ CHECKS: Final = (
         _from_linux,
         _all_well,
     ),
-    Check(
+    ClusterCheck(
         "service-windows",
         "pods of Windows reach a Service with pods of Windows",
         _NETWORK,
@@ -307,7 +309,7 @@ CHECKS: Final = (
         _service_from_windows,
         _all_well,
     ),
-    Check(
+    ClusterCheck(
         "service-of-linux",
         "pods of Windows reach a Service with a pod of Linux",
         _NETWORK,
@@ -315,7 +317,7 @@ CHECKS: Final = (
         _linux_service,
         _all_well,
     ),
-    Check(
+    ClusterCheck(
         "service-from-linux",
         "a pod of Linux reaches a Service with pods of Windows",
         _NETWORK,
@@ -323,7 +325,7 @@ CHECKS: Final = (
         _service_from_linux,
         _all_well,
     ),
-    Check(
+    ClusterCheck(
         "load-balancer",
         "a Service of type LoadBalancer has an address, and answers there",
         "kubernetes.io, Service",
@@ -331,7 +333,7 @@ CHECKS: Final = (
         _balanced,
         _is_balanced,
     ),
-    Check(
+    ClusterCheck(
         "egress-proxy",
         "pods of Windows reach a URL outside through the proxy",
         "docs/pods.md",
@@ -339,7 +341,7 @@ CHECKS: Final = (
         _through,
         _proxied,
     ),
-    Check(
+    ClusterCheck(
         "egress-direct",
         "pods of Windows reach a URL that NO_PROXY has, around the proxy",
         "docs/how-no-proxy-is-read.md",

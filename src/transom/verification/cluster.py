@@ -15,15 +15,15 @@ from transom.kube.client import Client
 from transom.kube.errors import ApiError, ConnectionFailed, NotFound, StatusError
 from transom.kube.objects import Whole
 from transom.kube.resources import NAMESPACES, NODES, PODS, SERVICES, Resource
-from transom.verification.checks import ACCEPTED, CHECKS, CLEAN, Check
+from transom.verification.checks import ACCEPTED, CHECKS, CLEAN, ClusterCheck
 from transom.verification.objects import BALANCED, LABEL, SEEN, Node, Wanted, namespace, objects
-from transom.verification.standing import Answer, Exec, Fetch, Log, Pod, Question, Service, Standing
+from transom.verification.standing import Answer, Exec, Fetch, Log, Question, Standing, StandingPod, StandingService
 
 _T = TypeVar("_T")
 Say = Callable[[str], object]
 """Takes a line for whoever waits."""
 PREFIX: Final = "transom-verify-"
-_KINDS: Final[dict[str, Resource[Whole]]] = {"Pod": PODS, "Service": SERVICES}
+_KINDS: Final[dict[str, Resource[Whole]]] = {"StandingPod": PODS, "StandingService": SERVICES}
 _MORE: Final = 30.0
 """Seconds that an answer may come later than a program in the pod gives up."""
 _SHOWN: Final = 400
@@ -32,7 +32,7 @@ _NAMED: Final = 3
 """Pods that are named while they are waited for."""
 
 
-class Pace(msgspec.Struct, frozen=True):
+class Waits(msgspec.Struct, frozen=True):
     """Seconds. What is not there after `starting` (pods, a load balancer's address) does not come."""
 
     starting: float = 600.0
@@ -46,7 +46,7 @@ class Pace(msgspec.Struct, frozen=True):
     gone: float = 300.0
 
 
-DEFAULT: Final = Pace()
+DEFAULT: Final = Waits()
 
 
 def new_name() -> str:
@@ -55,7 +55,7 @@ def new_name() -> str:
 
 
 async def verify(
-    client: Client, wanted: Wanted, told: Told = lambda _: None, pace: Pace = DEFAULT, say: Say = lambda _: None
+    client: Client, wanted: Wanted, told: Told = lambda _: None, pace: Waits = DEFAULT, say: Say = lambda _: None
 ) -> tuple[Checked, ...]:
     """Every check, in order; each is `told` as soon as it is known, and what is waited for is said. Raises ApiError.
 
@@ -86,7 +86,7 @@ async def rehearse(client: Client, wanted: Wanted, place: str, told: Told = lamb
     return tuple(run.found)
 
 
-async def clean(client: Client, pace: Pace = DEFAULT, *, insist: bool = False) -> list[str]:
+async def clean(client: Client, pace: Waits = DEFAULT, *, insist: bool = False) -> list[str]:
     """Take away the namespaces of verifications that nobody works in any more, and give their names. Raises ApiError.
 
     With `insist` those, too, in which somebody works.
@@ -106,7 +106,7 @@ async def _left(client: Client) -> dict[str, str]:
     return {one.metadata.name: (one.metadata.annotations or {}).get(SEEN, "") for one in found.items}
 
 
-async def _remove(client: Client, name: str, pace: Pace) -> None:
+async def _remove(client: Client, name: str, pace: Waits) -> None:
     """Raises ApiError, also where it is still there after `pace.gone`."""
     begun, forced = time.monotonic(), False
     while True:
@@ -130,7 +130,7 @@ async def _is_going(client: Client, name: str) -> bool:
 
 
 class _Run:
-    def __init__(self, client: Client, wanted: Wanted, told: Told, pace: Pace, say: Say = lambda _: None) -> None:
+    def __init__(self, client: Client, wanted: Wanted, told: Told, pace: Waits, say: Say = lambda _: None) -> None:
         self._client, self._wanted, self._told, self._pace, self._say = client, wanted, told, pace, say
         self.found: list[Checked] = []
 
@@ -207,7 +207,7 @@ class _Run:
             wanted.direct,
         )
 
-    async def _ask(self, check: Check, standing: Standing) -> None:
+    async def _ask(self, check: ClusterCheck, standing: Standing) -> None:
         begun = time.monotonic()
         questions = check.ask(standing)
         if isinstance(questions, str):
@@ -302,13 +302,13 @@ def _is_ready(status: dict[str, Any]) -> bool:
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or ())
 
 
-def _pod(value: dict[str, Any]) -> Pod:
+def _pod(value: dict[str, Any]) -> StandingPod:
     spec, status = value.get("spec") or {}, value.get("status") or {}
     containers = status.get("containerStatuses") or [{}]
     waiting = (containers[0].get("state") or {}).get("waiting") or {}
     ended = (containers[0].get("state") or {}).get("terminated") or {}
     said = waiting or ended or ({} if containers[0].get("state") else status)
-    return Pod(
+    return StandingPod(
         value["metadata"]["name"],
         spec.get("nodeName") or "",
         (spec.get("os") or {}).get("name") or "",
@@ -319,10 +319,10 @@ def _pod(value: dict[str, Any]) -> Pod:
     )
 
 
-def _service(value: dict[str, Any]) -> Service:
+def _service(value: dict[str, Any]) -> StandingService:
     spec, status = value.get("spec") or {}, value.get("status") or {}
     given = next(_addresses((status.get("loadBalancer") or {}).get("ingress") or ()), "")
-    return Service(value["metadata"]["name"], spec.get("clusterIP") or "", given)
+    return StandingService(value["metadata"]["name"], spec.get("clusterIP") or "", given)
 
 
 def _addresses(given: Any) -> Iterator[str]:

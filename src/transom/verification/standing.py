@@ -5,7 +5,7 @@ import msgspec
 from transom.verification.objects import Node
 
 
-class Pod(msgspec.Struct, frozen=True):
+class StandingPod(msgspec.Struct, frozen=True):
     """A pod of the verification, as it stood when all were awaited. `waiting` is why its container does not run."""
 
     name: str
@@ -22,7 +22,7 @@ class Pod(msgspec.Struct, frozen=True):
         return bool(self.image_id) and not self.waiting
 
 
-class Service(msgspec.Struct, frozen=True):
+class StandingService(msgspec.Struct, frozen=True):
     """A Service. `public` is the address that a load balancer gave it."""
 
     name: str
@@ -34,29 +34,29 @@ class Standing(msgspec.Struct, frozen=True):
     """The cluster, once pods and Services have come as far as they came."""
 
     nodes: tuple[Node, ...]
-    pods: tuple[Pod, ...] = ()
-    services: tuple[Service, ...] = ()
+    pods: tuple[StandingPod, ...] = ()
+    services: tuple[StandingService, ...] = ()
     load_balancer: bool = False
     egress: str = ""
     direct: str = ""
 
     @property
-    def windows(self) -> tuple[Pod, ...]:
+    def windows(self) -> tuple[StandingPod, ...]:
         """The pods of Windows nodes."""
         return tuple(one for one in self.pods if one.os == "windows")
 
     @property
-    def linux(self) -> tuple[Pod, ...]:
+    def linux(self) -> tuple[StandingPod, ...]:
         """The pod of a Linux node, if there is one."""
         return tuple(one for one in self.pods if one.os == "linux")
 
-    def running(self, os: str) -> tuple[Pod, ...]:
+    def running(self, os: str) -> tuple[StandingPod, ...]:
         """The pods of this system that can be asked."""
         return tuple(one for one in self.pods if one.os == os and one.runs)
 
-    def service(self, name: str) -> Service:
+    def service(self, name: str) -> StandingService:
         """The Service of that name; without an address where there is none."""
-        return next((one for one in self.services if one.name == name), Service(name))
+        return next((one for one in self.services if one.name == name), StandingService(name))
 
 
 class Log(msgspec.Struct, frozen=True):

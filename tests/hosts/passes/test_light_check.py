@@ -6,7 +6,7 @@ from tests.hosts.egress import ALICE, VALUE, apply, settings
 from tests.hosts.machines import FIRST, SECOND, WRITES, Host, WineHost
 from tests.hosts.simulated import SERVICES, SimulatedHost
 
-from transom.hosts.passes.light_check import Seen, Watched, look
+from transom.hosts.passes.light_check import LightLook, Watched, look
 from transom.hosts.scripts import light_check
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from winsim import Simulator
@@ -15,7 +15,7 @@ FILE = r"C:\Windows\Transom\file.txt"
 WATCHED = Watched((FIRST, SECOND), (FILE, r"C:\Windows\System32\no such (file).exe"))
 
 
-async def seen(host: Host) -> Seen:
+async def seen(host: Host) -> LightLook:
     return await look(host.access, NoHostKeys(), settings(ALICE), WATCHED)
 
 
@@ -63,7 +63,7 @@ async def test_what_no_line_holds_is_not_asked() -> None:
             Watched((FIRST,), ("C:\\k\\%TEMP%",)),
             Watched(('a" & b',), ()),
         ):
-            assert await look(host.access, NoHostKeys(), settings(ALICE), watched) == Seen(None)
+            assert await look(host.access, NoHostKeys(), settings(ALICE), watched) == LightLook(None)
         assert host.simulated.traffic.connections == 0
 
 

@@ -23,7 +23,7 @@ from tests.support.workers.hosts import everything, everything_of
 from transom.checked import Checked
 from transom.cli.checks import Suite, ended, junit, tell
 from transom.cli.output import Format
-from transom.cli.verified import BEGIN, CLAIMS, END, Seen, page_with_checks, read, recorded
+from transom.cli.verified import BEGIN, CLAIMS, END, Answered, page_with_checks, read, recorded
 from transom.cli.verify import named, throwaway
 from transom.hosts.passes import verification
 from transom.hosts.passes.rehearsal import STEPS, rehearse
@@ -226,7 +226,7 @@ def test_the_page_says_what_is_checked_and_where_it_was_seen() -> None:
 def test_what_was_seen_is_recorded() -> None:
     one = Checked("certutil", "", "", "fail", "", 0)
     written = recorded(recorded(b"", Verified((one,), "10.0.1.2"), "2026-11-21"), Verified((one,), "10.0.3.4"), "2026-11-22")
-    assert read(written)["Windows 10.0.3.4"] == Seen({"certutil": "fail"}, "2026-11-22")
+    assert read(written)["Windows 10.0.3.4"] == Answered({"certutil": "fail"}, "2026-11-22")
     page = page_with_checks(f"a{BEGIN}{END}b", read(written))
     (row,) = [line for line in page.splitlines() if line.startswith("| `certutil`")]
     assert row.endswith("| not on Windows 10.0.1.2 (2026-11-21); not on Windows 10.0.3.4 (2026-11-22) |")

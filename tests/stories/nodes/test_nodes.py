@@ -31,7 +31,7 @@ from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.proxy.secret import Secret
 from transom.proxy.trust import parse_bundle
-from transom.verification.cluster import Pace, new_name, verify
+from transom.verification.cluster import Waits, new_name, verify
 from transom.verification.objects import AGNHOST_IMAGE, Wanted
 
 pytestmark = pytest.mark.lab
@@ -462,7 +462,7 @@ async def verified_as_written_down(installed: Installation) -> None:
     """`transom verify cluster` on real kubelets, with a runtime that starts nothing: so no probe of theirs is ever answered."""
     connection = connect(str(installed.control_plane.kubeconfig))
     try:
-        found = await verify(Client(connection), Wanted(new_name(), AGNHOST_IMAGE, AGNHOST_IMAGE), pace=Pace(starting=60))
+        found = await verify(Client(connection), Wanted(new_name(), AGNHOST_IMAGE, AGNHOST_IMAGE), pace=Waits(starting=60))
     finally:
         await connection.close()
     seen = read((DOCS / "verified-cluster.yaml").read_bytes())["kubelets in Wine"].checks

@@ -12,7 +12,7 @@ from transom.proxy.secret import Secret
 from transom.proxy.trust import pem
 from transom.windows.payload.mirror_sets import Registries, read_authorities, registries
 from transom.windows.payload.pull_secret import read
-from transom.windows.payload.registries import Mirror, Registry, directory, files, hosts_toml
+from transom.windows.payload.registries import ImageRegistry, Mirror, directory, files, hosts_toml
 
 DIGESTS, TAGS = "imageDigestMirrors", "imageTagMirrors"
 NEVER = "NeverContactSource"
@@ -238,7 +238,7 @@ def test_authorities_go_with_mirrors() -> None:
 
 def test_a_registry_as_containerd_reads_it() -> None:
     mirrors = (Mirror("m.x:5000/quay"), Mirror("n.x", resolve=False, login=Secret("a:hunter2")))
-    registry = Registry("quay.io:8443", mirrors)
+    registry = ImageRegistry("quay.io:8443", mirrors)
     assert directory(registry.name) == "quay.io8443"
     assert hosts_toml(registry).reveal().splitlines() == [
         'server = "https://quay.io:8443"',

@@ -23,7 +23,7 @@ class Watched(msgspec.Struct, frozen=True):
     files: tuple[str, ...]
 
 
-class Seen(msgspec.Struct, frozen=True):
+class LightLook(msgspec.Struct, frozen=True):
     """`digest`: of what the host shows, None where it shows nothing that can be compared. Others like it: nothing changed."""
 
     digest: bytes | None
@@ -31,17 +31,17 @@ class Seen(msgspec.Struct, frozen=True):
     seconds: float = 0
 
 
-async def look(access: Access, host_keys: HostKeys, settings: PassSettings, watched: Watched) -> Seen:
+async def look(access: Access, host_keys: HostKeys, settings: PassSettings, watched: Watched) -> LightLook:
     """How the host is now. Nothing is written on it, and no script of ours is run that would have to be compared before.
 
     Raises HostError.
     """
     line = light_check.line(watched.services, watched.files)
     if line is None:
-        return Seen(None)
+        return LightLook(None)
     begun = time.monotonic()
     async with opened(access, host_keys, settings, only_reads=True, doing="the light check") as directory:
         shown = light_check.shown(await directory.transport.at_prompt(line))
         channels = directory.transport.channels
     digest = hashlib.blake2b(shown, key=_KEY).digest() if shown is not None else None
-    return Seen(digest, channels, time.monotonic() - begun)
+    return LightLook(digest, channels, time.monotonic() - begun)

@@ -14,7 +14,7 @@ from transom.hosts.scripts.template import Script, render
 from transom.hosts.ssh.connection import Access
 from transom.hosts.ssh.directory import Directory, local, remote
 from transom.hosts.ssh.known_hosts import HostKeys
-from transom.hosts.steps.checks import CHECKS, LONG_LINE, Check
+from transom.hosts.steps.checks import CHECKS, LONG_LINE, HostCheck
 from transom.hosts.steps.gather import gather
 from transom.hosts.steps.trials import CLEAR, trials
 from transom.windows.host.queries import LEDGER, Queries
@@ -106,7 +106,7 @@ class _Verification:
         self.found.append(checked)
         self._told(checked)
 
-    async def _asked(self, check: Check, script: str = "") -> Checked:
+    async def _asked(self, check: HostCheck, script: str = "") -> Checked:
         begun = time.monotonic()
         if check.where == "unused" and self.used:
             return Checked.of(check, "not applicable", self.used, 0)
@@ -123,12 +123,12 @@ def in_use(state: ObservedState) -> str:
     return f"the machine is in use: it has the service {state.services[0].name}" if state.services else ""
 
 
-def _files(name: str, checks: Sequence[Check]) -> list[Script]:
+def _files(name: str, checks: Sequence[HostCheck]) -> list[Script]:
     scripts = [Script(f"{check.id}.cmd", _script(name, check)) for check in checks]
     return [*scripts, Script(_CLEARING, _script(name, CLEAR)), *(Script(*file) for check in checks for file in check.files)]
 
 
-def _script(name: str, check: Check) -> bytes:
+def _script(name: str, check: HostCheck) -> bytes:
     return render("check.cmd", {"PASS": name, "LINES": check.lines})
 
 

@@ -23,7 +23,7 @@ _OLDEST = 17763
 """The build of Windows Server 2019, the oldest that Kubernetes supports (kubernetes.io, "Windows containers in Kubernetes")."""
 
 
-class Check(Claim, frozen=True):
+class HostCheck(Claim, frozen=True):
     """One question of a machine. `lines` are cmd; `judge` gets what they print, line by line."""
 
     lines: str
@@ -106,8 +106,8 @@ _KEY_ACCESS = next(line for line in template("close.cmd").splitlines() if "-notm
 _OWNER = template("owner.cmd").strip().replace("%~1", r"C:\Program Files")
 _ANY = "EventLog RpcSs kubelet containerd recorder-a"
 
-CHECKS: tuple[Check, ...] = (
-    Check(
+CHECKS: tuple[HostCheck, ...] = (
+    HostCheck(
         "build",
         "Windows Server 2019 or later",
         "kubernetes.io, Windows containers in Kubernetes",
@@ -115,7 +115,7 @@ CHECKS: tuple[Check, ...] = (
         "ver",
         _build,
     ),
-    Check(
+    HostCheck(
         "ssh-connection",
         "a session has SSH_CONNECTION: two addresses with their ports",
         "PowerShell/openssh-portable, w32-doexec.c, setup_session_env",
@@ -123,7 +123,7 @@ CHECKS: tuple[Check, ...] = (
         'echo "%SSH_CONNECTION%"',
         _connection,
     ),
-    Check(
+    HostCheck(
         "boot-count",
         "BootId counts boots",
         "forensic literature; no page of Microsoft",
@@ -132,7 +132,7 @@ CHECKS: tuple[Check, ...] = (
         'for /f "usebackq tokens=1-3" %%a in (boot.txt) do echo %%a %%b %%c',
         says("BootId REG_DWORD 0x"),
     ),
-    Check(
+    HostCheck(
         "boot-mark",
         "the key that a mark would lie in is there",
         "Microsoft Learn, Registry Hives",
@@ -140,7 +140,7 @@ CHECKS: tuple[Check, ...] = (
         f'"%REG%" query "{BOOT_MARK}" /reg:64 >nul 2>nul\n{_EXIT}',
         says("answered"),
     ),
-    Check(
+    HostCheck(
         "certutil",
         "certutil -hashfile prints the hash alone on a line",
         "Microsoft Learn, certutil",
@@ -148,7 +148,7 @@ CHECKS: tuple[Check, ...] = (
         r'"%SystemRoot%\System32\certutil.exe" -hashfile "%REG%" SHA256',
         _hashes,
     ),
-    Check(
+    HostCheck(
         "get-file-hash",
         "where it may not run, Get-FileHash prints the hash",
         "Microsoft Learn, Get-FileHash",
@@ -156,7 +156,7 @@ CHECKS: tuple[Check, ...] = (
         '"%POWERSHELL%" -NoProfile -NonInteractive -Command "(Get-FileHash -LiteralPath \'%REG%\' -Algorithm SHA256).Hash"',
         _hashes,
     ),
-    Check(
+    HostCheck(
         "owner",
         r"C:\Program Files is TrustedInstaller's or an administrator's, and PowerShell says so",
         "Microsoft Learn, Get-Acl; [MS-DTYP] 2.5.1",
@@ -164,7 +164,7 @@ CHECKS: tuple[Check, ...] = (
         f"{_OWNER}\n{_EXIT}",
         says("answered"),
     ),
-    Check(
+    HostCheck(
         "service-state",
         "sc query has the state's number on its third line with a colon, the exit code on its fourth",
         "seen in English and German output",
@@ -173,7 +173,7 @@ CHECKS: tuple[Check, ...] = (
         ':state\n"%SC%" query "%~1" >state.txt 2>nul\nif not errorlevel 1 type state.txt',
         lambda lines: _state(lines[:8]),
     ),
-    Check(
+    HostCheck(
         "service-missing",
         "sc query of a service that is not there is an error",
         "Microsoft Learn, System Error Codes, 1060",
@@ -181,7 +181,7 @@ CHECKS: tuple[Check, ...] = (
         f'"%SC%" query "TransomNone" >nul 2>nul\n{_EXIT}',
         says("refused"),
     ),
-    Check(
+    HostCheck(
         "task-scheduler",
         "the Task Scheduler runs, which the restarts are handed to",
         "Microsoft Learn, schtasks run",
@@ -189,7 +189,7 @@ CHECKS: tuple[Check, ...] = (
         '"%SC%" query "Schedule" >state.txt 2>nul\nif not errorlevel 1 type state.txt',
         _scheduler,
     ),
-    Check(
+    HostCheck(
         "long-lines",
         "for /f reads lines longer than 8,191 characters",
         "Microsoft Learn, for (names no limit); Wine 8 does not",
@@ -197,7 +197,7 @@ CHECKS: tuple[Check, ...] = (
         'for /f "usebackq tokens=1" %%a in (long.txt) do echo word-%%a',
         _long_lines,
     ),
-    Check(
+    HostCheck(
         "join",
         "copy /b joins files byte for byte, an empty one too, and %~z is a file's size",
         "Microsoft Learn, copy, for",
@@ -206,7 +206,7 @@ CHECKS: tuple[Check, ...] = (
         "for %%f in (joined) do echo size-%%~zf",
         says("size-8"),
     ),
-    Check(
+    HostCheck(
         "prompt",
         "cmd.exe carries out a line of standard input, whatever default shell has started it, and shows a file's time and size",
         "Microsoft Learn, for (%~t); ansible/ansible#47732: what is run comes on standard input, by either default shell",
@@ -215,7 +215,7 @@ CHECKS: tuple[Check, ...] = (
         _prompt,
         ask=_at_prompt,
     ),
-    Check(
+    HostCheck(
         "ledger-closed",
         "the ledger is for SYSTEM and Administrators alone",
         "Microsoft Learn, Set-Acl, Automatic Propagation of Inheritable ACEs",
@@ -224,7 +224,7 @@ CHECKS: tuple[Check, ...] = (
         "if errorlevel 1 echo open\nif not errorlevel 1 echo closed\nexit /b 0\n:absent\necho absent",
         _closed,
     ),
-    Check(
+    HostCheck(
         "base-closed",
         "ordinary users can make nothing in the Windows directory, where the base directory lies",
         "DISA, Windows Server 2022 STIG, WN22-00-000160",

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from transom.checked import Verdict
 from transom.hosts.scripts.template import BASE, filled
 from transom.hosts.ssh.transport import Transport
-from transom.hosts.steps.checks import Check, Judge
+from transom.hosts.steps.checks import HostCheck, Judge
 from transom.windows.host.queries import SERVICES
 from transom.windows.parts.certificates import ROOT, blob, store
 from transom.windows.registry import reg
@@ -26,11 +26,11 @@ _COMMAND = r'"C:\Windows\System32\cmd.exe" /d /c exit 100%d a^b&c'
 """A command line with what cmd reads itself: quotes, `%`, `^`, `&`."""
 
 
-def trials(name: str, authority: bytes) -> tuple[Check, ...]:
+def trials(name: str, authority: bytes) -> tuple[HostCheck, ...]:
     """The checks, for a directory of that name; `authority` is a certificate (DER) whose key nobody has. In this order."""
     sha1 = hashlib.sha1(authority, usedforsecurity=False).hexdigest().upper()
     return (
-        Check(
+        HostCheck(
             "file-times",
             "a file's time that is set by its path, after the file was closed, lasts",
             "[MS-FSA] 2.1.4.17; PowerShell/openssh-portable, sftp-server.c (process_setstat); Win32-OpenSSH#461",
@@ -40,7 +40,7 @@ def trials(name: str, authority: bytes) -> tuple[Check, ...]:
             "with --change",
             ask=_times,
         ),
-        Check(
+        HostCheck(
             "held-file",
             "a file that cmd opened by > for a call cannot be deleted meanwhile, and its directory not be renamed",
             "Microsoft Learn, CreateFileW (dwShareMode)",
@@ -49,7 +49,7 @@ def trials(name: str, authority: bytes) -> tuple[Check, ...]:
             _is("file-kept", "directory-kept"),
             "with --change",
         ),
-        Check(
+        HostCheck(
             "rename-taken",
             "ren of a directory fails where the new name is taken",
             "Microsoft Learn, MoveFileExW",
@@ -58,7 +58,7 @@ def trials(name: str, authority: bytes) -> tuple[Check, ...]:
             _is("kept", "renamed"),
             "with --change",
         ),
-        Check(
+        HostCheck(
             "directory-closed",
             "icacls /inheritance:r /grant:r leaves SYSTEM and Administrators alone, also below",
             "Microsoft Learn, icacls; [MS-DTYP] 2.5.1",
@@ -67,7 +67,7 @@ def trials(name: str, authority: bytes) -> tuple[Check, ...]:
             _is("closed"),
             "with --change",
         ),
-        Check(
+        HostCheck(
             "directory-open",
             "what is made below a directory that lets Users read can be read by Users",
             "Microsoft Learn, icacls; kubernetes.io, Projected Volumes",
@@ -76,7 +76,7 @@ def trials(name: str, authority: bytes) -> tuple[Check, ...]:
             _is("readable"),
             "with --change",
         ),
-        Check(
+        HostCheck(
             "registry-import",
             "reg import keeps the spelling of a name, takes REG_SZ as hex(1), and of a damaged file what stands before",
             "seen in Wine; Microsoft, how to use a .reg file",
@@ -86,7 +86,7 @@ def trials(name: str, authority: bytes) -> tuple[Check, ...]:
             "with --change",
             _import_files(),
         ),
-        Check(
+        HostCheck(
             "key-closed",
             "Set-Acl closes a key of the registry to Users, with the keys below it",
             "Microsoft Learn, Set-Acl, Automatic Propagation of Inheritable ACEs",
@@ -95,7 +95,7 @@ def trials(name: str, authority: bytes) -> tuple[Check, ...]:
             _is("closed"),
             "with --change",
         ),
-        Check(
+        HostCheck(
             "regini",
             "regini.exe closes a key, where PowerShell may not",
             "Microsoft, Q237607, How to Use Regini.exe to Set Permissions on Registry Keys",
@@ -105,7 +105,7 @@ def trials(name: str, authority: bytes) -> tuple[Check, ...]:
             "with --change",
             (("regini.txt", f"\\Registry\\Machine\\SOFTWARE\\{NAME}\\Regini [1 17]\r\n".encode("utf-16")),),
         ),
-        Check(
+        HostCheck(
             "service-command",
             "sc create takes a command line with quotes, %, ^ and & from a line of a file; sc delete removes the service",
             "Microsoft Learn, sc.exe create, Parsing C command-line arguments, for",
@@ -115,7 +115,7 @@ def trials(name: str, authority: bytes) -> tuple[Check, ...]:
             "with --change",
             (("image.txt", _COMMAND.replace('"', r"\"").encode() + b"\r\n"),),
         ),
-        Check(
+        HostCheck(
             "task",
             "schtasks takes a task without triggers, runs it at once as SYSTEM, and deletes it without ending what it runs",
             "Microsoft Learn, schtasks create, schtasks run, schtasks delete",
@@ -128,7 +128,7 @@ def trials(name: str, authority: bytes) -> tuple[Check, ...]:
                 ("change.cmd", _script(rf"cd /d {BASE}\{name}", ">begun.txt echo begun", _WAIT, ">ran.txt echo ran")),
             ),
         ),
-        Check(
+        HostCheck(
             "firewall",
             "netsh makes a rule of the firewall, and deletes it by its name",
             "Microsoft Learn, netsh advfirewall firewall",
@@ -137,7 +137,7 @@ def trials(name: str, authority: bytes) -> tuple[Check, ...]:
             _is("added", "deleted", "gone"),
             "with --change",
         ),
-        Check(
+        HostCheck(
             "service-environment",
             "a service starts with the variables of its Environment, and what it starts outlives its refusal (1053)",
             "Microsoft Learn, Services registry tree, Service Entry Point; rancher#45045",
@@ -147,7 +147,7 @@ def trials(name: str, authority: bytes) -> tuple[Check, ...]:
             "unused",
             (("told.cmd", _script(rf"cd /d {BASE}\{name}", _TELL, "ren told.new told.txt")),),
         ),
-        Check(
+        HostCheck(
             "certificate",
             "a blob of the properties 3 and 32 makes a certificate one of LocalMachine's ROOT",
             "wincrypt.h, CERT_SHA1_HASH_PROP_ID, CERT_CERT_PROP_ID; seen in Wine",
@@ -157,7 +157,7 @@ def trials(name: str, authority: bytes) -> tuple[Check, ...]:
             "unused",
             (("certificate.reg", _certificate(sha1, authority)),),
         ),
-        Check(
+        HostCheck(
             "user",
             "an ordinary user reads and writes volumes, reads no key and no ledger, and makes no base directory",
             "Microsoft Learn, File Security and Access Rights; DISA, Windows Server 2022 STIG, WN22-00-000140, WN22-00-000160",
@@ -174,7 +174,7 @@ def trials(name: str, authority: bytes) -> tuple[Check, ...]:
     )
 
 
-CLEAR = Check(
+CLEAR = HostCheck(
     "cleared",
     "nothing of what was made is left",
     "hosts/scripts/trials/clear.cmd",

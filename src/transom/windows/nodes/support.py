@@ -28,7 +28,7 @@ class Release(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-class Part(msgspec.Struct, frozen=True):
+class VersionedPart(msgspec.Struct, frozen=True):
     """Something else that has versions: what works, and where that is said. `least`: major and minor, what is older is told."""
 
     name: str
@@ -50,7 +50,7 @@ RELEASES: Final = (
     Release("Windows Server 2025", 26100, note="OpenSSH is there, and has to be started"),
 )
 """Source: WMCO at 0be4b9ccb, docs/wmco-prerequisites.md, docs/byoh-instance-pre-requisites.md, pkg/secrets/secrets.go."""
-OPENSHIFT: Final = Part(
+OPENSHIFT: Final = VersionedPart(
     "OpenShift",
     "4.14 (Kubernetes 1.27) and later, with the hybrid overlay",
     "WMCO, docs/wmco-prerequisites.md: on every platform from there on",
@@ -58,14 +58,14 @@ OPENSHIFT: Final = Part(
     "use OpenShift 4.14 or later",
 )
 """`least` is of its Kubernetes."""
-OPENSSH: Final = Part(
+OPENSSH: Final = VersionedPart(
     "OpenSSH for Windows",
     "7.7 and later",
     "the capability of Windows Server 2019 (Win32-OpenSSH#1317); tests of the protocol alone",
     (7, 7),
     "update the capability OpenSSH.Server, or install a newer release of Win32-OpenSSH",
 )
-CONTAINERD: Final = Part(
+CONTAINERD: Final = VersionedPart(
     "containerd",
     "1.7 and 2",
     "containerd, docs/hosts.md and its configuration version 2; its archive has the shim that fits it",
@@ -73,11 +73,13 @@ CONTAINERD: Final = Part(
     "use a payload with a newer one, and its shim",
 )
 PARTS: Final = (
-    Part("Kubernetes", "a kubelet of the API server's minor version, or up to three older", "Kubernetes, Version Skew Policy"),
+    VersionedPart(
+        "Kubernetes", "a kubelet of the API server's minor version, or up to three older", "Kubernetes, Version Skew Policy"
+    ),
     OPENSHIFT,
     OPENSSH,
     CONTAINERD,
-    Part(
+    VersionedPart(
         "containerd-shim-runhcs-v1",
         "0.9.1 and later: that of containerd 1.7 and later",
         "microsoft/hcsshim: containers outlive a restart of containerd",

@@ -73,7 +73,7 @@ class Install(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, sweep=(), closed=(), found=()) != Install()
 
 
-class Decision(msgspec.Struct, frozen=True):
+class InstallDecision(msgspec.Struct, frozen=True):
     """What follows from a payload: what is installed, and the ledger before and after."""
 
     install: Install
@@ -83,7 +83,7 @@ class Decision(msgspec.Struct, frozen=True):
     boot_pending: bool = False
 
 
-def decide(recorded: Installed, draft: PlanBuilder) -> Decision:
+def decide(recorded: Installed, draft: PlanBuilder) -> InstallDecision:
     """What to do about services, files and directories; nothing where the wish does not speak of a payload.
 
     `desired.files` has SHA-256; `found.files` and the ledger have their digests under the host's salt, since a file may hold
@@ -91,7 +91,7 @@ def decide(recorded: Installed, draft: PlanBuilder) -> Decision:
     were made and removed.
     """
     desired, found = draft.desired, draft.found
-    unchanged = Decision(Install(), recorded, recorded)
+    unchanged = InstallDecision(Install(), recorded, recorded)
     if desired.payload is None:
         return unchanged
     preparation = desired.preparation
@@ -124,7 +124,7 @@ def decide(recorded: Installed, draft: PlanBuilder) -> Decision:
     if not desired.payload:
         later = msgspec.structs.replace(later, prepared=None, outputs={})
     draft.actual = _later(found, install)
-    return Decision(install, before if install else later, later)
+    return InstallDecision(install, before if install else later, later)
 
 
 def _closed_ports(recorded: Installed, draft: PlanBuilder) -> tuple[int, ...]:

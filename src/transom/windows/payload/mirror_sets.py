@@ -12,7 +12,7 @@ import msgspec
 
 from transom.proxy.trust import Certificate, parse_bundle, pem
 from transom.windows.payload.pull_secret import Logins
-from transom.windows.payload.registries import Mirror, Registry
+from transom.windows.payload.registries import ImageRegistry, Mirror
 
 LISTS: Final = {"imageDigestMirrors": False, "imageTagMirrors": True}
 """The lists of the two kinds, each with whether its mirrors are asked for tags."""
@@ -25,7 +25,7 @@ _PATH: Final = re.compile(r"[A-Za-z0-9._/-]*")
 class Registries(msgspec.Struct, frozen=True):
     """The registries, and what containerd cannot be told."""
 
-    registries: tuple[Registry, ...] = ()
+    registries: tuple[ImageRegistry, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -67,7 +67,7 @@ def registries(
             else:
                 wanted.mirrors[whole] = wanted.mirrors.get(whole, False) or resolve
     found = [
-        Registry(
+        ImageRegistry(
             registry,
             tuple(Mirror(place, resolve, logins.of(place)) for place, resolve in one.mirrors.items()),
             one.fallback,
@@ -77,7 +77,7 @@ def registries(
         if one.mirrors or not one.fallback
     ]
     named = {one.name for one in found}
-    found += [Registry(name, authorities=text) for name, text in sorted(authorities.items()) if name not in named]
+    found += [ImageRegistry(name, authorities=text) for name, text in sorted(authorities.items()) if name not in named]
     return Registries(tuple(found), tuple(problems))
 
 

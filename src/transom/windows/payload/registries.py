@@ -34,7 +34,7 @@ class Mirror(msgspec.Struct, frozen=True):
         return f"https://{host}" + (f"/v2/{path}" if path else "")
 
 
-class Registry(msgspec.Struct, frozen=True):
+class ImageRegistry(msgspec.Struct, frozen=True):
     """What containerd has to know of a registry, `quay.io` or `registry.corp.example:5000`.
 
     `mirrors` are asked in order; `fallback`: whether itself may be asked after them. `authorities` are the CAs that it is known
@@ -52,7 +52,7 @@ def directory(name: str) -> str:
     return name.replace(":", "")
 
 
-def files(registries: Iterable[Registry], root: str) -> Iterator[tuple[str, Secret]]:
+def files(registries: Iterable[ImageRegistry], root: str) -> Iterator[tuple[str, Secret]]:
     """Path and content of each file below `root`. Where there is no hosts.toml, containerd takes the CAs by their name."""
     known = tuple(registries)
     authorities = {one.name: rf"{root}\{directory(one.name)}\ca.crt" for one in known if one.authorities}
@@ -63,7 +63,7 @@ def files(registries: Iterable[Registry], root: str) -> Iterator[tuple[str, Secr
             yield rf"{root}\{directory(one.name)}\hosts.toml", hosts_toml(one, authorities)
 
 
-def hosts_toml(registry: Registry, authorities: Mapping[str, str] | None = None) -> Secret:
+def hosts_toml(registry: ImageRegistry, authorities: Mapping[str, str] | None = None) -> Secret:
     """The file for a registry; `authorities` are paths of files with CAs by host and port."""
     authorities = authorities or {}
     lines = list(_server(registry, authorities))
@@ -80,7 +80,7 @@ def hosts_toml(registry: Registry, authorities: Mapping[str, str] | None = None)
     return Secret("\n".join(lines) + "\n")
 
 
-def _server(registry: Registry, authorities: Mapping[str, str]) -> Iterator[str]:
+def _server(registry: ImageRegistry, authorities: Mapping[str, str]) -> Iterator[str]:
     """Who is asked when no mirror has it: what stands before the first table."""
     if registry.fallback:
         yield f"server = {_text(f'https://{registry.name}')}"

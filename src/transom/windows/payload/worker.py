@@ -16,7 +16,7 @@ from transom.windows.parts.restarts import start_order
 from transom.windows.parts.service import ENVIRONMENT, Configuration
 from transom.windows.payload import registries
 from transom.windows.payload.payload import BOOTSTRAP_KUBECONFIG, Payload, PayloadFile, PayloadService
-from transom.windows.payload.registries import Registry
+from transom.windows.payload.registries import ImageRegistry
 from transom.windows.payload.variables import Unknown, at, filled, json_path, names
 from transom.windows.planning.plan import desired_settings
 from transom.windows.registry.names import FoldedDict, listed, same, without
@@ -41,7 +41,7 @@ class Facts(msgspec.Struct, frozen=True):
     variables: Mapping[str, str] = {}
     node: Mapping[str, Any] | None = None
     provided: Mapping[str, Secret | None] = {}
-    registries: tuple[Registry, ...] = ()
+    registries: tuple[ImageRegistry, ...] = ()
     takes: tuple[str, ...] = ()
 
     def with_provided(self, name: str, content: Secret | None) -> "Facts":

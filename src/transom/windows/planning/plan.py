@@ -18,7 +18,7 @@ from transom.windows.ledger import ledger
 from transom.windows.ledger.ledger import PARTS, SETTINGS, Ledger, Manager
 from transom.windows.parts import installation
 from transom.windows.parts.adopted import Adopted
-from transom.windows.parts.installation import Decision, Install
+from transom.windows.parts.installation import Install, InstallDecision
 from transom.windows.parts.installed import INSTALLED, Installed, Prepared
 from transom.windows.parts.plan_builder import PlanBuilder, When
 from transom.windows.registry.names import FoldedDict, listed, within
@@ -173,7 +173,7 @@ class _Lines:
         return bool(msgspec.structs.replace(self._wanted, downtime=downtime, installed=installed))
 
 
-def _install(draft: PlanBuilder, decision: Decision, lines: _Lines) -> Install:
+def _install(draft: PlanBuilder, decision: InstallDecision, lines: _Lines) -> Install:
     """The installation with what is imported after it: services' values, then the ledger's lines that go."""
     decided = decision.install
     services = [edit for made in (*decided.create, *decided.configure) for edit in made.edits()]
