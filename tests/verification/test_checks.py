@@ -172,7 +172,7 @@ def test_a_node_that_is_not_ready_gets_no_pod() -> None:
     cordoned = Node("linux-0", "linux", True, schedulable=False)
     nodes = (cordoned, *NODES[1:], Node("win-0", "windows", False))
     wanted = Wanted("n", AGNHOST_IMAGE, "linux:1")
-    pods = [one for one in objects(wanted, nodes, "n") if one["kind"] == "StandingPod"]
+    pods = [one for one in objects(wanted, nodes, "n") if one["kind"] == "Pod"]
     assert [(one["spec"]["nodeName"], one["spec"]["containers"][0]["image"]) for one in pods] == [
         ("win-2", AGNHOST_IMAGE),
         ("linux-1", "linux:1"),

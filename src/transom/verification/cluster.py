@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 Say = Callable[[str], object]
 """Takes a line for whoever waits."""
 PREFIX: Final = "transom-verify-"
-_KINDS: Final[dict[str, Resource[Whole]]] = {"StandingPod": PODS, "StandingService": SERVICES}
+_KINDS: Final[dict[str, Resource[Whole]]] = {"Pod": PODS, "Service": SERVICES}
 _MORE: Final = 30.0
 """Seconds that an answer may come later than a program in the pod gives up."""
 _SHOWN: Final = 400
