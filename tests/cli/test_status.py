@@ -300,6 +300,13 @@ def test_a_cluster_without_transom(cluster: Cluster, config: str) -> None:
     assert (wrong.code, "--watch is for text" in wrong.err) == (2, True)
 
 
+def test_a_directory_that_is_not_there_is_no_directory_without_hosts(tmp_path: Path) -> None:
+    ran = run("status", "-f", str(tmp_path / "nowhere"))
+    assert (ran.code, ran.out) == (2, "")
+    assert "nowhere" in ran.err and "cannot be read: No such file or directory" in ran.err
+    assert "the manifests have 1 error" in ran.err
+
+
 def test_of_a_directory_what_was_last_known_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (lab := tmp_path / "lab").mkdir()

@@ -6,6 +6,7 @@ the sealed settings of `transom.cli.passed` say.
 
 import hashlib
 import os
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -16,8 +17,8 @@ from transom import __version__
 from transom.apply.report import HostReport, Result
 from transom.apply.roll_out import change_of
 from transom.apply.target import Target, targets_of
-from transom.cli.findings import Source, counted, examine
-from transom.cli.output import fail
+from transom.cli.findings import Source, counted, examine, print_findings
+from transom.cli.output import ExitCode, fail
 from transom.cli.passed import PassedFiles, place_of
 from transom.cli.state import directory
 from transom.controllers.runtime.conditions import timestamp
@@ -69,7 +70,10 @@ class LastKnown:
 
 
 def last_known(source: Source, labels: str = "") -> Overview:
-    """A row for each EgressProxy and each host of the manifests; what is wrong with these does not end it."""
+    """A row for each EgressProxy and each host of the manifests; what is wrong with these does not end it.
+
+    Files that cannot be read are named on stderr, and end the command with 2 where there is nothing else.
+    """
     try:
         wanted = selector(labels)
     except InvalidSelector as error:
@@ -88,6 +92,10 @@ def last_known(source: Source, labels: str = "") -> Overview:
     ends = {f"EgressProxy/{one.name}": one.earliest_expiry for one in proxies}
     certificates = tuple(ending(ends, datetime.now(UTC)))
     rows = tuple(sorted((*proxies, *hosts), key=by_urgency))
+    unread = [one for one in examined.errors if not one.object]
+    print_findings(unread, sys.stderr)
+    if unread and not rows:
+        fail(f"the manifests have {counted(len(unread), 'error')}", ExitCode.INVALID)
     return Overview(" ".join(source.filename or ()), rows, certificates=certificates, version=__version__)
 
 
