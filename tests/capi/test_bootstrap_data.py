@@ -26,7 +26,7 @@ from transom.capi.commands import command_problems
 from transom.capi.content import script
 from transom.capi.inputs import ApiVersion, Cni, Daemons, InputFile, InputUser, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS
-from transom.capi.providers.provider import UserDataLimit
+from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import PAUSE
 from transom.capi.worker import CRI_SOCKET, POWERSHELL, WorkerTemplate, make
 from transom.cli.app import app

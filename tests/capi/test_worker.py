@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import pkgutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -19,7 +20,7 @@ from tests.capi.settings import EGRESS, PASSWORD, URL
 from tests.support.repository import DOCS
 from typer.testing import CliRunner
 
-from transom.capi import windows_proxy
+from transom.capi import providers, windows_proxy
 from transom.capi.inputs import InputFile, InputUser, ProviderName, WorkerInputs, schema
 from transom.capi.worker import WorkerTemplate, make, replaced
 from transom.cli.app import app
@@ -44,6 +45,11 @@ def of_kind(worker: WorkerTemplate, kind: str) -> dict[str, Any]:
 
 def errors(worker: WorkerTemplate) -> list[tuple[str, str]]:
     return [(finding.field, finding.message) for finding in worker.findings if finding.severity == "error"]
+
+
+def test_each_module_of_a_provider_is_named() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(providers.__path__)} - {"provider"}
+    assert modules == set(PROVIDERS) == {one.name for one in providers.PROVIDERS.values()}
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

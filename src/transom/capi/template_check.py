@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from transom.capi import upstream, upstream_pools, user_data, windows_proxy
+from transom.capi import upstream, upstream_pools, windows_proxy
 from transom.capi.commands import command_problems
 from transom.capi.providers import PROVIDERS
+from transom.capi.providers.provider import Examine, Object, at
 from transom.proxy.finding import Finding, Path, Severity, field_name
 
 CRI_SOCKET = "npipe:////./pipe/containerd-containerd"
@@ -22,7 +23,11 @@ CONTENT = 10_240
 """The longest content of a file in a KubeadmConfigTemplate, in characters (Cluster API's definitions)."""
 _USERINFO = re.compile(r"https?://[^\s/@\"']+:[^\s/@\"']+@")
 
-Object = Mapping[str, Any]
+_FAULTS: Mapping[str, Examine] = {
+    **{provider.template: provider.faults for provider in PROVIDERS.values()},
+    **{provider.pool.kind: provider.pool.faults for provider in PROVIDERS.values() if provider.pool},
+}
+"""By the kind of a machine template or a pool."""
 
 
 class GivenObject(msgspec.Struct, frozen=True):
@@ -44,7 +49,7 @@ def check(objects: Iterable[GivenObject], files: Mapping[str, str]) -> Iterator[
     for one in given:
         if one.object.get("kind") not in ("MachineDeployment", "MachinePool"):
             continue
-        spec = _at(one.object, "spec", "template", "spec") or {}
+        spec = at(one.object, "spec", "template", "spec") or {}
         configuration = configurations.get(_referenced(one.object, spec.get("bootstrap", {}).get("configRef")))
         machine = machines.get(_referenced(one.object, spec.get("infrastructureRef")))
         if configuration is not None and machine is not None:
@@ -74,19 +79,19 @@ def _place(item: Object) -> tuple[str, ...]:
 
 
 def _is_windows(item: Object) -> bool:
-    spec = _at(item, *_place(item)) or {}
-    socket = str(_at(spec, "joinConfiguration", "nodeRegistration", "criSocket") or "")
+    spec = at(item, *_place(item)) or {}
+    socket = str(at(spec, "joinConfiguration", "nodeRegistration", "criSocket") or "")
     paths = [str(file.get("path", "")) for file in spec.get("files") or ()]
     return socket.startswith("npipe:") or any(re.match(r"[A-Za-z]:[\\/]", path) for path in paths)
 
 
 def _bootstrap(one: GivenObject) -> Iterator[Finding]:
     place = _place(one.object)
-    spec = _at(one.object, *place) or {}
+    spec = at(one.object, *place) or {}
     if spec.get("format", "cloud-config") != "cloud-config":
         yield _finding(one, "error", (*place, "format"), "cloudbase-init reads cloud-config alone")
     registration = ("joinConfiguration", "nodeRegistration")
-    socket = _at(spec, *registration, "criSocket")
+    socket = at(spec, *registration, "criSocket")
     if socket != CRI_SOCKET:
         yield _finding(
             one, "error", (*place, *registration, "criSocket"), f"{socket!r}: containerd on Windows has {CRI_SOCKET}"
@@ -133,100 +138,15 @@ def _of_file(file: Object) -> Iterator[tuple[str, Severity, str]]:
 
 def _machine(one: GivenObject, configuration: GivenObject) -> Iterator[Finding]:
     place = _place(one.object)
-    spec = _at(one.object, *place) or {}
-    of_provider = {
-        "AWSMachineTemplate": _aws,
-        "AWSMachinePool": _aws_pool,
-        "AzureMachinePool": _azure_pool,
-        "VSphereMachineTemplate": _vsphere,
-        "OpenStackMachineTemplate": _openstack,
-        "GCPMachineTemplate": _gcp,
-        "NutanixMachineTemplate": _nutanix,
-    }.get(str(one.object.get("kind")))
-    bootstrap = _at(configuration.object, *_place(configuration.object)) or {}
-    for path, severity, message in of_provider(spec, bootstrap) if of_provider else ():
+    spec = at(one.object, *place) or {}
+    faults = _FAULTS.get(_kind(one.object))
+    bootstrap = at(configuration.object, *_place(configuration.object)) or {}
+    for path, severity, message in faults(spec, bootstrap) if faults else ():
         yield _finding(one, severity, (*place, *path), message)
 
 
-_Found = Iterator[tuple[Path, Severity, str]]
-
-
-def _aws(spec: Object, bootstrap: Object) -> _Found:
-    limit = PROVIDERS["aws"].limit
-    if spec.get(upstream.UNCOMPRESSED.value) is not False:
-        raw = len(user_data.of_spec(bootstrap, {})) if bootstrap.get("joinConfiguration") else 0
-        yield (
-            (upstream.UNCOMPRESSED.value,),
-            "error" if raw > limit.most else "warning",
-            f"CAPA gzips user data only where this is false: {raw:,} bytes without what Secrets hold; {limit.source}",
-        )
-    if spec.get("sshKeyName") == "" and "transom-windows-" not in str(spec.get("imageLookupFormat", "")):
-        message = "without a key pair cloudbase-init reads no user data, but in images of `transom capi image`"
-        yield ("sshKeyName",), "error", message
-    if "sshKeyName" not in spec:
-        message = f"CAPA asks for a key pair called `{upstream.KEY_PAIR.value}` where the AWSCluster names none either"
-        yield ("sshKeyName",), "warning", message
-    if _at(spec, "instanceMetadataOptions", "httpTokens") == "required":
-        message = "cloudbase-init asks EC2's metadata without a session token, and gets no user data: optional"
-        yield ("instanceMetadataOptions", "httpTokens"), "error", message
-
-
-def _aws_pool(spec: Object, bootstrap: Object) -> _Found:
-    """Of an AWSMachinePool's `spec`, with the KubeadmConfigSpec of its machines."""
-    template = spec.get("awsLaunchTemplate") or {}
-    pool = PROVIDERS["aws"].pool
-    raw = len(user_data.of_spec(bootstrap, {})) if bootstrap.get("joinConfiguration") else 0
-    if pool is not None and raw > pool.limit.most:
-        yield ("awsLaunchTemplate",), "error", f"{raw:,} bytes of user data without what Secrets hold; {pool.limit.source}"
-    if not template.get("sshKeyName") and "transom-windows-" not in str(template.get("imageLookupFormat", "")):
-        message = "the machines have no key pair: cloudbase-init reads no user data, but in images of `transom capi image`"
-        by_id = (template.get("ami") or {}).get("id")
-        yield ("awsLaunchTemplate", "sshKeyName"), "warning" if by_id else "error", message
-    if (template.get("instanceMetadataOptions") or {}).get("httpTokens") == "required":
-        message = "cloudbase-init asks EC2's metadata without a session token, and gets no user data: optional"
-        yield ("awsLaunchTemplate", "instanceMetadataOptions", "httpTokens"), "error", message
-
-
-def _azure_pool(spec: Object, _: Object) -> _Found:
-    """Of an AzureMachinePool's `spec`."""
-    system = ((spec.get("template") or {}).get("osDisk") or {}).get("osType")
-    if system != "Windows":
-        yield ("template", "osDisk", "osType"), "error", f"{system!r}: CAPZ takes a pool for Linux where this is not Windows"
-
-
-def _vsphere(spec: Object, _: Object) -> _Found:
-    for index, device in enumerate(_at(spec, "network", "devices") or ()):
-        if not device.get("dhcp4") and not device.get("dhcp6"):
-            message = f"the image's cloudbase-init must have {upstream.NETWORK_PLUGIN.value}, or the machine has no address"
-            yield ("network", "devices", index), "warning", message
-    if spec.get("os") != "Windows":
-        yield ("os",), "error", "CAPV takes a machine for Linux where this is not Windows"
-
-
-def _openstack(spec: Object, _: Object) -> _Found:
-    name = str(_at(spec, "image", "filter", "name") or "")
-    if "*" in name:
-        yield ("image", "filter", "name"), "error", f"{name!r}: CAPO takes an image by its exact name"
-
-
-def _nutanix(_: Object, bootstrap: Object) -> _Found:
-    name = str(_at(bootstrap, "joinConfiguration", "nodeRegistration", "name") or "")
-    if "{{" in name and name != upstream.NUTANIX_NAME.value:
-        message = f"CAPX renders {upstream.NUTANIX_NAME.value} alone: the nodes would be called {name!r}"
-        yield (), "error", f"nodeRegistration.name of the bootstrap template: {message}"
-
-
-def _gcp(spec: Object, _: Object) -> _Found:
-    name = str(spec.get("image", ""))
-    if re.search(r"/transom-windows-\d+-v[0-9-]+$", name) and not re.search(r"-\d{12}$", name):
-        message = f"{name!r}: builds add their time to an image's name; imageFamily has the newest of them"
-        yield ("image",), "error", message
-
-
 def _names(one: GivenObject, machine: GivenObject) -> Iterator[Finding]:
-    naming = _at(one.object, "spec", "machineNaming", "template") or _at(
-        one.object, "spec", "machineNamingStrategy", "template"
-    )
+    naming = at(one.object, "spec", "machineNaming", "template") or at(one.object, "spec", "machineNamingStrategy", "template")
     prefix = re.sub(r"-?\{\{.*", "", str(naming)) if naming else None
     longest = int(upstream.VSPHERE_NAMES.value)
     if prefix is None or len(prefix) + 6 > longest:
@@ -240,13 +160,13 @@ def _names(one: GivenObject, machine: GivenObject) -> Iterator[Finding]:
 
 def _pool(one: GivenObject, machine: GivenObject, scale_sets: dict[tuple[str, str], str]) -> Iterator[Finding]:
     """`scale_sets` are the names that pools of a cluster got before, by the cluster's name and theirs."""
-    spec = _at(one.object, "spec") or {}
+    spec = at(one.object, "spec") or {}
     if _kind(machine.object) == "AWSMachinePool":
-        for message in _pool_replicas(spec, _at(machine.object, "spec") or {}):
+        for message in _pool_replicas(spec, at(machine.object, "spec") or {}):
             yield _finding(one, "error", ("spec", "replicas"), message)
     if _kind(machine.object) != "AzureMachinePool":
         return
-    name = str(_at(machine.object, "metadata", "name"))
+    name = str(at(machine.object, "metadata", "name"))
     called = _scale_set(name)
     other = scale_sets.setdefault((str(spec.get("clusterName")), called), name)
     if other != name:
@@ -277,8 +197,8 @@ def _daemons(one: GivenObject) -> Iterator[Finding]:
             inner = _document(str(text))
             if inner is not None:
                 yield from _daemons(GivenObject(one.file, inner))
-    spec = _at(item, "spec", "template", "spec") or {}
-    if item.get("kind") != "DaemonSet" or _at(spec, "nodeSelector", "kubernetes.io/os") != "windows":
+    spec = at(item, "spec", "template", "spec") or {}
+    if item.get("kind") != "DaemonSet" or at(spec, "nodeSelector", "kubernetes.io/os") != "windows":
         return
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
@@ -359,9 +279,3 @@ def _name(item: Object) -> tuple[str, str, str]:
 def _referenced(item: Object, reference: Any) -> tuple[str, str, str]:
     found = reference if isinstance(reference, Mapping) else {}
     return str(found.get("kind")), str((item.get("metadata") or {}).get("namespace") or ""), str(found.get("name"))
-
-
-def _at(item: Any, *path: str) -> Any:
-    for key in path:
-        item = item.get(key) if isinstance(item, Mapping) else None
-    return item

@@ -9,7 +9,21 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from transom.capi.providers.provider import UserDataLimit
+import msgspec
+
+
+class UserDataLimit(msgspec.Struct, frozen=True):
+    """How much user data a machine can have, in bytes, as the provider counts: gzipped where it does so, then in base64.
+
+    `remedy` is what else there is to do where it is too much.
+    """
+
+    most: int
+    gzip: bool
+    base64: bool
+    source: str
+    remedy: str = ""
+
 
 _JOIN = """---
 apiVersion: kubeadm.k8s.io/v1beta4

@@ -3,13 +3,22 @@
 from collections.abc import Iterator
 from typing import Any
 
-from transom.capi import upstream_pools as upstream
+from transom.capi import upstream, upstream_pools, user_data
 from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Builder, Pool, Provider, UserDataLimit, winrm
+from transom.capi.providers.provider import Builder, Faults, Object, Pool, Provider, at, winrm
+from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import image_name
 from transom.proxy.finding import Path
 
 _BYTES = 16_384
+_LIMIT = UserDataLimit(_BYTES, gzip=True, base64=False, source="EC2 takes 16 kB before base64", remedy="give --secret-store")
+_POOL_LIMIT = UserDataLimit(
+    _BYTES,
+    gzip=False,
+    base64=False,
+    source="EC2 takes 16 kB before base64, and CAPA gzips nothing of a pool",
+    remedy="take a MachineDeployment, whose user data CAPA gzips",
+)
 _LOOKED_UP = (
     "the image is looked up by name among those of the AWSCluster's imageLookupOrg: set it to the account that owns the "
     "image, or give --image ami-…"
@@ -68,7 +77,7 @@ def _pool(inputs: WorkerInputs) -> dict[str, Any]:
 
 
 def _sizes(inputs: WorkerInputs) -> dict[str, int]:
-    smallest, largest = (int(size) for size in upstream.POOL_SIZES.value.split(", "))
+    smallest, largest = (int(size) for size in upstream_pools.POOL_SIZES.value.split(", "))
     return {"minSize": min(smallest, inputs.replicas), "maxSize": max(largest, inputs.replicas)}
 
 
@@ -99,6 +108,40 @@ def _pool_notes(inputs: WorkerInputs) -> tuple[str, ...]:
         "the join token stands in the launch template, which whoever may describe it, and whatever runs on the machine, reads",
         *(() if inputs.image.startswith("ami-") else (_LOOKED_UP,)),
     )
+
+
+def _faults(spec: Object, bootstrap: Object) -> Faults:
+    if spec.get(upstream.UNCOMPRESSED.value) is not False:
+        raw = len(user_data.of_spec(bootstrap, {})) if bootstrap.get("joinConfiguration") else 0
+        yield (
+            (upstream.UNCOMPRESSED.value,),
+            "error" if raw > _BYTES else "warning",
+            f"CAPA gzips user data only where this is false: {raw:,} bytes without what Secrets hold; {_LIMIT.source}",
+        )
+    if spec.get("sshKeyName") == "" and "transom-windows-" not in str(spec.get("imageLookupFormat", "")):
+        message = "without a key pair cloudbase-init reads no user data, but in images of `transom capi image`"
+        yield ("sshKeyName",), "error", message
+    if "sshKeyName" not in spec:
+        message = f"CAPA asks for a key pair called `{upstream.KEY_PAIR.value}` where the AWSCluster names none either"
+        yield ("sshKeyName",), "warning", message
+    if at(spec, "instanceMetadataOptions", "httpTokens") == "required":
+        message = "cloudbase-init asks EC2's metadata without a session token, and gets no user data: optional"
+        yield ("instanceMetadataOptions", "httpTokens"), "error", message
+
+
+def _pool_faults(spec: Object, bootstrap: Object) -> Faults:
+    """Of an AWSMachinePool's `spec`, with the KubeadmConfigSpec of its machines."""
+    template = spec.get("awsLaunchTemplate") or {}
+    raw = len(user_data.of_spec(bootstrap, {})) if bootstrap.get("joinConfiguration") else 0
+    if raw > _BYTES:
+        yield ("awsLaunchTemplate",), "error", f"{raw:,} bytes of user data without what Secrets hold; {_POOL_LIMIT.source}"
+    if not template.get("sshKeyName") and "transom-windows-" not in str(template.get("imageLookupFormat", "")):
+        message = "the machines have no key pair: cloudbase-init reads no user data, but in images of `transom capi image`"
+        by_id = (template.get("ami") or {}).get("id")
+        yield ("awsLaunchTemplate", "sshKeyName"), "warning" if by_id else "error", message
+    if (template.get("instanceMetadataOptions") or {}).get("httpTokens") == "required":
+        message = "cloudbase-init asks EC2's metadata without a session token, and gets no user data: optional"
+        yield ("awsLaunchTemplate", "instanceMetadataOptions", "httpTokens"), "error", message
 
 
 _BUILDER = Builder(
@@ -132,7 +175,7 @@ _BUILDER = Builder(
 )
 
 
-AWS = Provider(
+PROVIDER = Provider(
     name="aws",
     template="AWSMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta2",
@@ -140,23 +183,19 @@ AWS = Provider(
     node_name="{{ v1.local_hostname }}",
     metadata_services=("transom_ec2.EC2Service",),
     builder=_BUILDER,
-    limit=UserDataLimit(_BYTES, gzip=True, base64=False, source="EC2 takes 16 kB before base64", remedy="give --secret-store"),
+    limit=_LIMIT,
     longest_name=63,
     secret_stores=("secrets-manager", "ssm-parameter-store"),
     notes=_notes,
+    faults=_faults,
     pool=Pool(
         kind="AWSMachinePool",
         spec=_pool,
         called=lambda inputs: inputs.deployment,
-        limit=UserDataLimit(
-            _BYTES,
-            gzip=False,
-            base64=False,
-            source="EC2 takes 16 kB before base64, and CAPA gzips nothing of a pool",
-            remedy="take a MachineDeployment, whose user data CAPA gzips",
-        ),
+        limit=_POOL_LIMIT,
         names_machines=False,
         problems=_pool_problems,
         notes=_pool_notes,
+        faults=_pool_faults,
     ),
 )

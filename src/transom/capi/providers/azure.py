@@ -5,7 +5,8 @@ from typing import Any
 
 from transom.capi.inputs import WorkerInputs, machine_prefix
 from transom.capi.kubeadm import ContentSource, Entries, File, SecretKey
-from transom.capi.providers.provider import Builder, Pool, Provider, UserDataLimit, winrm
+from transom.capi.providers.provider import Builder, Faults, Object, Pool, Provider, winrm
+from transom.capi.user_data import UserDataLimit
 from transom.proxy.finding import Path
 
 _LIMIT = UserDataLimit(65_535, gzip=False, base64=False, source="Azure takes 65,535 bytes of custom data")
@@ -53,6 +54,13 @@ def _pool_notes(inputs: WorkerInputs) -> tuple[str, ...]:
     )
 
 
+def _pool_faults(spec: Object, _: Object) -> Faults:
+    """Of an AzureMachinePool's `spec`."""
+    system = ((spec.get("template") or {}).get("osDisk") or {}).get("osType")
+    if system != "Windows":
+        yield ("template", "osDisk", "osType"), "error", f"{system!r}: CAPZ takes a pool for Linux where this is not Windows"
+
+
 _BUILDER = Builder(
     plugin="azure",
     source="github.com/hashicorp/azure",
@@ -82,7 +90,7 @@ _BUILDER = Builder(
 )
 
 
-AZURE = Provider(
+PROVIDER = Provider(
     name="azure",
     template="AzureMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
@@ -105,5 +113,6 @@ AZURE = Provider(
         names_machines=True,
         problems=_pool_problems,
         notes=_pool_notes,
+        faults=_pool_faults,
     ),
 )

@@ -1,9 +1,11 @@
 """Google Compute Engine by Cluster API Provider GCP (CAPG, infrastructure.cluster.x-k8s.io/v1beta1)."""
 
+import re
 from typing import Any
 
 from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Builder, Provider, UserDataLimit, winrm
+from transom.capi.providers.provider import Builder, Faults, Object, Provider, winrm
+from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import image_family
 
 
@@ -15,6 +17,13 @@ def _machine(inputs: WorkerInputs) -> dict[str, Any]:
         "rootDeviceSize": inputs.disk_gi_b or 100,
         "rootDeviceType": "pd-ssd",
     }
+
+
+def _faults(spec: Object, _: Object) -> Faults:
+    name = str(spec.get("image", ""))
+    if re.search(r"/transom-windows-\d+-v[0-9-]+$", name) and not re.search(r"-\d{12}$", name):
+        message = f"{name!r}: builds add their time to an image's name; imageFamily has the newest of them"
+        yield ("image",), "error", message
 
 
 _BUILDER = Builder(
@@ -42,7 +51,7 @@ _BUILDER = Builder(
 )
 
 
-GCP = Provider(
+PROVIDER = Provider(
     name="gcp",
     template="GCPMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
@@ -54,4 +63,5 @@ GCP = Provider(
     longest_name=63,
     name_pattern=r"[a-z]([a-z0-9-]*[a-z0-9])?",
     no_store="CAPG hands the bootstrap data to Compute Engine's metadata as it is",
+    faults=_faults,
 )

@@ -4,7 +4,8 @@ from typing import Any
 
 from transom.capi import upstream
 from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Builder, Provider, UserDataLimit, winrm
+from transom.capi.providers.provider import Builder, Faults, Object, Provider, at, winrm
+from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import image_name
 
 
@@ -31,6 +32,13 @@ def _notes(inputs: WorkerInputs) -> tuple[str, ...]:
         if missing
         else ()
     )
+
+
+def _faults(_: Object, bootstrap: Object) -> Faults:
+    name = str(at(bootstrap, "joinConfiguration", "nodeRegistration", "name") or "")
+    if "{{" in name and name != upstream.NUTANIX_NAME.value:
+        message = f"CAPX renders {upstream.NUTANIX_NAME.value} alone: the nodes would be called {name!r}"
+        yield (), "error", f"nodeRegistration.name of the bootstrap template: {message}"
 
 
 _BUILDER = Builder(
@@ -77,7 +85,7 @@ _BUILDER = Builder(
 )
 
 
-NUTANIX = Provider(
+PROVIDER = Provider(
     name="nutanix",
     template="NutanixMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
@@ -89,4 +97,5 @@ NUTANIX = Provider(
     longest_name=63,
     no_store="CAPX hands the bootstrap data to Prism Central as it is; it is read from a disk of the machine",
     notes=_notes,
+    faults=_faults,
 )

@@ -3,7 +3,8 @@
 from typing import Any
 
 from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Builder, Provider, UserDataLimit, winrm
+from transom.capi.providers.provider import Builder, Faults, Object, Provider, at, winrm
+from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import image_name
 
 
@@ -14,6 +15,12 @@ def _machine(inputs: WorkerInputs) -> dict[str, Any]:
         **({"rootVolume": {"sizeGiB": inputs.disk_gi_b}} if inputs.disk_gi_b else {}),
         "configDrive": True,
     }
+
+
+def _faults(spec: Object, _: Object) -> Faults:
+    name = str(at(spec, "image", "filter", "name") or "")
+    if "*" in name:
+        yield ("image", "filter", "name"), "error", f"{name!r}: CAPO takes an image by its exact name"
 
 
 _BUILDER = Builder(
@@ -35,7 +42,7 @@ _BUILDER = Builder(
 )
 
 
-OPENSTACK = Provider(
+PROVIDER = Provider(
     name="openstack",
     template="OpenStackMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
@@ -52,4 +59,5 @@ OPENSTACK = Provider(
     limit=UserDataLimit(65_535, gzip=False, base64=True, source="Nova takes 65,535 bytes of user data, in base64"),
     longest_name=63,
     no_store="CAPO hands the bootstrap data to Nova as it is; with configDrive it is read from a disk of the machine",
+    faults=_faults,
 )

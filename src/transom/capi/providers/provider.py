@@ -8,20 +8,25 @@ import msgspec
 
 from transom.capi.inputs import WorkerInputs
 from transom.capi.kubeadm import Entries
-from transom.proxy.finding import Path
+from transom.capi.user_data import UserDataLimit
+from transom.proxy.finding import Path, Severity
+
+Object = Mapping[str, Any]
+Faults = Iterator[tuple[Path, Severity, str]]
+"""What is wrong: the field, how bad it is, and the message."""
+Examine = Callable[[Object, Object], Faults]
+"""Finds what is wrong with somebody's own machines: in the machine's spec, beside the KubeadmConfigSpec that they get."""
 
 
-class UserDataLimit(msgspec.Struct, frozen=True):
-    """How much user data a machine can have, in bytes, as the provider counts: gzipped where it does so, then in base64.
+def at(item: Any, *path: str) -> Any:
+    """What stands at a path of somebody's object; None where something else is on the way."""
+    for key in path:
+        item = item.get(key) if isinstance(item, Mapping) else None
+    return item
 
-    `remedy` is what else there is to do where it is too much.
-    """
 
-    most: int
-    gzip: bool
-    base64: bool
-    source: str
-    remedy: str = ""
+def _no_faults(_: Object, __: Object) -> Faults:
+    yield from ()
 
 
 def _no_entries(_: str) -> Entries:
@@ -42,6 +47,8 @@ class Pool(msgspec.Struct, frozen=True):
     names_machines: bool
     problems: Callable[[WorkerInputs], Iterator[tuple[Path, str]]]
     notes: Callable[[WorkerInputs], tuple[str, ...]]
+    faults: Examine = _no_faults
+    """Of the pool's `spec`."""
 
 
 class Builder(msgspec.Struct, frozen=True):
@@ -97,6 +104,8 @@ class Provider(msgspec.Struct, frozen=True):
     entries: Callable[[str], Entries] = _no_entries
     """What the bootstrap data has besides, made of the machine template's name."""
     notes: Callable[[WorkerInputs], tuple[str, ...]] = lambda _: ()
+    faults: Examine = _no_faults
+    """Of the machine template's `spec.template.spec`."""
     pool: Pool | None = None
     static_addresses: bool = False
     """Whether machines get their addresses from the metadata, and not by DHCP."""

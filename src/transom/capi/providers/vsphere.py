@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from transom.capi import upstream
 from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Builder, Provider, UserDataLimit, winrm
+from transom.capi.providers.provider import Builder, Faults, Object, Provider, at, winrm
+from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import image_name
 
 
@@ -25,6 +27,15 @@ def _notes(inputs: WorkerInputs) -> tuple[str, ...]:
         if "network" in inputs.machine
         else ("the machines are put on the network `VM Network`: `machine.network` says another",)
     )
+
+
+def _faults(spec: Object, _: Object) -> Faults:
+    for index, device in enumerate(at(spec, "network", "devices") or ()):
+        if not device.get("dhcp4") and not device.get("dhcp6"):
+            message = f"the image's cloudbase-init must have {upstream.NETWORK_PLUGIN.value}, or the machine has no address"
+            yield ("network", "devices", index), "warning", message
+    if spec.get("os") != "Windows":
+        yield ("os",), "error", "CAPV takes a machine for Linux where this is not Windows"
 
 
 _BUILDER = Builder(
@@ -59,7 +70,7 @@ _BUILDER = Builder(
 )
 
 
-VSPHERE = Provider(
+PROVIDER = Provider(
     name="vsphere",
     template="VSphereMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
@@ -72,4 +83,5 @@ VSPHERE = Provider(
     longest_name=63,
     no_store="vSphere has no store that a machine could read by an identity of its own",
     notes=_notes,
+    faults=_faults,
 )
