@@ -21,7 +21,7 @@ from lab.windows_setup import run
 from transom.capi.image import cloudbase_init
 from transom.capi.image.inputs import ImageInputs
 from transom.capi.inputs import ProviderName
-from transom.capi.upstream import NUTANIX_NAME
+from transom.capi.providers.nutanix import NAME as NUTANIX_NAME
 
 FILES = Path(str(importlib.resources.files("transom.capi") / "image" / "files"))
 NAME = "win-1"

@@ -17,8 +17,9 @@ from tests.support.repository import DOCS
 
 import lab
 from lab import golang, infrastructure
-from transom.capi import upstream, windows_proxy
+from transom.capi import upstream, windows_proxy, workers_page
 from transom.capi.commands import command_problems
+from transom.capi.fact import Fact
 from transom.capi.image.inputs import ImageInputs, downloads
 from transom.capi.image.recipe import Recipe
 from transom.capi.image.recipe import make as make_image
@@ -63,27 +64,29 @@ SOURCES = {
 """Go modules that other tests have anyway; scripts/upstream looks at the commits of the table, and at all the others."""
 
 
-@pytest.mark.parametrize("fact", [fact for fact in upstream.FACTS if fact.repository in SOURCES], ids=lambda fact: fact.name)
-def test_upstreams_sources_say_so(fact: upstream.Fact) -> None:
+@pytest.mark.parametrize(
+    "fact", [fact for fact in workers_page.FACTS if fact.repository in SOURCES], ids=lambda fact: fact.name
+)
+def test_upstreams_sources_say_so(fact: Fact) -> None:
     text = (golang.module_source(Path(str(lab.__file__)).parent, SOURCES[fact.repository]) / fact.file).read_text("utf-8")
     assert [said for said in fact.says if said not in text] == []
 
 
 def test_cloudbase_init_says_so() -> None:
-    facts = [fact for fact in upstream.FACTS if fact.file.startswith("cloudbaseinit/")]
+    facts = [fact for fact in workers_page.FACTS if fact.file.startswith("cloudbaseinit/")]
     assert facts
     for fact in facts:
         text = (Path(str(cloudbaseinit.__file__)).parents[1] / fact.file).read_text("utf-8")
         assert [said for said in fact.says if said not in text] == []
 
 
-def test_the_page_shows_the_table() -> None:
+def test_the_page_shows_the_tables() -> None:
     page = (DOCS / "windows-workers.md").read_text("utf-8")
-    assert upstream.page_with_facts(page) == page, "scripts/reference writes it"
+    assert workers_page.page_with_tables(page) == page, "scripts/reference writes it"
 
 
 def test_each_fact_is_named_once() -> None:
-    assert len({fact.name for fact in upstream.FACTS}) == len(upstream.FACTS) > 30
+    assert len({fact.name for fact in workers_page.FACTS}) == len(workers_page.FACTS) > 30
 
 
 RECORDED = {

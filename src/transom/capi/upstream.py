@@ -6,13 +6,9 @@ them, and `scripts/upstream` looks each one up in a clone of its repository.
 
 import msgspec
 
-from transom.capi import upstream_image, upstream_pools
 from transom.capi.fact import (
     CAPA,
-    CAPG,
-    CAPO,
     CAPV,
-    CAPX,
     CAPZ,
     CLOUDBASE_INIT,
     FLANNEL,
@@ -197,60 +193,6 @@ VSPHERE_NAMES = of(
     "15",
     "infrav1.Windows && len(machineName) > 15",
 )
-GLANCE_NAME = of(
-    CAPO,
-    "pkg/cloud/services/compute/instance.go",
-    "CAPO takes an image by its exact name, and not two",
-    "image.filter.name",
-    "no images were found with the given image filter",
-    "ErrMultipleMatches",
-)
-IMAGE_FAMILY = of(
-    CAPG,
-    "cloud/scope/machine.go",
-    "CAPG takes the newest image of a family",
-    "imageFamily",
-    '"global", "images", "family"',
-    "m.GCPMachine.Spec.ImageFamily",
-)
-GCP_USER_DATA = of(
-    CAPG,
-    "cloud/services/compute/instances/reconcile.go",
-    "CAPG gives the bootstrap data as it is",
-    "user-data",
-    'metadataKeyUserData = "user-data"',
-    "Value: ptr.To[string](bootstrapData)",
-)
-OPENSTACK_USER_DATA = of(
-    CAPO,
-    "pkg/cloud/services/compute/instance.go",
-    "CAPO gives the bootstrap data to the API's client, which puts it into base64",
-    "UserData",
-    "UserData:         []byte(instanceSpec.UserData)",
-)
-NUTANIX_NAME = of(
-    CAPX,
-    "controllers/nutanixmachine_controller.go",
-    "all that CAPX renders of user data: it takes the mark of the template engine off",
-    "{{ ds.meta_data.hostname }}",
-    '[]byte("## template: jinja\\n")',
-    '[]byte("{{ ds.meta_data.hostname }}"), []byte(rctx.Machine.Name)',
-)
-NUTANIX_DISK = of(
-    CAPX,
-    "controllers/nutanixmachine_controller.go",
-    "CAPX gives user data by a disk",
-    "CONFIG_DRIVE_V2",
-    "CLOUDINITDATASOURCETYPE_CONFIG_DRIVE_V2",
-)
-NUTANIX_SHUTDOWN = of(
-    IMAGE_BUILDER,
-    f"{PACKER}/nutanix/packer-windows.json",
-    "sysprep on Nutanix is the builder's",
-    "shutdown_command",
-    '"shutdown_command": "powershell F:/sysprep.ps1"',
-    '"os_type": "{{user `guest_os_type`}}"',
-)
 RUNTIME_ENDPOINT = of(
     IMAGE_BUILDER,
     f"{ROLES}/kubernetes/tasks/sc.yml",
@@ -376,21 +318,5 @@ METADATA_TOKEN = of(
     "_get_cache_data('%s/meta-data/local-hostname'",
 )
 
-FACTS: tuple[Fact, ...] = (
-    *(value for value in list(globals().values()) if isinstance(value, Fact)),
-    *upstream_pools.FACTS,
-    *upstream_image.FACTS,
-)
-"""All of them, in the order above, of pools and of an image's choices."""
-
-
-BEGIN, END = "<!-- what upstream says -->", "<!-- end -->"
-
-
-def page_with_facts(page: str) -> str:
-    """A page with the table of `FACTS` between its two marks."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    rows = [f"| {fact.name} | `{fact.value}` | {fact.repository} `{fact.version[:12]}` | `{fact.file}` |" for fact in FACTS]
-    table = "\n".join(("| what | value | repository and version | file |", "|---|---|---|---|", *rows))
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+FACTS: tuple[Fact, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Fact))
+"""All of them, in the order above."""

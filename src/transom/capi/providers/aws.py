@@ -177,6 +177,7 @@ _BUILDER = Builder(
 
 PROVIDER = Provider(
     name="aws",
+    title="AWS",
     template="AWSMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta2",
     machine=_machine,
@@ -198,4 +199,5 @@ PROVIDER = Provider(
         notes=_pool_notes,
         faults=_pool_faults,
     ),
+    image="the newest `transom-windows-2022-v1.36.3-*` of your account",
 )

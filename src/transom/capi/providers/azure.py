@@ -92,6 +92,7 @@ _BUILDER = Builder(
 
 PROVIDER = Provider(
     name="azure",
+    title="Azure",
     template="AzureMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
     machine=_machine,

@@ -3,10 +3,29 @@
 import re
 from typing import Any
 
+from transom.capi.fact import of
 from transom.capi.inputs import WorkerInputs
 from transom.capi.providers.provider import Builder, Faults, Object, Provider, winrm
 from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import image_family
+
+_CAPG = ("kubernetes-sigs/cluster-api-provider-gcp", "5e0bb3b249cab59aa2720f03094a172fd153666b")
+_IMAGE_FAMILY = of(
+    _CAPG,
+    "cloud/scope/machine.go",
+    "CAPG takes the newest image of a family",
+    "imageFamily",
+    '"global", "images", "family"',
+    "m.GCPMachine.Spec.ImageFamily",
+)
+_USER_DATA = of(
+    _CAPG,
+    "cloud/services/compute/instances/reconcile.go",
+    "CAPG gives the bootstrap data as it is",
+    "user-data",
+    'metadataKeyUserData = "user-data"',
+    "Value: ptr.To[string](bootstrapData)",
+)
 
 
 def _machine(inputs: WorkerInputs) -> dict[str, Any]:
@@ -53,6 +72,7 @@ _BUILDER = Builder(
 
 PROVIDER = Provider(
     name="gcp",
+    title="GCP",
     template="GCPMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
     machine=_machine,
@@ -64,4 +84,9 @@ PROVIDER = Provider(
     name_pattern=r"[a-z]([a-z0-9-]*[a-z0-9])?",
     no_store="CAPG hands the bootstrap data to Compute Engine's metadata as it is",
     faults=_faults,
+    facts=(
+        _IMAGE_FAMILY,
+        _USER_DATA,
+    ),
+    image="the newest of the family `transom-windows-2022-v1-36-3`",
 )

@@ -2,11 +2,36 @@
 
 from typing import Any
 
-from transom.capi import upstream
+from transom.capi.fact import IMAGE_BUILDER, PACKER, of
 from transom.capi.inputs import WorkerInputs
 from transom.capi.providers.provider import Builder, Faults, Object, Provider, at, winrm
 from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import image_name
+
+CAPX = ("nutanix-cloud-native/cluster-api-provider-nutanix", "946f0db32e1d28b34cf37740da1ad7546adf793d")
+NAME = of(
+    CAPX,
+    "controllers/nutanixmachine_controller.go",
+    "all that CAPX renders of user data: it takes the mark of the template engine off",
+    "{{ ds.meta_data.hostname }}",
+    '[]byte("## template: jinja\\n")',
+    '[]byte("{{ ds.meta_data.hostname }}"), []byte(rctx.Machine.Name)',
+)
+_DISK = of(
+    CAPX,
+    "controllers/nutanixmachine_controller.go",
+    "CAPX gives user data by a disk",
+    "CONFIG_DRIVE_V2",
+    "CLOUDINITDATASOURCETYPE_CONFIG_DRIVE_V2",
+)
+_SHUTDOWN = of(
+    IMAGE_BUILDER,
+    f"{PACKER}/nutanix/packer-windows.json",
+    "sysprep on Nutanix is the builder's",
+    "shutdown_command",
+    '"shutdown_command": "powershell F:/sysprep.ps1"',
+    '"os_type": "{{user `guest_os_type`}}"',
+)
 
 
 def _machine(inputs: WorkerInputs) -> dict[str, Any]:
@@ -36,8 +61,8 @@ def _notes(inputs: WorkerInputs) -> tuple[str, ...]:
 
 def _faults(_: Object, bootstrap: Object) -> Faults:
     name = str(at(bootstrap, "joinConfiguration", "nodeRegistration", "name") or "")
-    if "{{" in name and name != upstream.NUTANIX_NAME.value:
-        message = f"CAPX renders {upstream.NUTANIX_NAME.value} alone: the nodes would be called {name!r}"
+    if "{{" in name and name != NAME.value:
+        message = f"CAPX renders {NAME.value} alone: the nodes would be called {name!r}"
         yield (), "error", f"nodeRegistration.name of the bootstrap template: {message}"
 
 
@@ -87,10 +112,11 @@ _BUILDER = Builder(
 
 PROVIDER = Provider(
     name="nutanix",
+    title="Nutanix",
     template="NutanixMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
     machine=_machine,
-    node_name=upstream.NUTANIX_NAME.value,
+    node_name=NAME.value,
     metadata_services=("cloudbaseinit.metadata.services.configdrive.ConfigDriveService",),
     builder=_BUILDER,
     limit=UserDataLimit(32_768, gzip=False, base64=True, source="AHV takes 32 kB of guest customization, in base64"),
@@ -98,4 +124,10 @@ PROVIDER = Provider(
     no_store="CAPX hands the bootstrap data to Prism Central as it is; it is read from a disk of the machine",
     notes=_notes,
     faults=_faults,
+    facts=(
+        NAME,
+        _DISK,
+        _SHUTDOWN,
+    ),
+    image="the image `transom-windows-2022-v1.36.3`: Prism Central must have one of that name",
 )

@@ -2,10 +2,28 @@
 
 from typing import Any
 
+from transom.capi.fact import of
 from transom.capi.inputs import WorkerInputs
 from transom.capi.providers.provider import Builder, Faults, Object, Provider, at, winrm
 from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import image_name
+
+_CAPO = ("kubernetes-sigs/cluster-api-provider-openstack", "e52de58abe6f70f4ad3ad7f7f51632bfd70354b7")
+_IMAGE_NAME = of(
+    _CAPO,
+    "pkg/cloud/services/compute/instance.go",
+    "CAPO takes an image by its exact name, and not two",
+    "image.filter.name",
+    "no images were found with the given image filter",
+    "ErrMultipleMatches",
+)
+_USER_DATA = of(
+    _CAPO,
+    "pkg/cloud/services/compute/instance.go",
+    "CAPO gives the bootstrap data to the API's client, which puts it into base64",
+    "UserData",
+    "UserData:         []byte(instanceSpec.UserData)",
+)
 
 
 def _machine(inputs: WorkerInputs) -> dict[str, Any]:
@@ -44,6 +62,7 @@ _BUILDER = Builder(
 
 PROVIDER = Provider(
     name="openstack",
+    title="OpenStack",
     template="OpenStackMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
     machine=_machine,
@@ -60,4 +79,9 @@ PROVIDER = Provider(
     longest_name=63,
     no_store="CAPO hands the bootstrap data to Nova as it is; with configDrive it is read from a disk of the machine",
     faults=_faults,
+    facts=(
+        _IMAGE_NAME,
+        _USER_DATA,
+    ),
+    image="the image `transom-windows-2022-v1.36.3`: Glance must have one of that name",
 )

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from transom.capi.fact import Fact
 from transom.capi.inputs import WorkerInputs
 from transom.capi.kubeadm import Entries
 from transom.capi.user_data import UserDataLimit
@@ -81,6 +82,8 @@ class Provider(msgspec.Struct, frozen=True):
     """An infrastructure provider."""
 
     name: str
+    title: str
+    """As people write it."""
     template: str
     api_version: str
     machine: Callable[[WorkerInputs], dict[str, Any]]
@@ -107,5 +110,9 @@ class Provider(msgspec.Struct, frozen=True):
     faults: Examine = _no_faults
     """Of the machine template's `spec.template.spec`."""
     pool: Pool | None = None
+    image: str = ""
+    """For people: by what the worker finds the image that `transom capi image` builds; empty: it has to be given."""
+    facts: tuple[Fact, ...] = ()
+    """What is relied on of the provider's project, for the table of `docs/windows-workers.md`."""
     static_addresses: bool = False
     """Whether machines get their addresses from the metadata, and not by DHCP."""

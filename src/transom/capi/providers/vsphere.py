@@ -72,6 +72,7 @@ _BUILDER = Builder(
 
 PROVIDER = Provider(
     name="vsphere",
+    title="vSphere",
     template="VSphereMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
     machine=_machine,
@@ -84,4 +85,5 @@ PROVIDER = Provider(
     no_store="vSphere has no store that a machine could read by an identity of its own",
     notes=_notes,
     faults=_faults,
+    image="the template `transom-windows-2022-v1.36.3`",
 )
