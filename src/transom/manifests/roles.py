@@ -7,6 +7,7 @@ from transom.manifests.grants import LABELS, NAME, RBAC, Grants, Rule, granted, 
 from transom.manifests.templates import OWN, AnyOf, Both, Conditional, IsGiven, Test, ValuePlace, resolved
 from transom.pods.environment import CONFIG_MAP, LEDGER, SECRET
 from transom.pods.registration import NAME as REGISTRATION
+from transom.proxy.infrastructure_kinds import read_kinds
 from transom.windows.nodes.rollout import ROLLOUTS
 from transom.windows.nodes.signers import BOOTSTRAPPERS, CLIENT, SERVING
 
@@ -18,7 +19,6 @@ _USER_DATA: Final = rule(
     "", "secrets", f"get create patch {FOLLOW}", "the user data of new Windows machines", "windows-user-data"
 )
 _SETTINGS: Final = "what the settings are made of"
-_MACHINES_NETWORKS: Final = "the networks of clusters' machines, which NO_PROXY has"
 _OPENSHIFT_TOKEN: Final = rule("", "secrets", FOLLOW, "OpenShift's token by which nodes join", "node-bootstrapper-token")
 _MACHINES: Final = rule("machine.openshift.io", "machines", FOLLOW, "which machines of OpenShift are Windows hosts")
 _TEMPLATES: Final = (
@@ -40,19 +40,21 @@ _LEASE: Final = (
 )
 
 
+def _follow_infrastructure() -> Iterator[Rule]:
+    plurals: dict[str, list[str]] = {}
+    for group, plural in read_kinds().values():
+        plurals.setdefault(group, []).append(plural)
+    for group, names in plurals.items():
+        yield rule(group, " ".join(names), FOLLOW, "the networks of clusters' machines, which NO_PROXY has")
+
+
 ALWAYS: Final = Grants(
     everywhere=(
         rule("transom.dev", "egressproxies", FOLLOW, _SETTINGS),
         rule("config.openshift.io", "proxies networks infrastructures", FOLLOW, _SETTINGS),
         rule("networking.k8s.io", "servicecidrs", FOLLOW, "the networks that NO_PROXY has"),
         rule("cluster.x-k8s.io", "clusters", FOLLOW, "to which cluster of Cluster API settings belong"),
-        rule(
-            "infrastructure.cluster.x-k8s.io",
-            "awsclusters azureclusters azuremanagedcontrolplanes gcpclusters gcpmanagedclusters openstackclusters",
-            FOLLOW,
-            _MACHINES_NETWORKS,
-        ),
-        rule("controlplane.cluster.x-k8s.io", "awsmanagedcontrolplanes rosacontrolplanes", FOLLOW, _MACHINES_NETWORKS),
+        *_follow_infrastructure(),
         rule(
             "",
             "configmaps",

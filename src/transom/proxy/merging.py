@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from transom.proxy.infrastructure_kinds import INFRASTRUCTURE_KINDS
 from transom.proxy.no_proxy import ALL, join, split
 from transom.proxy.objects import Cluster, InfrastructureCluster, Networks, Platform
 
@@ -34,22 +35,6 @@ _WITHOUT_ITEMS: Final = frozenset(
     )
 )
 _KNOWN: Final = _WITHOUT_ITEMS | {"AWS", "Azure", "GCP", "OpenStack", "EquinixMetal"}
-
-
-_OF_INFRASTRUCTURE: Final = {
-    # kubernetes-sigs/cluster-api-provider-aws, -azure, -gcp and -openstack: what a Cluster's `infrastructureRef` names. Of EKS
-    # that may be the control plane's object, too: -aws v2.13.0, test/e2e/data/eks/…-control-plane-only-legacy.yaml
-    "AWSCluster": "AWS",
-    "AWSManagedCluster": "AWS",
-    "AWSManagedControlPlane": "AWS",
-    "ROSACluster": "AWS",
-    "AzureCluster": "Azure",
-    "AzureManagedCluster": "Azure",
-    "AzureASOManagedCluster": "Azure",
-    "GCPCluster": "GCP",
-    "GCPManagedCluster": "GCP",
-    "OpenStackCluster": "OpenStack",
-}
 
 
 class MergedPart(msgspec.Struct, frozen=True):
@@ -101,9 +86,9 @@ def of_workload_cluster(
     infrastructure: InfrastructureCluster | None = None,
 ) -> MergedNoProxy:
     """The list of a Cluster API cluster, in its fixed order; `machines` are its machines' networks, as layers have them."""
-    kind = cluster.infrastructure or ""
+    kind = INFRASTRUCTURE_KINDS.get(cluster.infrastructure or "")
     where = (infrastructure.region, infrastructure.cloud) if infrastructure else ()
-    platform = Platform(_OF_INFRASTRUCTURE[kind], *where) if kind in _OF_INFRASTRUCTURE else None
+    platform = Platform(kind.platform, *where) if kind and kind.platform else None
     networks = Networks(cluster.service_domain, (), cluster.services, cluster.pods, cluster.endpoint_host, platform)
     parts = [*_parts(networks, users, dot="")]
     if platform is not None and platform.type == "Azure":

@@ -1,63 +1,22 @@
-"""The infrastructure objects of Cluster API that name their machines' networks, each by the fields of its provider.
+"""The objects that say where a cluster runs and name its machines' networks: of Cluster API's providers, and OpenShift's.
 
-Read in kubernetes-sigs/cluster-api-provider-aws (v2.13.0, v1beta1 and v1beta2), -azure (69ec3a4 and, of the managed control
-plane, 468dda3, v1beta1), -gcp (v1.13.1, v1beta1) and -openstack (e52de58, v1beta1 and v1beta2), config/crd/bases. Of a network
-that was there before, AWS's and OpenStack's controllers write the CIDRs into the object. EKS, ROSA and AKS have theirs in the
-control plane's object, GKE in the infrastructure's. Those of vSphere (kubernetes-sigs/cluster-api-provider-vsphere, b04714a)
-and Nutanix (nutanix-cloud-native/cluster-api-provider-nutanix, 5966451) name networks and no CIDR.
-
-OpenShift's objects that do so are of github.com/openshift/api, config/v1.
+OpenShift's are of github.com/openshift/api, config/v1; `proxy.infrastructure_kinds` has the fields of the others.
 """
 
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Final
 
-import msgspec
-
 from transom.proxy.finding import Finding, Place
+from transom.proxy.infrastructure_kinds import INFRASTRUCTURE_KINDS, read_kinds
 from transom.proxy.no_proxy import is_cidr
 from transom.proxy.objects import Infrastructure, InfrastructureCluster, Meta, OpenShiftNetwork, Platform
 from transom.shown import NAME
 from transom.sources.core_objects import at, text, texts
 from transom.sources.decoding import Decoder
 
-_INFRASTRUCTURE: Final = "infrastructure.cluster.x-k8s.io"
-_CONTROL_PLANE: Final = "controlplane.cluster.x-k8s.io"
-
-
-class _Fields(msgspec.Struct, frozen=True):
-    """Paths; a `*` stands for each item of a list."""
-
-    networks: tuple[str, ...]
-    region: str = ""
-    cloud: str = ""
-    group: str = _INFRASTRUCTURE
-
-
-_VPC: Final = "spec.network.vpc"
-_OF_AWS: Final = (
-    f"{_VPC}.cidrBlock",
-    f"{_VPC}.secondaryCidrBlocks.*.ipv4CidrBlock",
-    f"{_VPC}.ipv6.cidrBlock",
-    "spec.network.subnets.*.cidrBlock",
-)
-_FIELDS: Final = {
-    "AWSCluster": _Fields(_OF_AWS, region="spec.region"),
-    "AWSManagedControlPlane": _Fields((*_OF_AWS, "spec.secondaryCidrBlock"), region="spec.region", group=_CONTROL_PLANE),
-    "ROSAControlPlane": _Fields(("spec.network.machineCIDR",), region="spec.region", group=_CONTROL_PLANE),
-    "AzureCluster": _Fields(
-        ("spec.networkSpec.vnet.cidrBlocks.*", "spec.networkSpec.subnets.*.cidrBlocks.*"), cloud="spec.azureEnvironment"
-    ),
-    "AzureManagedControlPlane": _Fields(
-        ("spec.virtualNetwork.cidrBlock", "spec.virtualNetwork.subnet.cidrBlock"), cloud="spec.azureEnvironment"
-    ),
-    "GCPCluster": _Fields(("spec.network.subnets.*.cidrBlock",), region="spec.region"),
-    "GCPManagedCluster": _Fields(("spec.network.subnets.*.cidrBlock",), region="spec.region"),
-    "OpenStackCluster": _Fields(("spec.managedSubnets.*.cidr", "status.network.subnets.*.cidr")),
-}
-KINDS: Final = {kind: (fields.group, f"{kind.lower()}s") for kind, fields in _FIELDS.items()}
-"""Each kind with its group and its plural."""
+KINDS: Final = read_kinds()
+"""Each kind that is read, with its group and its plural."""
 
 
 def cluster(
@@ -65,7 +24,7 @@ def cluster(
 ) -> InfrastructureCluster:
     """The networks, the region and the cloud; what is no name or no CIDR is left out, since that is its provider's to say."""
     kind = str(value["kind"])
-    fields = _FIELDS[kind]
+    fields = INFRASTRUCTURE_KINDS[kind]
     found = dict.fromkeys(cidr for path in fields.networks for cidr in _texts(value, path.split(".")) if is_cidr(cidr))
     region, cloud = (next(_texts(value, path.split(".")), "") if path else "" for path in (fields.region, fields.cloud))
     # it becomes part of a name in the list
