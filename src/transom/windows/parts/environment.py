@@ -23,12 +23,26 @@ from transom.windows.parts.environment_items import (
     merge_service,
     type_fault,
 )
+from transom.windows.parts.part import About, Assumption
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.registry.names import FoldedDict, each_once, listed, same
 from transom.windows.registry.registry import CreateKey, Edit, NamedValue, Registry, SetValue, ValueType, multi_sz, sz
 
 MACHINE_LINES = LEDGER + r"\Environment\Machine"
 SERVICE_LINES = LEDGER + r"\Environment\Services"
+ABOUT = About(
+    r"`HKLM\SYSTEM\CurrentControlSet\Services\<name>`, value `Environment`",
+    "proxy variables of a service, **with the password**",
+    "**every local user of that machine**: Windows lets Users read the key, and the service has to. With "
+    "`spec.windows.environmentScope: Machine` the machine's environment, likewise",
+    (
+        Assumption(
+            "Running services, and services restarted before a boot, do not see a change of the machine environment",
+            'Microsoft Learn, "Environment Variables" (services inherit the SCM\'s environment, made at boot)',
+            "`setx /m T 1`, restart a service, Process Explorer",
+        ),
+    ),
+)
 
 
 class Environments(msgspec.Struct, frozen=True):

@@ -6,6 +6,8 @@ No part knows another. What one of them finds and another one, or the plan, has 
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
+import msgspec
+
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import Queries
 from transom.windows.host.state import DesiredState
@@ -14,6 +16,23 @@ from transom.windows.registry.registry import Edit, Registry, SetValue
 
 Entry = TypeVar("Entry")
 """What the ledger has of a part: true where there is something of Transom's, or owed."""
+
+
+class Assumption(msgspec.Struct, frozen=True):
+    """What a part takes for granted of Windows and nobody has seen there; `check` is one line for a real machine."""
+
+    claim: str
+    source: str
+    check: str
+
+
+class About(msgspec.Struct, frozen=True):
+    """What the pages of `docs` say of a part, as Markdown: where on a host it writes, what, and who can read it there."""
+
+    place: str
+    content: str
+    readers: str
+    assumptions: tuple[Assumption, ...] = ()
 
 
 class Part(Protocol[Entry]):
@@ -38,6 +57,8 @@ class Part(Protocol[Entry]):
 
 class Setting(Part[Entry], Protocol[Entry]):
     """A part that the egress settings speak of."""
+
+    ABOUT: About
 
     def wish(self, egress: Egress, /) -> Iterable[Edit]:
         """The registry values that the settings ask for; nothing where they do not ask for it."""

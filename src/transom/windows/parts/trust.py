@@ -12,6 +12,7 @@ from transom.windows.host.queries import LEDGER, SERVICES, STORES, Queries
 from transom.windows.host.state import DesiredState, Step
 from transom.windows.parts import certificates
 from transom.windows.parts.adopted import TAKEN
+from transom.windows.parts.part import About
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.registry.names import listed
 from transom.windows.registry.registry import DeleteKey, Edit, Registry, SetValue, Value
@@ -19,6 +20,7 @@ from transom.windows.registry.registry import DeleteKey, Edit, Registry, SetValu
 LINES = LEDGER + r"\Certificates"
 MANAGED = (certificates.ROOT, certificates.CA)
 """The stores that hold something of ours."""
+ABOUT = About("the stores `ROOT` and `CA`", "certificates", "every local user")
 
 
 class Trusted(msgspec.Struct, frozen=True, omit_defaults=True):

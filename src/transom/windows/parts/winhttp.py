@@ -19,12 +19,32 @@ from transom.windows.host import entries
 from transom.windows.host.entries import FormerValue
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.host.state import Action, DesiredState, Step
+from transom.windows.parts.part import About, Assumption
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.registry.registry import DeleteValue, Edit, NamedValue, Registry, SetValue, Value, ValueType, binary
 
 KEY: Final = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\Windows\CurrentVersion\Internet Settings\Connections"
 VALUE: Final = "WinHttpSettings"
 TARGET: Final = "WinHTTP proxy"
+ABOUT: Final = About(
+    "WinHTTP's proxy",
+    "a proxy without credentials",
+    "every local user",
+    (
+        Assumption(
+            f"WinHTTP's `{VALUE}` is five little-endian numbers (24, 0, access type, two lengths) round the proxies and the "
+            "bypass list",
+            "not documented; known from exports",
+            '`netsh winhttp set proxy proxy-server="http=p:3128" bypass-list="a;b"`, then `reg query '
+            rf'"{KEY.replace("HKEY_LOCAL_MACHINE", "HKLM")}" /v {VALUE}`',
+        ),
+        Assumption(
+            "A WinHTTP proxy written into the registry holds for programs that start later, as one set by netsh",
+            'Microsoft Learn, "WinHttpSetDefaultProxyConfiguration" (persistent, in the registry)',
+            "set it by `transom userdata`'s script, `netsh winhttp show proxy`",
+        ),
+    ),
+)
 _LINE: Final = "WinHTTP"
 """The value of the ledger's own key."""
 _VERSION: Final = 24
