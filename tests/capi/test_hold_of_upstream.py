@@ -19,12 +19,12 @@ import lab
 from lab import golang, infrastructure
 from transom.capi import upstream, windows_proxy, workers_page
 from transom.capi.commands import command_problems
-from transom.capi.fact import Fact
 from transom.capi.image.inputs import ImageInputs, downloads
 from transom.capi.image.recipe import Recipe
 from transom.capi.image.recipe import make as make_image
 from transom.capi.inputs import Daemons, InputFile, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS
+from transom.capi.upstream import Fact
 from transom.capi.windows_release import PAUSE, RELEASES, image_name
 from transom.capi.worker import WorkerTemplate, make
 

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from tests.capi.instances import NAME, guest_info, rendered
 
-from transom.capi import fact, user_data
+from transom.capi import upstream, user_data
 from transom.capi.providers import PROVIDERS, nutanix
 
 WRAPPED: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("wrapped.yaml").read_text("utf-8"))
@@ -37,5 +37,5 @@ def test_what_is_counted_is_what_they_hand_on() -> None:
 
 
 def test_the_answers_are_of_the_versions_that_the_table_names() -> None:
-    named = dict((fact.CAPA, fact.CAPZ, fact.CAPV, nutanix.CAPX))
+    named = dict((upstream.CAPA, upstream.CAPZ, upstream.CAPV, nutanix.CAPX))
     assert {item["repository"]: item["version"] for item in WRAPPED["answers"].values()} == named

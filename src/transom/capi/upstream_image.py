@@ -1,6 +1,6 @@
 """What Transom relies on of image-builder where an image's build has choices; part of the table of `upstream`."""
 
-from transom.capi.fact import CAPZ, CLOUDBASE_INIT, IMAGE_BUILDER, PACKER, ROLES, Fact, of
+from transom.capi.upstream import CAPZ, CLOUDBASE_INIT, IMAGE_BUILDER, PACKER, ROLES, Fact, of
 
 HYPER_V = of(
     IMAGE_BUILDER,

@@ -1,6 +1,6 @@
 """What Transom relies on of CAPA and CAPZ where machines come from their pools; part of the table of `upstream`."""
 
-from transom.capi.fact import CAPA, CAPZ, Fact, of
+from transom.capi.upstream import CAPA, CAPZ, Fact, of
 
 _LAUNCH_TEMPLATE = "pkg/cloud/services/ec2/launchtemplate.go"
 

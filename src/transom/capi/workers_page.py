@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from transom.capi import upstream, upstream_image, upstream_pools
-from transom.capi.fact import Fact
 from transom.capi.providers import PROVIDERS
 from transom.capi.providers.provider import Provider
+from transom.capi.upstream import Fact
 from transom.capi.user_data import UserDataLimit
 
 FACTS: Final[tuple[Fact, ...]] = (

@@ -3,9 +3,9 @@
 import re
 from typing import Any
 
-from transom.capi.fact import of
 from transom.capi.inputs import WorkerInputs
 from transom.capi.providers.provider import Builder, Faults, Object, Provider, winrm
+from transom.capi.upstream import of
 from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import image_family
 

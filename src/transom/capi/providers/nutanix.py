@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from transom.capi.fact import IMAGE_BUILDER, PACKER, of
 from transom.capi.inputs import WorkerInputs
 from transom.capi.providers.provider import Builder, Faults, Object, Provider, at, winrm
+from transom.capi.upstream import IMAGE_BUILDER, PACKER, of
 from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import image_name
 

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from transom.capi.fact import Fact
 from transom.capi.inputs import WorkerInputs
 from transom.capi.kubeadm import Entries
+from transom.capi.upstream import Fact
 from transom.capi.user_data import UserDataLimit
 from transom.proxy.finding import Path, Severity
 
