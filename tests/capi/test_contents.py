@@ -30,7 +30,7 @@ from tests.support.management.manifests import (
 from transom.capi.identity import InvalidIdentity, cluster_id
 from transom.capi.objects import namesakes, wanted
 from transom.capi.yaml_text import render, scalar
-from transom.linux.environment import EMPTY_DROP_IN, drop_in, shell_lines
+from transom.linux import EMPTY_DROP_IN, drop_in, shell_lines
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.registry import reg

@@ -10,7 +10,7 @@ from tests.support.management.manifests import RFC_LINE, USER, base, cluster, cr
 from lab import systemd
 from transom.capi.kubeadm import Entries
 from transom.capi.machine_files import MACHINE_ENV, PROFILE, SET_MACHINE_ENV, linux_entries, runtime_of
-from transom.linux.environment import shell_lines
+from transom.linux import shell_lines
 from transom.proxy.objects import LinuxSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress

@@ -16,7 +16,7 @@ from tests.support.management.manifests import ENCODED, RFC_LINE, USER, base, cl
 from tests.support.waiting import until
 
 from lab import images, systemd
-from transom.linux.environment import EMPTY_DROP_IN, drop_in
+from transom.linux import EMPTY_DROP_IN, drop_in
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 

@@ -20,7 +20,7 @@ from transom.capi.identity import (
 )
 from transom.capi.values import KEY as VALUES
 from transom.capi.values import config_map_text, secret_text
-from transom.linux.environment import drop_in, shell_lines
+from transom.linux import drop_in, shell_lines
 from transom.proxy.objects import Cluster
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
