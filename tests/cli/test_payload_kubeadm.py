@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 
 from transom.cli.app import app
 from transom.hosts.steps.payload_directory import PayloadDirectory
-from transom.payloads.shipped import CNIS, kubeadm, table, versions
+from transom.payloads import CNIS, kubeadm, table, versions
 from transom.sources.payload import read_payload
 
 KUBERNETES = "v1.36.3"

@@ -10,6 +10,7 @@ import structlog
 import yaml
 from typer.testing import CliRunner
 
+from transom import payloads
 from transom.cli.app import app
 from transom.cli.options import seconds as read
 from transom.controllers.runtime.options import Options
@@ -18,7 +19,6 @@ from transom.hosts.steps.payload_directory import LOCK
 from transom.kube.connection import Connection
 from transom.operations import logs
 from transom.operations.server import AddressInvalid, parse_address
-from transom.payloads import shipped
 from transom.sources.payload import FILE
 
 
@@ -125,10 +125,10 @@ def test_the_shipped_payload_of_another_transom_has_a_directory_of_its_own(
     (first,) = directories()
     (first / LOCK).write_text("fetched")
     assert directories() == [first]
-    ours = shipped.kubeadm("calico", "v1.36.3")
+    ours = payloads.kubeadm("calico", "v1.36.3")
     later = {**ours, FILE: ours[FILE].replace(b"kind: Payload", b"kind: Payload # of a later version")}
     assert later != ours
-    monkeypatch.setattr(shipped, "kubeadm", lambda *_, **__: later)
+    monkeypatch.setattr(payloads, "kubeadm", lambda *_, **__: later)
     (kept, other) = directories()
     assert (kept, (first / FILE).read_bytes()) == (first, ours[FILE])
     assert ((other / FILE).read_bytes(), (other / LOCK).exists()) == (later[FILE], False)

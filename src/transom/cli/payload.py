@@ -51,12 +51,12 @@ def default(
 
     It is for OpenShift with OVN-Kubernetes, or for a cluster that kubeadm made.
     """
-    from transom.payloads import shipped
+    from transom import payloads
 
     if kind == "openshift":
         if kubernetes or csi_proxy:
             fail("--kubernetes-version and --csi-proxy are of --kind kubeadm", ExitCode.INVALID)
-        files = shipped.openshift()
+        files = payloads.openshift()
     elif kind == "kubeadm":
         files = kubeadm_files(cni, kubernetes, csi_proxy)
     else:
@@ -78,15 +78,15 @@ def kubeadm_files(
     """The files of the payload for kubeadm, whose options have these names. Raises Exit."""
     from typing import cast
 
-    from transom.payloads import shipped
+    from transom import payloads
 
-    if cni not in shipped.CNIS:
-        fail(f"{flags[0]}: there is no {cni!r}; there are {', '.join(shipped.CNIS)}", ExitCode.INVALID)
+    if cni not in payloads.CNIS:
+        fail(f"{flags[0]}: there is no {cni!r}; there are {', '.join(payloads.CNIS)}", ExitCode.INVALID)
     if not kubernetes:
         fail(f"{flags[1]}: name the version that the nodes are to have, such as v1.36.3", ExitCode.INVALID)
     try:
-        return shipped.kubeadm(cast("shipped.Cni", cni), kubernetes, csi_proxy=csi_proxy)
-    except shipped.UnknownVersion as error:
+        return payloads.kubeadm(cast("payloads.Cni", cni), kubernetes, csi_proxy=csi_proxy)
+    except payloads.UnknownVersion as error:
         fail(f"{flags[1]}: {error}", ExitCode.INVALID)
 
 

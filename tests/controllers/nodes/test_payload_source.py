@@ -16,7 +16,7 @@ from tests.support.workers.publishers import published as of_publishers
 
 from lab import images
 from transom.hosts.steps.payload_directory import PayloadDirectory
-from transom.payloads.shipped import kubeadm
+from transom.payloads import kubeadm
 from transom.sources.payload import read_payload
 
 pytestmark = pytest.mark.lab
