@@ -6,8 +6,7 @@ import pytest
 from tests.pods.json_patch import applied
 from tests.pods.table import CASES, Case, decoded, own_namespace, pod_egress, wanted
 
-from transom.pods.explanation import ca_text, proxy_text
-from transom.pods.patch import patch
+from transom.pods.patch import ca_text, patch, proxy_text
 
 
 def normal(pod: dict[str, Any]) -> dict[str, Any]:

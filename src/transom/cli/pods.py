@@ -182,7 +182,7 @@ _AGE = {
 
 
 def _plain(one: _Explained) -> dict[str, Any]:
-    from transom.pods.explanation import ca_text, proxy_text
+    from transom.pods.patch import ca_text, proxy_text
 
     made = one.patch
     return {

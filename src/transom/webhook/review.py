@@ -7,8 +7,7 @@ import msgspec
 
 from transom.kube.nesting import shortened
 from transom.pods.environment import PodEgress
-from transom.pods.explanation import ca_text, proxy_text
-from transom.pods.patch import Operation, Patch, patch
+from transom.pods.patch import Operation, Patch, ca_text, patch, proxy_text
 from transom.pods.pod import Pod
 
 API_VERSION: Final = "admission.k8s.io/v1"
