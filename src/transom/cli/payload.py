@@ -28,7 +28,7 @@ Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The payload's di
 @payload.command(epilog=epilog("payload schema"))
 def schema() -> None:
     """Print the JSON Schema of payload.yaml."""
-    from transom.windows.payload.payload_schema import payload_schema
+    from transom.sources.payload import payload_schema
 
     print_data(payload_schema(), Format.JSON)
 

@@ -1,9 +1,13 @@
 """`payload.yaml`, read and examined."""
 
+from typing import Any
+
+import msgspec
+
 from transom.proxy.finding import Finding, Place, errors
 from transom.sources.decoding import INVALID, Decoder
 from transom.sources.yaml_text import InvalidText, read_documents
-from transom.windows.payload.payload import Payload, examine
+from transom.windows.payload.payload import API_VERSION, KIND, Payload, examine
 
 FILE = "payload.yaml"
 
@@ -38,3 +42,25 @@ def read_payload(data: bytes, file: str = FILE) -> Payload:
         raise PayloadError(tuple(finding for finding in findings if finding.severity == "error"))
     read: Payload = payload
     return read
+
+
+_REQUIRED = {
+    "Payload": ("apiVersion", "kind", "version", "kubernetes"),
+    "PayloadFile": ("path",),
+    "PayloadService": ("name", "command"),
+    "Variable": ("name",),
+}
+_ONE_OF = {"PayloadFile": ("source", "url", "content", "provided")}
+
+
+def payload_schema() -> dict[str, Any]:
+    """The schema as plain values. What only a look at the whole file can tell is not in it (`windows.payload.examine`)."""
+    schema = msgspec.json.schema(Payload)
+    for name, definition in schema["$defs"].items():
+        definition["additionalProperties"] = False
+        definition["required"] = list(_REQUIRED.get(name, ()))
+        if name in _ONE_OF:
+            definition["oneOf"] = [{"required": [field]} for field in _ONE_OF[name]]
+    properties = schema["$defs"]["Payload"]["properties"]
+    properties["apiVersion"], properties["kind"] = {"const": API_VERSION}, {"const": KIND}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "payload.yaml of Transom", **schema}
