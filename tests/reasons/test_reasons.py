@@ -16,10 +16,10 @@ from transom.controllers.egress.host_counts import WAITS
 from transom.diagnosis.overview import NOT_SEEN, WAITING
 from transom.hosts.errors import HostError
 from transom.monitoring.alert import ALERTS
+from transom.reasons import REASONS, next_step, page_of
 from transom.reasons.errors import ERRORS
 from transom.reasons.hosts import HOSTS
 from transom.reasons.settings import SETTINGS
-from transom.reasons.table import REASONS, next_step, page_of
 
 HANDED_ON = {
     ("transom.controllers.instance", "said[type_].reason"): (),

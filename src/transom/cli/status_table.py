@@ -9,7 +9,7 @@ from transom.cli.output import broken
 from transom.diagnosis.observed import age, moment
 from transom.diagnosis.overview import ClusterStatus, ObjectStatus, Overview
 from transom.pods.outdated import Outdated
-from transom.reasons.table import next_step
+from transom.reasons import next_step
 
 _ALIKE: Final = 4
 """Objects from which on those of which the same is to be said are one line."""

@@ -22,7 +22,7 @@ from transom.pods.environment import excluded
 from transom.pods.registration import NAME as REGISTRATION
 from transom.proxy.layers import BASE
 from transom.proxy.secret import Secret
-from transom.reasons.table import next_step
+from transom.reasons import next_step
 from transom.windows.nodes.instance import KEY, PREVIOUS, WindowsInstanceSpec, has_passphrase
 from transom.windows.nodes.inventory import CONFIG_MAP, OF_PEER
 

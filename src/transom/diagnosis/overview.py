@@ -26,7 +26,7 @@ from transom.pods.outdated import Outdated
 from transom.pods.registration import NAME as REGISTRATION
 from transom.proxy.layers import BASE
 from transom.proxy.objects import LabelSelector
-from transom.reasons.table import next_step, page_of
+from transom.reasons import next_step, page_of
 
 State = Literal["failed", "waiting", "ready"]
 WAITING: Final = WAITS | {"Paused"}

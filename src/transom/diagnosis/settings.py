@@ -20,7 +20,7 @@ from transom.proxy.clients.lint import lint
 from transom.proxy.finding import Finding
 from transom.proxy.layers import BASE
 from transom.proxy.trust import Certificate
-from transom.reasons.table import REASONS, next_step
+from transom.reasons import REASONS, next_step
 
 _ABSENT: Final = ("there is no Secret ", "there is no ConfigMap ")
 _PASSPHRASE: Final = "passphrase"  # noqa: S105  # a word of a message

@@ -24,7 +24,7 @@ from transom.pods.environment import PROXY_VARIABLES, excluded
 from transom.pods.outdated import owner_of
 from transom.pods.pod import HOST_OS, MIRROR, Pod
 from transom.proxy.secret import Secret
-from transom.reasons.table import REASONS
+from transom.reasons import REASONS
 from transom.windows.nodes import support
 
 _HOLDING: Final = ("NoSchedule", "NoExecute")

@@ -17,7 +17,7 @@ from transom.monitoring.metric import (
     TRUST_EXPIRY,
     UNCONFIGURED,
 )
-from transom.reasons.table import REASONS
+from transom.reasons import REASONS
 
 PAGES: Final = "docs/runbooks"
 _EACH: Final = "without (instance, pod)"

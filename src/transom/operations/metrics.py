@@ -17,7 +17,7 @@ from transom.hosts.passes.passes import PassResult
 from transom.kube.store import ObjectKey
 from transom.monitoring import metric
 from transom.monitoring.metric import Metric
-from transom.reasons.table import REASONS
+from transom.reasons import REASONS
 
 _CONDITIONS: Final = (
     "Ready",
