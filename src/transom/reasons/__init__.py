@@ -1,4 +1,4 @@
-"""All reasons, by id."""
+"""Every reason of a condition or an event, and every kind of error of a host: what it means, and what to do. Pure data."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""`payload.yaml`, read and examined."""
+"""`payload.yaml`, read and examined; and its JSON Schema (draft 2020-12), for editors and for checks before Transom reads."""
 
 from typing import Any
 
@@ -10,6 +10,13 @@ from transom.sources.yaml_text import InvalidText, read_documents
 from transom.windows.payload.payload import API_VERSION, KIND, Payload, examine
 
 FILE = "payload.yaml"
+_REQUIRED = {
+    "Payload": ("apiVersion", "kind", "version", "kubernetes"),
+    "PayloadFile": ("path",),
+    "PayloadService": ("name", "command"),
+    "Variable": ("name",),
+}
+_ONE_OF = {"PayloadFile": ("source", "url", "content", "provided")}
 
 
 class PayloadError(Exception):
@@ -42,15 +49,6 @@ def read_payload(data: bytes, file: str = FILE) -> Payload:
         raise PayloadError(tuple(finding for finding in findings if finding.severity == "error"))
     read: Payload = payload
     return read
-
-
-_REQUIRED = {
-    "Payload": ("apiVersion", "kind", "version", "kubernetes"),
-    "PayloadFile": ("path",),
-    "PayloadService": ("name", "command"),
-    "Variable": ("name",),
-}
-_ONE_OF = {"PayloadFile": ("source", "url", "content", "provided")}
 
 
 def payload_schema() -> dict[str, Any]:
