@@ -1,6 +1,14 @@
-"""What the shell completes: names that a kubeconfig and its cluster know. What cannot be read completes to nothing."""
+"""What the shell completes: names that a kubeconfig and its cluster know. What cannot be read completes to nothing.
+
+`main` is the program `kubectl_complete-transom`: what kubectl completes behind `kubectl transom`. kubectl runs it with the
+words of the line, the last one incomplete or empty, and reads a line for each completion, with a tab before its description, as
+fish does (k8s.io/kubectl v0.36.3, pkg/cmd/plugin/plugin_completion.go).
+"""
 
 import contextlib
+import os
+import shlex
+import sys
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -87,3 +95,13 @@ def _asked(ctx: typer.Context, names: "Callable[[Client], Coroutine[Any, Any, li
 
 def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
+
+
+def main() -> None:
+    """Print the completions of the arguments; none: the shell completes files."""
+    os.environ["_TRANSOM_COMPLETE"] = "complete_fish"
+    os.environ["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
+    os.environ["_TYPER_COMPLETE_ARGS"] = shlex.join(["transom", *sys.argv[1:]])
+    from transom.cli.app import app
+
+    app(prog_name="transom")
