@@ -25,7 +25,7 @@ from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
-from transom.windows.firstboot.first_boot import SCRIPT
+from transom.windows.firstboot import SCRIPT
 from transom.windows.host.queries import ENVIRONMENT, SERVICES
 from transom.windows.parts.service import Configuration
 from transom.windows.payload.registries import ImageRegistry, Mirror

@@ -131,7 +131,7 @@ def run(
     from transom.manifests import roles
     from transom.operations.server import AddressInvalid, parse_address
     from transom.proxy.trust import SYSTEM_CA_FILE
-    from transom.windows.firstboot.userdata import OPENSSH_MSI
+    from transom.windows.firstboot import OPENSSH_MSI
 
     try:
         named = roles.controllers(controllers)

@@ -40,7 +40,7 @@ def userdata(
     from transom.hosts.errors import KeyUnusable
     from transom.hosts.ssh.connection import public_line
     from transom.proxy.merging import known_platform
-    from transom.windows.firstboot.userdata import OPENSSH_MSI, user_data
+    from transom.windows.firstboot import OPENSSH_MSI, user_data
 
     if platform is not None and known_platform(platform) is None:
         fail(f"--platform: {platform!r} is not known: AWS, Azure, GCP, OpenStack, VSphere, Nutanix, None …")

@@ -19,7 +19,7 @@ from transom.kube.resources import SECRETS
 from transom.kube.store import ObjectKey
 from transom.proxy.secret import Secret
 from transom.sources.objects import ObjectReader
-from transom.windows.firstboot.userdata import user_data
+from transom.windows.firstboot import user_data
 from transom.windows.nodes.instance import KEY
 
 _log: Final = structlog.get_logger("transom.userdata")

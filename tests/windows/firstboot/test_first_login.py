@@ -14,7 +14,7 @@ from lab.powershell import statements
 from tests.windows.userdata import powershell
 
 from transom.proxy.settings import Egress
-from transom.windows.firstboot.userdata import user_data
+from transom.windows.firstboot import user_data
 from winsim import Host, Simulator
 from winsim.host import KEYS
 

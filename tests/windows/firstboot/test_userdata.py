@@ -15,7 +15,7 @@ from tests.windows.userdata import KEY, PROXIED, powershell
 from tree_sitter import Language, Node, Parser
 
 from transom.proxy.settings import Egress
-from transom.windows.firstboot.userdata import UserData, user_data
+from transom.windows.firstboot import UserData, user_data
 from transom.windows.parts import winhttp
 from transom.windows.parts.certificates import certificate as held_certificate
 from transom.windows.registry.registry import binary

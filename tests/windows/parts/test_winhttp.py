@@ -10,7 +10,7 @@ from tests.windows.userdata import PROXIED, powershell
 
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress, WindowsSettings
-from transom.windows.firstboot.userdata import user_data
+from transom.windows.firstboot import user_data
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.state import ObservedState
 from transom.windows.ledger import ledger

@@ -9,7 +9,7 @@ from tests.windows.userdata import KEY, PROXIED, powershell
 
 import transom
 from transom.proxy.settings import Egress
-from transom.windows.firstboot.userdata import user_data
+from transom.windows.firstboot import user_data
 
 PACKAGE = Path(transom.__file__).parent
 WORKFLOW = Path(".github/workflows/windows.yaml")

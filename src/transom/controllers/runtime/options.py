@@ -9,7 +9,7 @@ from transom.hosts.ssh.connection import Timeouts
 from transom.kube.lease import TERMS, Terms
 from transom.kube.reflector import PACE, ReflectorPace
 from transom.proxy.trust import SYSTEM_CA_FILE
-from transom.windows.firstboot.userdata import OPENSSH_MSI
+from transom.windows.firstboot import OPENSSH_MSI
 
 
 class Pace(msgspec.Struct, frozen=True):

@@ -1,1 +1,0 @@
-"""What a new Windows machine runs at its first boot."""
