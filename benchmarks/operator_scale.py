@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ import asyncssh
 import structlog
 from benchmarks.hosts import AT_ONCE, bare_change, bare_connection, raised
 from lab.control_plane import ControlPlane, Moment
+from lab.ports import reserve
 
 from transom.apply.roll_out import side_by_side
 from transom.hosts.ssh.connection import Access
@@ -57,6 +59,7 @@ class Operator:
     def __init__(self, plane: ControlPlane, port: int, controllers: str = "", *, loop: bool = False) -> None:
         self._plane, self._port, self._controllers = plane, port, controllers
         self._loop = plane.directory / "loop" if loop else None
+        self._log = plane.directory / "operator.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, interval: str) -> None:
@@ -65,7 +68,7 @@ class Operator:
         kubeconfig = plane.user_kubeconfig("transom", token)
         program = ["transom"] if self._loop is None else ["benchmarks.loop", str(self._loop)]
         command = [sys.executable, "-m", *program, "run", f"--kubeconfig={kubeconfig}", f"--bind-address=127.0.0.1:{port}"]
-        log = (plane.directory / "operator.log").open("ab")
+        log = self._log.open("ab")
         command += [f"--check-interval={interval}"]
         command += [f"--controllers={self._controllers}"] if self._controllers else []
         # as in the Deployment
@@ -100,6 +103,11 @@ class Operator:
         """What Prometheus would scrape."""
         async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self._port}/metrics") as answer:
             return await answer.text()
+
+    def ended(self, since: float) -> list[float]:
+        """When it was done with a host, in seconds of the clock, as its log says."""
+        lines = (json.loads(line) for line in self._log.read_text().splitlines() if '"host done"' in line)
+        return sorted(when for one in lines if (when := datetime.fromisoformat(one["timestamp"]).timestamp()) > since)
 
     async def passes(self) -> float:
         """On hosts, so far."""
@@ -189,16 +197,17 @@ async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 900, 
             await asyncio.sleep(every)
 
 
-def requests(plane: ControlPlane, since: Moment) -> tuple[int, int]:
-    """Of the operator since then: reads and writes; lists among them.
+def requests(plane: ControlPlane, since: Moment) -> Counter[str]:
+    """Of the operator since then: reads and writes, by verb and kind.
 
     Watches, the lease and looks for kinds that are not there go on without any host.
     """
     user = f"system:serviceaccount:{NAMESPACE}:transom"
     mine = [one for one in plane.audit(since) if one["user"]["username"] == user and one["verb"] != "watch"]
     kept = [one for one in mine if one.get("responseStatus", {}).get("code") != 404 and "objectRef" in one]
-    counted = [one for one in kept if one["objectRef"].get("resource") != "leases"]
-    return len(counted), sum(one["verb"] == "list" for one in counted)
+    asked = ((one["verb"], one["objectRef"]) for one in kept)
+    named = ((verb, "/".join(filter(None, (of["resource"], of.get("subresource"))))) for verb, of in asked)
+    return Counter(f"{verb} {kind}" for verb, kind in named if kind != "leases")
 
 
 @dataclass
@@ -324,7 +333,7 @@ async def measure(
 
     say(f"one bare write to the API server: {await bare_write(client) * 1000:.1f} ms of CPU")
 
-    operator = Operator(plane, 18080, controllers, loop=loop)
+    operator = Operator(plane, reserve(), controllers, loop=loop)
     try:
         async with beating(client, found, nodes):
             await first_round(operator, plane, count)
@@ -422,17 +431,20 @@ async def change(operator: Operator, plane: ControlPlane, client: Client, count:
     rate = await background(operator)
     before = await operator.passes()
     since = plane.moment()
-    cpu, begun = operator.cpu(), time.perf_counter()
+    cpu, begun, changed = operator.cpu(), time.perf_counter(), time.time()
     await put_proxy(client, "http://second.example:3128")
     await until(lambda: done(operator, before + count))
     wall, used = time.perf_counter() - begun, operator.cpu() - cpu
     # the last hosts have to be heard of: one that is not has failed, and is looked at again
     await asyncio.sleep(10 * START_SECONDS)
-    asked, lists = requests(plane, since)
+    asked = requests(plane, since)
     say(
         f"one proxy change, {count} hosts: CPU {used:.1f} s, of which {rate * wall:.1f} s are what that time takes anyway; "
-        f"wall {wall:.1f} s, {asked / count:.2f} API requests a host, {lists} of them lists; RSS {operator.rss():.0f} MB"
+        f"wall {wall:.1f} s, {asked.total() / count:.2f} API requests a host; RSS {operator.rss():.0f} MB"
     )
+    say("requests: " + ", ".join(f"{name} {number}" for name, number in asked.most_common()))
+    ended = [f"{when - changed:.1f}" for when in operator.ended(changed)]
+    say(f"seconds until hosts were done: {', '.join(ended[:: max(1, count // 20)])}, {ended[-1]}")
     return used - rate * wall
 
 

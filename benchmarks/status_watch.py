@@ -41,6 +41,7 @@ from benchmarks.operator_scale import (
     until,
 )
 from lab.control_plane import ControlPlane
+from lab.ports import reserve
 
 from transom.kube.client import Client
 from transom.kube.connection import connect
@@ -131,7 +132,7 @@ async def watched(plane: ControlPlane, columns: int, count: int, change: Callabl
 async def with_operator(plane: ControlPlane, client: Client, count: int, columns: int) -> None:
     async with hosts(count) as found:
         await prepare(plane, client, found.key, found.ports, count)
-        operator = Operator(plane, 18081, "egress,hosts")
+        operator = Operator(plane, reserve(), "egress,hosts")
 
         async def change() -> None:
             before = await operator.passes()
