@@ -1,4 +1,5 @@
 import asyncio
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given
@@ -182,13 +183,38 @@ def test_a_worker_cancelled_while_it_is_woken_leaves_the_key_to_another() -> Non
     run(main())
 
 
+def test_who_rests_leaves_its_place_to_another_key() -> None:
+    async def main() -> None:
+        queue: KeyQueue[str] = KeyQueue()
+        for key in "abcd":
+            queue.add(key)
+        assert [await queue.take(2), await queue.take(2)] == ["a", "b"]
+        third = asyncio.ensure_future(queue.take(2))
+        await asyncio.sleep(100)
+        assert not third.done(), "both places are taken"
+        with queue.resting():
+            assert await third == "c"
+        fourth = asyncio.ensure_future(queue.take(2))
+        queue.done("b")
+        await asyncio.sleep(100)
+        assert not fourth.done(), "who rested works again, beside the third"
+        queue.done("a")
+        assert await fourth == "d"
+        for key in "cd":
+            queue.done(key)
+        assert (len(queue), queue.working, queue._states) == (0, 0, {})
+
+    run(main())
+
+
 @given(
     adds=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(Priority), st.sampled_from([0, 0, 0, 1, 7])), max_size=60),
     pauses=st.lists(st.sampled_from([0, 0, 1, 3]), max_size=60),
     outcomes=st.lists(st.booleans(), max_size=100),
+    rests=st.lists(st.booleans(), max_size=100),
 )
 def test_every_add_is_followed_by_a_pass_and_no_two_passes_of_a_key_overlap(
-    adds: list[tuple[int, Priority, int]], pauses: list[int], outcomes: list[bool]
+    adds: list[tuple[int, Priority, int]], pauses: list[int], outcomes: list[bool], rests: list[bool]
 ) -> None:
     async def main() -> None:
         queue: KeyQueue[int] = KeyQueue(STEADY)
@@ -201,12 +227,14 @@ def test_every_add_is_followed_by_a_pass_and_no_two_passes_of_a_key_overlap(
         async def worker() -> None:
             nonlocal order
             while True:
-                key = await queue.take()
+                key = await queue.take(2)
                 assert key not in working, "two passes over one key"
                 working.add(key)
                 order += 1
                 last_begin[key] = order
-                await asyncio.sleep(2)
+                await asyncio.sleep(1)
+                with queue.resting() if rests and rests.pop() else nullcontext():
+                    await asyncio.sleep(1)
                 working.discard(key)
                 queue.done(key, failed=outcomes.pop() if outcomes else False)
 

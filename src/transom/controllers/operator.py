@@ -257,9 +257,8 @@ class Operator:
         for kind, malformed in self.informers.malformed():
             self._tell_malformed(kind, malformed)
         workers = [
-            asyncio.ensure_future(work(controller, leadership, partial(self._trace, name)))
+            asyncio.ensure_future(work(controller, leadership, self._options.workers, partial(self._trace, name)))
             for name, controller in self.controllers.items()
-            for _ in range(self._options.workers)
         ]
         all_workers = asyncio.gather(*workers)
         olm = asyncio.ensure_future(self._tell_olm(leadership))

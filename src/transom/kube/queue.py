@@ -3,8 +3,10 @@
 import asyncio
 import heapq
 import itertools
+import math
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final, Generic, TypeVar
 
@@ -56,6 +58,7 @@ class KeyQueue(Generic[K]):
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._depth = 0
         self._working = 0
+        self._resting = 0
         self._closed = False
 
     def __len__(self) -> int:
@@ -97,12 +100,28 @@ class KeyQueue(Generic[K]):
         state.failures = 0
         self._drop_if_empty(key, state)
 
-    async def take(self) -> K:
-        """The most urgent key, of equals the one that waits longest. Raises QueueClosed."""
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """A pass only waits meanwhile, for seconds: another key has its place.
+
+        It goes on at once when the wait is over: what such a pass has left to do is short.
+        """
+        self._resting += 1
+        self._wake()
+        try:
+            yield
+        finally:
+            self._resting -= 1
+
+    async def take(self, places: float = math.inf) -> K:
+        """The most urgent key, of equals the one that waits longest, once fewer than `places` are worked on that do not rest.
+
+        Raises QueueClosed.
+        """
         while True:
             if self._closed:
                 raise QueueClosed
-            if (key := self._pop()) is not None:
+            if self._working - self._resting < places and (key := self._pop()) is not None:
                 return key
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
@@ -134,6 +153,8 @@ class KeyQueue(Generic[K]):
             priority, state.priority = state.priority, None
             self._make_ready(key, state, priority)
         self._drop_if_empty(key, state)
+        if self._depth:
+            self._wake()
 
     def close(self) -> None:
         """Hand out no more keys. Passes that run go on."""

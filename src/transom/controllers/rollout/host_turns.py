@@ -170,7 +170,8 @@ class HostTurns:
     async def conclude(self, case: InstanceView) -> None:
         """The pass has ended, and will write the status: where others wait for the kubelet it does so a moment later.
 
-        Then one write says both that the host has the change and that it was heard of.
+        Then one write says both that the host has the change and that it was heard of. Other hosts are worked on meanwhile:
+        the connection to this one has ended.
         """
         key = case.cached.key
         listening = [task for (host, rollout), task in self._listening.items() if host == key and rollout.early]
@@ -178,7 +179,8 @@ class HostTurns:
             return
         self._concluding.add(key)
         try:
-            await asyncio.wait(listening, timeout=_MOMENT)
+            with self._queue.resting():
+                await asyncio.wait(listening, timeout=_MOMENT)
         finally:
             self._concluding.discard(key)
 

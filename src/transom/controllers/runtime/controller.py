@@ -1,4 +1,4 @@
-"""What a controller is, the leadership that it works with, and the workers that have its keys reconciled."""
+"""What a controller is, the leadership that it works with, and the work on its keys."""
 
 import asyncio
 from collections.abc import Callable
@@ -60,16 +60,28 @@ Trace = Callable[[ObjectKey], AbstractContextManager[object]]
 """What lasts as long as a key is worked on."""
 
 
-async def work(controller: Controller, leadership: Leadership, trace: Trace = nullcontext) -> None:
-    """One worker: until the queue is closed. Raises LeaseLost; a key that was not finished is in the queue again then."""
+async def work(controller: Controller, leadership: Leadership, places: int, trace: Trace = nullcontext) -> None:
+    """Work on keys, on so many at once as there are `places` and on those that rest, until the queue is closed.
+
+    Raises LeaseLost; a key that was not finished is in the queue again then.
+    """
     queue = controller.queue
-    while True:
+
+    async def next_key() -> None:
+        # the task that works on a key takes it itself: one that is cancelled before it begins would leave the key taken
         try:
-            key = await queue.take()
+            key = await queue.take(places)
         except QueueClosed:
             return
+        group.create_task(next_key())
         with bound_contextvars(key="/".join(part for part in key if part)):
             await _one(controller, key, leadership, trace)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(next_key())
+    except BaseExceptionGroup as ended:
+        raise ended.exceptions[0] from None
 
 
 async def _one(controller: Controller, key: ObjectKey, leadership: Leadership, trace: Trace) -> None:
