@@ -84,6 +84,34 @@ def test_a_snapshot_is_taken_once_and_follows_each_kind_of_change() -> None:
     assert (len(kept.snapshot()), kept.snapshot().resource_version) == (0, None)
 
 
+def test_the_tables_are_copied_for_nobody_but_who_has_a_snapshot() -> None:
+    kept, _ = store()
+    kept.replace([thing("a", 1), thing("b", 2)], (), "2")
+    tables = kept._objects
+    assert kept.snapshot().named("a") == thing("a", 1)
+    kept.put(thing("a", 3))
+    assert kept._objects is tables
+    rest = iter(kept.snapshot())
+    assert next(rest).metadata.resource_version == "3"
+    kept.remove(ObjectKey(None, "b"))
+    kept.put(thing("c", 4))
+    assert [one.metadata.name for one in rest] == ["b"]
+    names = iter(kept.snapshot().names())
+    assert next(names) == (None, "a")
+    kept.remove(ObjectKey(None, "c"))
+    assert list(names) == [(None, "c")]
+
+
+def test_a_snapshot_stays_while_a_later_one_of_the_same_objects_comes_and_goes() -> None:
+    kept, _ = store()
+    kept.replace([thing("a", 1, "red")], (), "1")
+    before = kept.snapshot()
+    kept.resource_version = "7"
+    assert kept.snapshot().resource_version == "7"
+    kept.put(thing("a", 8, "blue"))
+    assert (before.resource_version, [one.metadata.resource_version for one in before.by("colour", "red")]) == ("1", ["1"])
+
+
 def test_an_object_that_no_longer_decodes_stays_as_it_last_was() -> None:
     kept, told = store()
     kept.replace([thing("a", 1), thing("b", 1)], (), "1")
@@ -113,7 +141,7 @@ def test_the_same_version_ends_a_malformed_one() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["put", "remove", "replace", "snapshot"]),
+            st.sampled_from(["put", "remove", "replace", "snapshot", "bookmark"]),
             st.lists(st.tuples(st.sampled_from("abcd"), st.sets(st.sampled_from(["red", "blue"]))), max_size=4),
         ),
         max_size=30,
@@ -135,6 +163,10 @@ def test_indexes_are_those_of_the_objects_and_snapshots_stay(steps: list[tuple[s
                 kept.put(one)
             elif action == "remove":
                 kept.remove(ObjectKey(None, one.metadata.name))
+        if action == "bookmark":
+            version += 1
+            kept.resource_version = str(version)
+            assert kept.snapshot().resource_version == str(version)
         if action == "snapshot":
             snapshot = kept.snapshot()
             taken.append((snapshot, list(snapshot), snapshot.by("colour", "red"), snapshot.by("colour", "blue")))

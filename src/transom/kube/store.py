@@ -1,8 +1,10 @@
 """Objects of one kind in memory: found by name and by index, read as snapshots that do not change."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, Generic, NamedTuple
+from typing import Generic, NamedTuple
+from weakref import ref
 
 from transom.kube.objects import Stored, T
 from transom.kube.reading import Malformed
@@ -10,8 +12,6 @@ from transom.kube.reading import Malformed
 IndexFunction = Callable[[T], Iterable[str]]
 Listener = Callable[["ObjectKey", T | None, T | None], None]
 """Told of each change: the name, what was there before, what is there now."""
-
-_NOTHING: Final[frozenset["ObjectKey"]] = frozenset()
 
 
 class ObjectKey(NamedTuple):
@@ -30,14 +30,14 @@ def key_of(obj: Stored) -> ObjectKey:
 
 
 class Snapshot(Generic[T]):
-    """All objects as they were at one moment. Taking one costs nothing; the next change pays for a copy of the table."""
+    """All objects as they were at one moment. Taking one costs nothing; a change copies the tables while somebody has it."""
 
-    __slots__ = ("_indexes", "_objects", "malformed", "resource_version")
+    __slots__ = ("__weakref__", "_indexes", "_objects", "malformed", "resource_version")
 
     def __init__(
         self,
         objects: Mapping[ObjectKey, T],
-        indexes: Mapping[str, Mapping[str, frozenset[ObjectKey]]],
+        indexes: Mapping[str, Mapping[str, tuple[ObjectKey, ...]]],
         malformed: Mapping[ObjectKey, Malformed],
         resource_version: str | None,
     ) -> None:
@@ -50,7 +50,8 @@ class Snapshot(Generic[T]):
         return len(self._objects)
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._objects.values())
+        # a generator has the snapshot as long as somebody goes on
+        yield from self._objects.values()
 
     def __contains__(self, name: ObjectKey) -> bool:
         return name in self._objects
@@ -65,11 +66,11 @@ class Snapshot(Generic[T]):
 
     def names(self) -> Iterable[ObjectKey]:
         """The names of all objects."""
-        return self._objects.keys()
+        yield from self._objects
 
     def by(self, index: str, value: str) -> list[T]:
         """The objects for which the index holds that value, by name. Raises KeyError for an index that does not exist."""
-        return [self._objects[name] for name in sorted(self._indexes[index].get(value, _NOTHING), key=_order)]
+        return [self._objects[name] for name in self._indexes[index].get(value, ())]
 
 
 class Store(Generic[T]):
@@ -78,11 +79,12 @@ class Store(Generic[T]):
     def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
         self._functions = dict(indexes or {})
         self._objects: dict[ObjectKey, T] = {}
-        self._indexes: dict[str, dict[str, frozenset[ObjectKey]]] = {index: {} for index in self._functions}
+        self._indexes: dict[str, dict[str, tuple[ObjectKey, ...]]] = {index: {} for index in self._functions}
+        """The names for each value, in order."""
         self._malformed: dict[ObjectKey, Malformed] = {}
         self._listeners: list[Listener[T]] = []
-        self._taken: Snapshot[T] | None = None
-        """The snapshot that shares the tables as they are."""
+        self._taken: ref[Snapshot[T]] | None = None
+        """The snapshot that shares the tables as they are, while somebody has it."""
         self.resource_version: str | None = None
         """The version up to which changes are in; None before the first list."""
 
@@ -116,14 +118,17 @@ class Store(Generic[T]):
 
     def snapshot(self) -> Snapshot[T]:
         """All objects as they are now. Snapshots of several stores taken without an `await` between them belong together."""
-        if self._taken is None or self._taken.resource_version != self.resource_version:
-            self._taken = Snapshot(
+        taken = self._shared()
+        if taken is None or taken.resource_version != self.resource_version:
+            self._detach()
+            taken = Snapshot(
                 MappingProxyType(self._objects),
-                MappingProxyType({index: MappingProxyType(values) for index, values in self._indexes.items()}),
+                MappingProxyType(self._indexes),
                 MappingProxyType(self._malformed),
                 self.resource_version,
             )
-        return self._taken
+            self._taken = ref(taken)
+        return taken
 
     def replace(self, items: Iterable[T], malformed: Iterable[Malformed], resource_version: str) -> None:
         """Put a whole list in place: what is not in it is gone, and told as gone. Unchanged objects are not told.
@@ -185,17 +190,19 @@ class Store(Generic[T]):
             new = frozenset(function(after)) if after is not None else frozenset()
             values = self._indexes[index]
             for value in old - new:
-                left = values[value] - {name}
-                if left:
+                if left := _without(values[value], name):
                     values[value] = left
                 else:
                     del values[value]
             for value in new - old:
-                values[value] = values.get(value, _NOTHING) | {name}
+                values[value] = _with(values.get(value, ()), name)
+
+    def _shared(self) -> Snapshot[T] | None:
+        return self._taken() if self._taken is not None else None
 
     def _detach(self) -> None:
-        """Leave the tables to the snapshots that share them."""
-        if self._taken is not None:
+        """Leave the tables to a snapshot that shares them."""
+        if self._shared() is not None:
             self._objects = self._objects.copy()
             self._indexes = {index: values.copy() for index, values in self._indexes.items()}
             self._malformed = self._malformed.copy()
@@ -204,3 +211,15 @@ class Store(Generic[T]):
 
 def _order(name: ObjectKey) -> tuple[str, str]:
     return name.namespace or "", name.name
+
+
+def _with(names: tuple[ObjectKey, ...], name: ObjectKey) -> tuple[ObjectKey, ...]:
+    place = bisect_left(names, _order(name), key=_order)
+    # most come in order: then nothing but the end is new
+    one = (name,)
+    return names[:place] + one + names[place:]
+
+
+def _without(names: tuple[ObjectKey, ...], name: ObjectKey) -> tuple[ObjectKey, ...]:
+    place = bisect_left(names, _order(name), key=_order)
+    return names[:place] + names[place + 1 :]
