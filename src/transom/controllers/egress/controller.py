@@ -12,14 +12,14 @@ from transom.capi.identity import MANAGED_BY, TRANSOM
 from transom.controllers.egress import status
 from transom.controllers.egress.bundles import BundleText, Rivals
 from transom.controllers.egress.events import ToldOfProxy, tell
-from transom.controllers.egress.host_counts import counted, said
+from transom.controllers.egress.host_counts import HostTally
 from transom.controllers.runtime import base_removal
 from transom.controllers.runtime.base_removal import is_going
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import Condition, ConditionAggregator, Conditions
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.hash_key import HashKey
-from transom.controllers.runtime.informers import Informers, cluster_index
+from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.apply import differs
 from transom.kube.errors import Conflict, NotFound
@@ -70,6 +70,7 @@ class EgressController:
         self._probed: dict[ObjectKey, tuple[Egress, float, list[EndpointAnswer]]] = {}
         self._released: dict[ObjectKey, str] = {}
         self._rivals = Rivals()
+        self._hosts = HostTally()
         self._told_of_proxy = ToldOfProxy()
         self._rests: dict[ObjectKey, float] = {}
         """When what was left to somebody else is tried once more, by the clock of the loop."""
@@ -109,7 +110,7 @@ class EgressController:
                     self.queue.add(name)
 
     def _instance_changed(self, _: ObjectKey, before: CachedInstance | None, after: CachedInstance | None) -> None:
-        if before is None or after is None or said(before) != said(after):
+        if self._hosts.change(before, after):
             # many hosts become ready one after the other: each is not a write of its own
             self.queue.add(ObjectKey(None, BASE), Priority.CHECK, COUNT)
 
@@ -184,7 +185,7 @@ class EgressController:
         if name == BASE:
             holds = self._settings.hosts
             digest = await self._hash_key.digest(holds.as_judged, leadership) if holds is not None else None
-            hosts = counted(self._informers.windows_instances.snapshot().by("cluster", cluster_index(None)), digest)
+            hosts = self._hosts.counts(digest)
             holding = msgspec.structs.replace(holding, settings=digest or "", hosts=hosts.status)
             conditions["Ready"] = status.ready(conditions, held=held, hosts=hosts.condition)
             if is_going(cached):

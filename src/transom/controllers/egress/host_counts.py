@@ -1,7 +1,7 @@
-"""How far the hosts of this cluster are with the settings that hold. Pure."""
+"""How far the hosts of this cluster are with the settings that hold."""
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections import Counter
+from typing import Final, Literal
 
 import msgspec
 
@@ -12,6 +12,7 @@ from transom.proxy.status import HostsStatus
 WAITS: Final = frozenset((PENDING, "RolloutHalted", "PendingBoot", "PendingRestart", "NotChecked", "Waiting", "Removing"))
 """Reasons of a host that is not there yet, and with which nothing is wrong."""
 _SHOWN: Final = 3
+_Standing = tuple[Literal["waiting", "ready", "failed"], str] | None
 
 
 class HostCounts(msgspec.Struct, frozen=True):
@@ -41,24 +42,47 @@ class HostCounts(msgspec.Struct, frozen=True):
         return Condition("False", PENDING, have) if self.waiting else Condition("True", "Ready", have)
 
 
-def counted(instances: Iterable[CachedInstance], settings: str | None) -> HostCounts:
-    """Those among the hosts of one cluster; `settings` is the keyed hash of what holds."""
-    updated, waiting, failed = 0, 0, []
-    for one in instances:
-        if one.fields.get("paused"):
-            continue
-        ready = one.live.condition("Ready")
-        known = ready.observed_generation == one.metadata.generation
-        if known and ready.status == "True" and settings is not None and one.live.settings == settings:
-            updated += 1
-        elif known and ready.status == "False" and ready.reason not in WAITS:
-            failed.append(one.metadata.name)
-        else:
-            waiting += 1
-    return HostCounts(updated, waiting, tuple(sorted(failed)))
+class HostTally:
+    """Counts the hosts of this cluster, told of each change of an instance: to look at ten thousand each second takes time."""
+
+    def __init__(self) -> None:
+        self._waiting = 0
+        self._ready: Counter[str] = Counter()
+        """By the keyed hash of the settings that they are ready with."""
+        self._failed: set[str] = set()
+
+    def change(self, before: CachedInstance | None, after: CachedInstance | None) -> bool:
+        """An instance was `before`, as was told here, and is `after` now. Gives whether that counts."""
+        was, now = _standing(before), _standing(after)
+        if was == now:
+            return False
+        self._add(was, before, -1)
+        self._add(now, after, 1)
+        return True
+
+    def counts(self, settings: str | None) -> HostCounts:
+        """As they are now; `settings` is the keyed hash of what holds."""
+        updated = self._ready[settings] if settings is not None else 0
+        return HostCounts(updated, self._waiting + self._ready.total() - updated, tuple(sorted(self._failed)))
+
+    def _add(self, standing: _Standing, one: CachedInstance | None, count: int) -> None:
+        match standing:
+            case "waiting", _:
+                self._waiting += count
+            case "ready", settings:
+                self._ready[settings] += count
+                if not self._ready[settings]:
+                    del self._ready[settings]
+            case "failed", _ if one is not None:
+                (self._failed.add if count > 0 else self._failed.discard)(one.metadata.name)
 
 
-def said(one: CachedInstance) -> tuple[Any, ...]:
-    """What of an instance counts here."""
+def _standing(one: CachedInstance | None) -> _Standing:
+    """How far a host is; a host that is ready, with which settings. None for one that does not count."""
+    if one is None or one.fields.get("paused") or isinstance(one.fields.get("clusterRef"), dict):
+        return None
     ready = one.live.condition("Ready")
-    return one.metadata.generation, bool(one.fields.get("paused")), one.live.settings, ready.status, ready.reason
+    known = ready.observed_generation == one.metadata.generation
+    if known and ready.status == "True":
+        return "ready", one.live.settings
+    return ("failed" if known and ready.status == "False" and ready.reason not in WAITS else "waiting"), ""
