@@ -9,6 +9,7 @@ import contextlib
 import datetime
 import functools
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -54,6 +55,9 @@ SHORT, SHORT_TURN = 56, 8
 
 
 async def serve(count: int) -> None:
+    # each host listens at a port of its own
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     async with Simulator() as simulator:
         for _ in range(count):
             await simulator.add_host(services={"containerd": (), "kubelet": ("containerd",)})

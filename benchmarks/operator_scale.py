@@ -8,6 +8,7 @@ that costs CPU.
 import argparse
 import asyncio
 import base64
+import itertools
 import json
 import logging
 import os
@@ -283,10 +284,10 @@ async def beating(client: Client, found: Hosts, nodes: int) -> AsyncIterator[Non
     """The kubelets of the hosts report when they were started, and now and then: a changed host counts when its Node does."""
 
     async def go_on() -> None:
-        while True:
-            begun = time.perf_counter()
-            await beat(client, range(len(found.ports)), nodes, "", at_once=2)
-            await asyncio.sleep(max(0.0, REPORT_SECONDS - (time.perf_counter() - begun)))
+        begun = time.perf_counter()
+        for reports in itertools.count(1):
+            await beat(client, ((reports - 1) % len(found.ports),), nodes, "")
+            await asyncio.sleep(max(0.0, begun + REPORT_SECONDS * reports / len(found.ports) - time.perf_counter()))
 
     async def report(number: int) -> None:
         await asyncio.sleep(START_SECONDS)
