@@ -1,7 +1,11 @@
 """Files out of a container image that lies here as a directory or a tarball: no engine, no registry.
 
-Read are an OCI layout (`index.json` and `blobs/`; OCI, "Image Layout"), what `docker save` or `podman save` writes
-(`manifest.json` with `Layers`), what `skopeo copy docker://… dir:…` writes, and a plain directory with the image's files.
+It reads four kinds:
+
+- an OCI layout, `index.json` and `blobs/` (OCI, "Image Layout");
+- what `docker save` or `podman save` writes, `manifest.json` with `Layers`;
+- what `skopeo copy docker://… dir:…` writes;
+- a plain directory with the image's files.
 """
 
 import contextlib
@@ -26,8 +30,8 @@ class ImageError(Exception):
 def take(image: Path, below: str, wanted: Iterable[str], target: Path) -> None:
     """Write files of an image below `target`, each by its path below the directory `below` of the image.
 
-    A file may lie in the image as it is, or as the only one in a `.tar.gz` of its name; `sha256sum` in `below`, where it is
-    there, has its hash. Raises ImageError, with nothing written of a file that is wrong.
+    A file may lie in the image as it is, or as the only one in a `.tar.gz` of its name. Where `below` has a file `sha256sum`,
+    that has its hash. Raises ImageError, with nothing written of a file that is wrong.
     """
     names = sorted(set(wanted))
     found: dict[str, bytes] = {}

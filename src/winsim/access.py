@@ -1,9 +1,9 @@
 """Access lists as NTFS and the registry keep them: entries with rights and inheritance, and what they let a user do.
 
 Sources: [MS-DTYP] 2.4.4.1 (flags of an entry), 2.5.3.2 (access check), 2.5.3.4 (what a new object inherits); Microsoft Learn,
-"icacls" and "File Security and Access Rights"; the lists of a fresh Windows Server are those that the Windows Server 2022 STIG
-calls its defaults (WN22-00-000140 for the root of the system drive, WN22-00-000160 for the Windows directory). Entries that
-deny are not simulated.
+"icacls" and "File Security and Access Rights". The lists of a fresh Windows Server are those that the Windows Server 2022 STIG
+calls its defaults: WN22-00-000140 for the root of the system drive, WN22-00-000160 for the Windows directory. Entries that deny
+are not simulated.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Which Windows a host is: the build of Server 2019, 2022 or 2025, the language of what its programs say, and its domain.
 
-Builds: Microsoft Learn, "Windows Server release information". The wording in German and Japanese is not Microsoft's, of which
-no source was at hand: what counts is that no English word that a script could read is left, and the code page.
+Builds: Microsoft Learn, "Windows Server release information". The wording in German and Japanese is not Microsoft's: no source
+of it was at hand. What counts is that no English word is left that a script could read, and the code page.
 """
 
 from collections.abc import Mapping

@@ -304,8 +304,8 @@ class FileSystem:
     def rename(self, node: Entry, path: str, *, replace: bool = False) -> None:
         """Moves a file or a directory, with its access list.
 
-        Raises FileError(183) when the target is there and is not to be (or cannot be) replaced, (32) for a file in use, (5) for
-        a directory in which something is in use.
+        Raises FileError: 183 when the target is there and is not to be (or cannot be) replaced. 32 for a file in use, 5 for a
+        directory in which something is in use.
         """
         parent, name = self._place(path)
         there = parent.entries.get(name.upper())

@@ -1,10 +1,13 @@
 """How much one SFTP request carries to and from OpenSSH for Windows.
 
-Source: PowerShell/openssh-portable a915f06c7. sftp-common.h and sftp-server.c: a message of more than 256 KiB ends the server
-(`process`), and 255 KiB are read or written at most, which `limits@openssh.com` says (`process_extended_limits`); a client that
-hears nothing of it takes 16 KiB (asyncssh, SAFE_SFTP_READ_LEN and SAFE_SFTP_WRITE_LEN). contrib/win32/win32compat/fileio.c: one
-read of a file gives 100 KiB (READ_BUFFER_SIZE), and so much one write takes (WRITE_BUFFER_SIZE); larger ones are divided since
-8.6 (`fileio_write_wrapper`). Before that sftp-server.c took a short write for a failure.
+Source: PowerShell/openssh-portable a915f06c7.
+
+- sftp-common.h and sftp-server.c: a message of more than 256 KiB ends the server (`process`). At most 255 KiB are read or
+  written, which `limits@openssh.com` says (`process_extended_limits`).
+- contrib/win32/win32compat/fileio.c: one read of a file gives 100 KiB (READ_BUFFER_SIZE), and so much one write takes
+  (WRITE_BUFFER_SIZE). Larger ones are divided since 8.6 (`fileio_write_wrapper`); before, a short write was a failure.
+
+A client that hears nothing of the limits takes 16 KiB (asyncssh, SAFE_SFTP_READ_LEN and SAFE_SFTP_WRITE_LEN).
 """
 
 from typing import Final

@@ -139,8 +139,8 @@ async def one_pass(
 ) -> PassResult:
     """One pass on the host; its troubles are in the result. A change that was not expected costs a second gather.
 
-    `check` sees each state that a plan is made from, and raises a HostError where the host must not be changed; whatever else
-    it raises ends the pass and is raised here. `admit` is asked before a change: where it says no, the host is only read.
+    `check` sees each state that a plan is made from. It raises a HostError where the host must not be changed; whatever else it
+    raises ends the pass, and is raised here. `admit` is asked before a change: where it says no, the host is only read.
     `taken` is what another operator left that had the host before.
     """
     when, salt = restarts(target), secrets.token_bytes(16)

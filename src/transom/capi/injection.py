@@ -83,8 +83,8 @@ def edit(
 
     `secrets` are the names of our Secrets: a file of ours is known by its path, and by its Secret where it comes from one.
     What is there already stays where it is, in whatever order. An empty `wanted` takes our entries out. The patch holds for
-    that `generation` of the object alone: a test of the lists themselves would not do, since an API server compares JSON as
-    text, in which Go writes `&` as an escape (evanphx/json-patch, lazyNode.equal).
+    that `generation` of the object alone. It cannot test the lists themselves: an API server compares JSON as text, in which Go
+    writes `&` as an escape (evanphx/json-patch, lazyNode.equal).
     """
     spec_now = spec or {}
     files: list[dict[str, Any]] = list(spec_now.get("files") or ())

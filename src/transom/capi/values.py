@@ -80,8 +80,8 @@ def references(app: AppReference, cluster: Cluster, *, own: bool = False) -> dic
 def fields_for(kind: str, identity: str, namespace: str, *, own: bool = False) -> dict[str, Any]:
     """The fields by which a kind names the values objects of a cluster; `own` as in `values_name`.
 
-    Giant Swarm's App names a ConfigMap and a Secret, whose key is `values`; Flux's HelmRelease lists them in `valuesFrom`, the
-    later over the earlier, with the key of a whole values file (github.com/fluxcd/helm-controller, docs/spec/v2).
+    Giant Swarm's App names a ConfigMap and a Secret, whose key is `values`. Flux's HelmRelease lists them in `valuesFrom`, with
+    the key of a whole values file; the later takes precedence (github.com/fluxcd/helm-controller, docs/spec/v2).
     """
     name = values_name(identity, own=own)
     if kind == HELM_RELEASE:

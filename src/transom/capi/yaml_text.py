@@ -14,8 +14,10 @@ _OTHER_TYPE: Final = re.compile(
         | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.* )\Z""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""What a reader of YAML may take for a number, a date, a boolean, null or a marker (yaml.org/type, and YAML 1.2's core schema);
-wider than need be, but for an IPv4 address, which no reader takes for a number."""
+"""What a reader of YAML may take for a number, a date, a boolean, null or a marker (yaml.org/type, and YAML 1.2's core schema).
+
+It is wider than need be, but for an IPv4 address, which no reader takes for a number.
+"""
 _IPV4: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+\Z")
 
 

@@ -1,7 +1,7 @@
 """What the shell completes: names that a kubeconfig and its cluster know. What cannot be read completes to nothing.
 
 `main` is the program `kubectl_complete-transom`: what kubectl completes behind `kubectl transom`. kubectl runs it with the
-words of the line, the last one incomplete or empty, and reads a line for each completion, with a tab before its description, as
+words of the line, the last one incomplete or empty. It reads a line for each completion, with a tab before its description, as
 fish does (k8s.io/kubectl v0.36.3, pkg/cmd/plugin/plugin_completion.go).
 """
 

@@ -41,7 +41,7 @@ ENVIRONMENT: Final = {
 Below a megabyte memory is kept: asyncio takes 256 kB for each read from a socket, which else is mapped and unmapped every time,
 for a sixth of all CPU. mallopt(3).
 
-`LOGNAME`: asyncssh asks for the local user at each connection, and connects to nobody where there is none: a pod may run as a
+`LOGNAME`: asyncssh asks for the local user at each connection, and connects to nobody where there is none. A pod may run as a
 number that its image has no name for. Without the variable it reads /etc/passwd every time.
 """
 

@@ -1,7 +1,7 @@
 """The user's NO_PROXY list: its items, what is wrong with them, and whether they cover the machines of a cluster.
 
-The rules are those of OpenShift's cluster-network-operator (pkg/util/validation): `*` alone, or items that are each an IP
-address, a CIDR or a DNS-1123 subdomain with at most one leading and one trailing dot.
+The rules are those of OpenShift's cluster-network-operator (pkg/util/validation). The list is `*` alone, or it has items: IP
+addresses, CIDRs, or DNS-1123 subdomains with at most one leading and one trailing dot.
 """
 
 import ipaddress

@@ -1,7 +1,7 @@
 """The certificate authority and the serving certificate: what a Secret holds, and what it has to hold next.
 
-A rotation of the authority takes three steps, with `overlap` between them: the new authority is trusted beside the old one;
-then it signs what is served; then the old one goes. So every client trusts what it is shown. The times are read from the
+A rotation of the authority takes three steps, with `overlap` between them. First the new authority is trusted beside the old
+one, then it signs what is served, then the old one goes. So every client trusts what it is shown. The times are read from the
 certificates themselves, so that any replica can go on where another stopped.
 """
 

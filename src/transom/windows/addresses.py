@@ -11,8 +11,8 @@ _KNOWN: Final = 8192
 def address(text: str) -> str | None:
     """The address that a text is, in one spelling; None for what is none.
 
-    Zones (`%eth0`) are no part of it, and an IPv4 address that is written as an IPv6 one (`::ffff:10.0.0.7`, RFC 4291, section
-    2.5.5.2: what a socket for both shows) is that IPv4 address.
+    Zones (`%eth0`) are no part of it. A socket for both families shows an IPv4 address as an IPv6 one (`::ffff:10.0.0.7`; RFC
+    4291, section 2.5.5.2): it is that IPv4 address here.
     """
     plain = text.partition("%")[0]
     return _spelled(plain) if len(plain) <= _LONGEST else None

@@ -1,7 +1,7 @@
 """Programs for access lists: icacls, regini, and what is asked of PowerShell's Get-Acl and Set-Acl.
 
-An option that is not known here is an error, as it is where Windows does not know it; the one that works on whole trees
-(`/t`) is not simulated: what it does with links is not documented.
+An option that is not known here is an error, as it is where Windows does not know it. The one that works on whole trees (`/t`)
+is not simulated: what it does with links is not documented.
 """
 
 import re

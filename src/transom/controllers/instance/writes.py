@@ -1,8 +1,8 @@
 """What is written on a WindowsInstance: its status, and its finalizer, which is put on before anything is written to the host.
 
 It comes off when the host was given back. Where Transom's namespace or the definition of the kind is deleted, nobody has said
-that hosts should go: they are left as they are, and every finalizer is taken off, otherwise the deletion would wait for ever
-once the operator is gone.
+that hosts should go: they are left as they are. Every finalizer is taken off then, since the deletion would wait for ever once
+the operator is gone.
 """
 
 import contextlib

@@ -1,9 +1,9 @@
 """Which of a kubelet's credential providers log in to registries, as OpenShift's machine configuration has it for workers.
 
-Linux nodes get it as a file of the MachineConfig that is rendered for them: there is one for AWS (`ecr-credential-provider`),
-one for Azure (`acr-credential-provider`), one for GCP (`gcr-credential-provider`; openshift/machine-config-operator,
-templates/common). The Windows operator takes AWS' alone (WMCO, pkg/ignition; pkg/nodeconfig, modifyCredentialProviderConfig),
-and so does the payload that is shipped: the others' programs are not in that operator's image.
+Linux nodes get it as a file of the MachineConfig that is rendered for them (openshift/machine-config-operator,
+templates/common). There is one for AWS (`ecr-credential-provider`), one for Azure (`acr-credential-provider`) and one for GCP
+(`gcr-credential-provider`). The Windows operator takes AWS' alone (WMCO, pkg/ignition; pkg/nodeconfig,
+modifyCredentialProviderConfig). So does the payload that is shipped: the others' programs are not in that operator's image.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """MachinePools: one living KubeadmConfig is their configuration, and the infrastructure replaces their machines its own way.
 
-What an edit of it leads to comes with the next rotation of the bootstrap token: CABPK makes the data anew then (Cluster API
-v1.14.2, bootstrap/kubeadm/reconcilers/kubeadmconfig, rotateMachinePoolBootstrapToken), and most providers roll the pool.
+What an edit of it leads to comes with the next rotation of the bootstrap token. CABPK makes the data anew then (Cluster API
+v1.14.2, bootstrap/kubeadm/reconcilers/kubeadmconfig, rotateMachinePoolBootstrapToken). Most providers roll the pool for it.
 """
 
 import contextlib

@@ -90,8 +90,8 @@ class DrainProgress(msgspec.Struct, frozen=True):
 def fate(pod: NodePod) -> Fate:
     """What a drain does with a pod.
 
-    A DaemonSet's comes back to a cordoned Node, and a mirror pod belongs to its host (`kubectl drain` leaves both); one that
-    has ended loses nothing, and its log may still be read.
+    A DaemonSet's comes back to a cordoned Node, and a mirror pod belongs to its host: `kubectl drain` leaves both. A pod that
+    has ended stays, too: its log may still be read.
     """
     meta = pod.metadata
     if meta.annotations is not None and meta.annotations.mirror is not None:

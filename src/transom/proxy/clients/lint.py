@@ -4,8 +4,8 @@ The verdict on an item and the choice of the form both come from evaluating the 
 A form is proposed only if, over all profiles of NO_PROXY,
 
 - whatever a client bypasses with the item, of what is wanted or allowed, it bypasses with the form (never less);
-- whatever it bypasses with the form is wanted, allowed, or was bypassed with the item too, or is with the plain spelling of the
-  same name (and nothing else);
+- whatever it bypasses with the form is wanted or allowed, or it bypasses that with the item too, or with the plain spelling of
+  the same name (and nothing else);
 - no client fails with the form that does not fail with the item;
 
 and if fewer of the judged clients miss what is wanted.

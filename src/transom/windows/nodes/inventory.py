@@ -110,8 +110,8 @@ def _fault(name: str, text: str) -> str | None:
 def _address(key: str) -> str:
     """The address that a key stands for.
 
-    The API server takes no `:` in a ConfigMap's keys, so an IPv6 address is written as Windows writes it where it may have none
-    (literal names of IPv6 in UNC paths): `fd00--7.ipv6-literal.net`.
+    The API server takes no `:` in a ConfigMap's keys. So an IPv6 address is written as in a UNC path of Windows, which takes
+    none either (literal names of IPv6): `fd00--7.ipv6-literal.net`.
     """
     text = key.rstrip(".").lower()
     if text.endswith(_LITERAL):

@@ -12,7 +12,7 @@ import msgspec
 
 Proof = Literal["", "Machine", "Certificate", "Spec", "Address", "Name"]
 """By what a Node was decided: the Machine's nodeRef, a certificate that Transom approved for this instance's own token,
-`spec.nodeName`, its address, or only the name that the host gave itself: it is reserved, and no Node is the instance's yet."""
+`spec.nodeName`, or its address. `Name` is what the host calls itself: it is reserved, and no Node is the instance's yet."""
 Refusal = Literal["", "NodeNameTaken", "NodeNameChanged", "NodeNameInvalid", "NodeAddressAmbiguous", "OtherCluster"]
 LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """One DNS label (RFC 1123): what a computer's name is (Microsoft, "Naming conventions in Active Directory": no dots)."""
@@ -60,7 +60,7 @@ class Holder(msgspec.Struct, frozen=True):
 class Candidate(msgspec.Struct, frozen=True):
     """An instance whose Node is asked for.
 
-    `named` is `spec.nodeName`; `machine` and `machine_uid` are of the `nodeRef` of its Machine; `said` is the name that the
+    `named` is `spec.nodeName`; `machine` and `machine_uid` are of the `nodeRef` of its Machine. `said` is the name that the
     host gave itself in this pass, empty where it is not known. `addresses` are the one that SSH reached and `spec.nodeIP`.
     """
 

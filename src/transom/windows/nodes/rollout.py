@@ -4,8 +4,8 @@ A rollout knows hosts by name. A host *begins* when it is about to be changed, a
 
 - *passed*: it was changed, and is well;
 - *failed*: it could not be changed, or is not well;
-- *left*: it is as it was. It was not reached, or somebody else held it, which says nothing about the change;
-- *right*: it was found as it should be;
+- *left*: it is as it was. It was not reached, or somebody else held it, which says nothing about the change.
+- *right*: it was found as it should be.
 - *refuted*: the change is in place, and does not do what it is for. Before any host has passed, this stops the rollout.
 
 Once every host has passed, or was right, the rollout is over: nothing stops it any more.

@@ -1,7 +1,7 @@
 """Certificates as crypt32 keeps them in the registry: one key for each, named by SHA-1, with a `Blob` of properties.
 
-Shape of a blob (seen in exports of Windows and Wine; Microsoft documents the property numbers in wincrypt.h as
-CERT_*_PROP_ID): for each property three little-endian uint32 (id, 1, length) and the bytes.
+A blob has for each property three little-endian uint32 (id, 1, length) and the bytes. That was seen in exports of Windows and
+Wine; Microsoft documents the numbers of properties in wincrypt.h as CERT_*_PROP_ID.
 """
 
 import struct

@@ -41,8 +41,8 @@ class Install(msgspec.Struct, frozen=True):
 
     `directories` are made, parents first; those of `leave` are removed where they are empty. Services of `configure` exist and
     get another configuration. `edits` are imported after services were made, `lines` of the ledger when nothing went wrong.
-    With `reversal` a service that ran before and does not run afterwards brings all of it back as it was; what goes
-    (`delete`, `remove`, `leave`) does so when the services run.
+    With `reversal` a service that ran before and does not run afterwards brings all of it back as it was. What goes (`delete`,
+    `remove`, `leave`) goes when the services run.
     """
 
     directories: tuple[str, ...] = ()

@@ -47,8 +47,8 @@ class Plan(msgspec.Struct, frozen=True):
     """What has to be done on a host, in order: one import of `edits`, then `stop`, then `install`, then `start`.
 
     Every service of `stop` has a note in the ledger, which `edits` write: a REG_SZ of `…\\Transom\\Restarts`, named as the
-    service. `running` says that the service ran, and must run at the end. `check` is for a dependant whose state is not known:
-    if it runs, its note becomes `running` before it is stopped; if not, its note is cleared and it stays stopped. A note is
+    service. `running` says that the service ran, and must run at the end. `check` is for a dependant whose state is not known.
+    If it runs, its note becomes `running` before it is stopped; if not, its note is cleared and it stays stopped. A note is
     cleared when its service was seen running.
 
     With `prepare`, Windows itself comes first. The plan then holds nothing else but the ledger's lines about that, which are

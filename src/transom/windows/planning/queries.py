@@ -16,8 +16,8 @@ PROCESSES = 4
 def first(desired: DesiredState, *, change_expected: bool = False, boot: bool = False) -> Queries:
     """What must be read to see whether a host is as `desired`, where the ledger holds nothing else.
 
-    Where a change is expected, who depends on whom is asked at once, which spares a second gather, as long as that needs no
-    more processes than a gather may start. `boot` asks for BootId where restarts are put off until then.
+    Where a change is expected, who depends on whom is asked at once, which spares a second gather. That is done as long as it
+    needs no more processes than a gather may start. `boot` asks for BootId where restarts are put off until then.
     """
     parts = (part.asks(desired, change_expected=change_expected) for part in SETTINGS.values())
     asked = Queries.of((Queries(services=desired.registry.children(SERVICES), boot=boot), *parts))

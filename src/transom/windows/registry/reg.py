@@ -4,7 +4,7 @@ subkeys and values by using a .reg file").
 UTF-16LE with a byte order mark, CRLF, one section for each key. Text stands for itself where that is safe; everything else
 is bytes in hex, of whatever type.
 
-What `reg query` prints is in the console's OEM code page, and its last line is in the language of the host, so only ASCII is
+What `reg query` prints is in the console's OEM code page, and its last line is in the language of the host. So only ASCII is
 looked at: key paths, value names, `REG_…` and the data. A letter outside ASCII comes back as U+FFFD.
 """
 
