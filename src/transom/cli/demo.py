@@ -24,8 +24,8 @@ _TOLD = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "GODEBUG")
 def demo() -> None:
     """Show the main job on a simulated host.
 
-    Nothing is installed, and nothing outside this process is touched: a simulated Windows host behind a real SSH server on
-    127.0.0.1 gets proxy settings and a CA, the CA is rotated, the proxy removed.
+    A simulated Windows host behind a real SSH server on 127.0.0.1 gets proxy settings and a CA. Then the CA is rotated, and the
+    proxy removed. Nothing is installed, and nothing outside this process is touched.
     """
     import asyncio
 

@@ -41,9 +41,9 @@ def status(
 ) -> None:
     """Say what is where, and what waits and why.
 
-    The operator, the rollout, the settings, the hosts, what is not ready first, each with its reason and what there is to do;
-    clusters, CAs that end soon, pods that are older than the settings. With -f: what was last known of the hosts of a
-    directory, from here; nobody is asked. `status host NAME` is the whole story of one host.
+    Of the operator, the rollout, the settings and the hosts, what is not ready comes first, each with its reason and what there
+    is to do. Then come clusters, CAs that end soon, and pods that are older than the settings. With -f it says what was last
+    known of the hosts of a directory, from here, and asks nobody. `status host NAME` is the whole story of one host.
     """
     if watch and (output is not Format.TEXT or source.filename or about):
         fail("--watch is for text, and for a cluster: `kubectl get windowsinstances -A -w -o json` gives objects")
