@@ -9,16 +9,13 @@ import re
 import secrets
 import shutil
 import signal
-import ssl
 import subprocess
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, NamedTuple
@@ -28,6 +25,7 @@ import yaml
 
 from lab import kubernetes
 from lab.authority import Authority, write_key_pair
+from lab.connections import Connections
 from lab.kubernetes import ControlPlaneError
 from lab.objects import Objects
 from lab.ports import reserve
@@ -95,6 +93,7 @@ class ControlPlane:
         self.admin_token = secrets.token_hex(16)
         self.kubeconfig = self.directory / "admin.kubeconfig"
         self.audit_log = self.directory / "audit.log"
+        self._connections = Connections(address, self.port, self.authority_file, self.admin_token)
         self._objects = Objects(self.request)
         self._oldest = 0
         """The first revision that etcd still has."""
@@ -138,6 +137,7 @@ class ControlPlane:
         """End every process that was started; remove the directory where it was made here."""
         for name in reversed(list(self._processes)):
             self.kill(name)
+        self._connections.close()
         if self._own_directory:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -214,29 +214,15 @@ class ControlPlane:
         content_type: str = "application/json",
         user: str = "",
     ) -> bytes:
-        """One request as the administrator, quicker than kubectl. Raises urllib's errors; an HTTPError has the Status.
+        """One request as the administrator, quicker than kubectl. Raises OSError; an HTTPError has the Status.
 
         As a user where one is named, as `kubectl --as` does: a service account then has the groups of all service accounts.
         A body of bytes is JSON already: of a value that is nested as deep as the server takes, Python's encoder makes none.
         What is answered by 429 is asked again, as kubectl does: the first request for a kind that was just defined is.
         """
-        context = ssl.create_default_context(cafile=str(self.authority_file))
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
-        headers = {"Authorization": f"Bearer {self.admin_token}", "Content-Type": content_type}
-        headers |= {"Impersonate-User": user} if user else {}
+        headers = {"Content-Type": content_type} | ({"Impersonate-User": user} if user else {})
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        end = time.monotonic() + seconds
-        while True:
-            try:
-                with opener.open(
-                    urllib.request.Request(self.url + path, data, headers, method=method), timeout=seconds
-                ) as answer:
-                    found: bytes = answer.read()
-                    return found
-            except urllib.error.HTTPError as error:
-                if error.code != HTTPStatus.TOO_MANY_REQUESTS or "/eviction" in path or time.monotonic() > end:
-                    raise
-            time.sleep(0.2)
+        return self._connections.request(method, path, data, headers, seconds)
 
     def kill(self, name: str, with_signal: signal.Signals = signal.SIGKILL) -> None:
         """End one program (``etcd``, ``kube-apiserver``, ``kube-controller-manager``) and wait for its end."""
