@@ -1,25 +1,64 @@
-"""How many requests a second a server answers: an open loop in a process of its own, with as little work for each as can be."""
+"""An open loop that asks a server as an API server does, with as little work for each request as can be.
+
+`python -m benchmarks.load` does so in a process of its own, at one rate.
+"""
 
 import asyncio
 import json
+import os
 import ssl
 import sys
 import time
 from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import msgspec
 
 CONNECTIONS = 16
-BEGIN, STEP = 200.0, 1.15
-"""Requests a second that are asked for first, and so many times as many each time after that."""
-SECONDS = 3.0
 PATIENCE = 0.020
 """Seconds in which 99 of 100 are to be answered."""
+FIRST_WRITE = 4096
+"""Bytes that an API server sends with the headers; the rest follows (Go's net/http, Transport.WriteBufferSize)."""
 
 
-class _Connection(asyncio.Protocol):
+class Target(msgspec.Struct, frozen=True):
+    """A server on this machine: its port, the authorities that it is believed by, and the body of each request."""
+
+    port: int
+    authorities: str
+    body: str
+
+    @property
+    def request(self) -> bytes:
+        """As an API server sends it."""
+        headers = ("POST /pods?timeout=10s HTTP/1.1", f"Host: 127.0.0.1:{self.port}", "User-Agent: kube-apiserver-admission")
+        typed = ("Content-Type: application/json", "Accept: application/json, */*")
+        body = self.body.encode()
+        return "\r\n".join([*headers, f"Content-Length: {len(body)}", *typed, "", ""]).encode() + body
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What a process is asked to do; `cpu` is the only one that it works on."""
+
+    target: Target
+    rate: float
+    seconds: float
+    cpu: int | None
+
+
+class Done(msgspec.Struct, frozen=True):
+    """Seconds: of 99 of 100 requests each took no more than `p99`; `busy` is the share of the time that this loop worked."""
+
+    p99: float
+    busy: float
+
+
+class Connection(asyncio.Protocol):
     """Sends one request after the other, each when the one before it was answered."""
 
     def __init__(self, request: bytes, took: list[float]) -> None:
-        self._request, self._took = request, took
+        self._parts, self._took = (request[:FIRST_WRITE], request[FIRST_WRITE:]), took
         self._due: deque[float] = deque()
         self._wanted, self._buffer = 0, bytearray()
 
@@ -30,7 +69,10 @@ class _Connection(asyncio.Protocol):
     def ask(self, due: float) -> None:
         self._due.append(due)
         if len(self._due) == 1:
-            self._transport.write(self._request)
+            self._send()
+
+    def close(self) -> None:
+        self._transport.abort()
 
     @property
     def waiting(self) -> int:
@@ -52,63 +94,80 @@ class _Connection(asyncio.Protocol):
         self._wanted = 0
         self._took.append(time.perf_counter() - self._due.popleft())
         if self._due:
-            self._transport.write(self._request)
+            self._send()
+
+    def _send(self) -> None:
+        for part in self._parts:
+            self._transport.write(part)
 
 
-async def _p99(port: int, context: ssl.SSLContext, request: bytes, rate: float) -> float:
-    """Seconds."""
-    took: list[float] = []
-    loop = asyncio.get_running_loop()
-    connections = [
-        (await loop.create_connection(lambda: _Connection(request, took), "127.0.0.1", port, ssl=context))[1]
-        for _ in range(CONNECTIONS)
-    ]
-    count, began = int(rate * SECONDS), time.perf_counter() + 0.05
-    asked = 0
-    while asked < count:
-        now = time.perf_counter()
-        while asked < count and began + asked / rate <= now:
-            min(connections, key=lambda one: one.waiting).ask(began + asked / rate)
-            asked += 1
-        await asyncio.sleep(0.001)
-    end = time.perf_counter() + 10 * PATIENCE
-    while len(took) < count and time.perf_counter() < end:  # noqa: ASYNC110  # the last of many answers
-        await asyncio.sleep(0.005)
-    for one in connections:
-        one._transport.abort()
-    # what has no answer yet took longer than that
-    return sorted([*took, *(10 * PATIENCE for _ in range(count - len(took)))])[int(count * 0.99)]
+class Loop:
+    """Connections to one server, which are kept."""
+
+    def __init__(self, connections: Iterable[Connection], took: list[float]) -> None:
+        self._connections, self._took = list(connections), took
+
+    async def ask(self, rate: float, seconds: float, patience: float = 60.0) -> list[float]:
+        """Seconds that each request took, sorted: sent when its time came, and counted from then.
+
+        Those that have no answer `patience` after the last one was sent have taken as long as that.
+        """
+        self._took.clear()
+        count, began = int(rate * seconds), time.perf_counter() + 0.01
+        asked = 0
+        while asked < count:
+            now = time.perf_counter()
+            while asked < count and began + asked / rate <= now:
+                min(self._connections, key=lambda one: one.waiting).ask(began + asked / rate)
+                asked += 1
+            await asyncio.sleep(max(0.001, began + asked / rate - time.perf_counter()))
+        end = time.perf_counter() + patience
+        while len(self._took) < count and time.perf_counter() < end:  # noqa: ASYNC110  # the last of many answers
+            await asyncio.sleep(0.005)
+        return sorted([*self._took, *(patience for _ in range(count - len(self._took)))])
 
 
-async def _most(port: int, authorities: str, body: bytes) -> float:
-    context = ssl.create_default_context(cadata=authorities)
-    headers = (
-        "POST /pods HTTP/1.1",
-        f"Host: 127.0.0.1:{port}",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-    )
-    request = "\r\n".join([*headers, "", ""]).encode() + body
-    rate, reached, failed = BEGIN, 0.0, 0
-    while failed < 2:
-        # one that is over it may be the machine's
-        if await _p99(port, context, request, rate) <= PATIENCE:
-            reached, failed = rate, 0
-            rate *= STEP
-        else:
-            failed += 1
-    return reached
+@asynccontextmanager
+async def connected(target: Target) -> AsyncIterator[Loop]:
+    """A loop whose connections have been used once."""
+    loop, took = asyncio.get_running_loop(), list[float]()
+    context = ssl.create_default_context(cadata=target.authorities)
+    request = target.request
+    connections = []
+    try:
+        for _ in range(CONNECTIONS):
+            _, made = await loop.create_connection(lambda: Connection(request, took), "127.0.0.1", target.port, ssl=context)
+            connections.append(made)
+            # before the server has waited too long for it
+            made.ask(time.perf_counter())
+        async with asyncio.timeout(60):
+            while len(took) < CONNECTIONS:  # noqa: ASYNC110  # as above
+                await asyncio.sleep(0.005)
+        yield Loop(connections, took)
+    finally:
+        for one in connections:
+            one.close()
 
 
-async def most(port: int, authorities: str, body: bytes) -> float:
-    """The most requests a second, in steps of 15 %, of which 99 of 100 are answered within 20 ms."""
+async def measured(order: Order) -> Done:
+    """Work for one order, in a process of its own."""
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.load"), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
-    printed, _ = await child.communicate(json.dumps([port, authorities, body.decode()]).encode())
-    return float(printed)
+    printed, _ = await child.communicate(msgspec.json.encode(order))
+    return msgspec.json.decode(printed, type=Done)
+
+
+async def _carry_out(order: Order) -> Done:
+    if order.cpu is not None:
+        os.sched_setaffinity(0, {order.cpu})
+    async with connected(order.target) as loop:
+        began, used = time.perf_counter(), time.process_time()
+        took = await loop.ask(order.rate, order.seconds, 10 * PATIENCE)
+        busy = (time.process_time() - used) / (time.perf_counter() - began)
+    return Done(took[int(len(took) * 0.99)], busy)
 
 
 if __name__ == "__main__":
-    given = json.load(sys.stdin)
-    print(asyncio.run(_most(given[0], given[1], given[2].encode())))
+    given = msgspec.convert(json.load(sys.stdin), Order)
+    sys.stdout.buffer.write(msgspec.json.encode(asyncio.run(_carry_out(given))))
