@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def rollback(source: Source, hosts: HostOptions, output: Output = Format.TEXT, dry_run: DryRun = False) -> None:
     """Roll hosts back to their last known good settings.
 
-    Each host that the manifests (-f) or the cluster (--context) name gets other settings than these say: the newest with which
-    `apply` of this user on this machine has seen it healthy. If it had none then, it gets none. Mend the manifests before the
-    next `apply`. Where an operator works, edit the EgressProxy instead.
+    Hosts that the manifests (-f) or the cluster (--context) name get other settings than these say. They are the newest with
+    which `apply` of this user on this machine has seen the host healthy. If it had none then, it gets none. Mend the
+    manifests before the next `apply`. Where an operator works, edit the EgressProxy instead.
     """
     if not dry_run:
         source.insist("rollback")
