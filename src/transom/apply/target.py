@@ -99,7 +99,10 @@ Work = Callable[[Target, Admit], Awaitable[PassResult]]
 
 
 def passing(host_keys: HostKeys, settings: PassSettings, *, dry_run: bool = False) -> Work:
-    """Passes whose troubles are in their results. A host that is paused, or gets nothing, is not connected to."""
+    """Passes whose troubles are in their results. A host that is paused, or gets nothing, is not connected to.
+
+    A host is known by one of `host_keys`; `settings` say who works, and how long he waits. With `dry_run` hosts are only read.
+    """
 
     async def work(target: Target, admit: Admit) -> PassResult:
         if target.instance.spec.paused:
@@ -112,7 +115,7 @@ def passing(host_keys: HostKeys, settings: PassSettings, *, dry_run: bool = Fals
 
 
 def converging(host_keys: HostKeys, settings: PassSettings, *, dry_run: bool) -> Callable[[Target], Awaitable[HostReport]]:
-    """The work on one host, for `fleet.side_by_side`: every trouble of the host is in its report."""
+    """The same for hosts that do not wait for each other (`roll_out.side_by_side`): every trouble is in the host's report."""
     return reporting(passing(host_keys, settings, dry_run=dry_run), dry_run=dry_run)
 
 
@@ -137,7 +140,10 @@ async def one_pass(
     admit: Admit = EVERYBODY,
     taken: Adopted | None = None,
 ) -> PassResult:
-    """One pass on the host; its troubles are in the result. A change that was not expected costs a second gather.
+    """One pass on the host; its troubles are in the result.
+
+    With `dry_run` nothing is changed. Where `change_expected` is false less is read at first, and a change costs a second
+    gather. With `fetch_anyway` the host tries the readiness endpoints also where nothing was changed.
 
     `check` sees each state that a plan is made from. It raises a HostError where the host must not be changed; whatever else it
     raises ends the pass, and is raised here. `admit` is asked before a change: where it says no, the host is only read.
@@ -198,7 +204,10 @@ def _check(egress: Egress, actual: ObservedState) -> None:
 
 
 def report_of(target: Target, found: PassResult, *, dry_run: bool = False) -> HostReport:
-    """What people see of a pass. A host without egress with its new settings has failed, whatever else it says."""
+    """What people see of a pass over a host; with `dry_run` what it would do.
+
+    A host without egress with its new settings has failed, whatever else it says.
+    """
     error = found.error
     result: Result = "skipped" if isinstance(error, ManagedByOther) else found.result
     told = str(error) if error else None

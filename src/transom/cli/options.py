@@ -85,7 +85,10 @@ def log_to_stderr(*, verbose: bool) -> None:
 
 
 def timeouts(connect: str, channel: str, whole: str) -> "Timeouts":
-    """The timeouts that three options say; ends the process where one is no duration."""
+    """The timeouts that three options say (`10s`, `1m30s`): to connect, for each channel, for the whole pass of a host.
+
+    Ends the process where one is no duration.
+    """
     from transom.hosts.ssh.connection import Timeouts
 
     return Timeouts(
@@ -115,7 +118,7 @@ def seconds(text: str) -> float:
 
 
 def server_option(flag: str, text: str, *, short: str | None = None, **more: Any) -> Any:
-    """An option of a server, which can be given in the environment too."""
+    """An option of a server, with its help `text` and a `short` form; `TRANSOM_<FLAG>` of the environment gives it, too."""
     name = flag.partition("/")[0].strip("-").replace("-", "_").upper()
     return typer.Option(flag, *([short] if short else []), envvar=f"TRANSOM_{name}", help=text, **more)
 

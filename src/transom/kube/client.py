@@ -69,7 +69,14 @@ _decode_event: Final = msgspec.json.Decoder(WatchEvent).decode
 
 
 class Client:
-    """The requests that Transom makes. `permit` guards every write; without one nothing does."""
+    """The requests that Transom makes. `permit` guards every write; without one nothing does.
+
+    Of all requests `resource` is the kind, and the type that is read. `namespace` is None for a cluster-scoped kind, and where
+    a list or a watch is of all namespaces. `value` is the object, or what is changed of it, in plain values.
+
+    They raise ApiError: NotFound, Conflict, Gone or another StatusError where the server says no, ConnectionFailed where no
+    answer comes in time (`TIMEOUT`), UnreadableObject where it does not fit the type.
+    """
 
     def __init__(self, connection: Connection, permit: Permit | None = None, groups: Groups | None = None) -> None:
         self.connection = connection
@@ -81,7 +88,7 @@ class Client:
         return Client(self.connection, permit, self.groups)
 
     async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
-        """One object. Raises NotFound."""
+        """The object of that `name`. Raises NotFound."""
         return _decoded(resource, await self.request("GET", resource.path(namespace, name)))
 
     async def get_json(self, path: str) -> Any:
@@ -95,7 +102,10 @@ class Client:
     async def list_objects(
         self, resource: Resource[T], namespace: str | None = None, *, labels: str = "", fields: str = "", page: int = PAGE
     ) -> Listing[T]:
-        """All objects, page by page. An object that does not fit is in `malformed` and spoils no other. Raises Gone."""
+        """All objects, in pages of at most `page`. One that does not fit is in `malformed` and spoils no other. Raises Gone.
+
+        `labels` and `fields` are selectors, as kubectl takes them; empty: all objects.
+        """
         query = _selectors(labels, fields)
         items: list[T] = []
         malformed: list[Malformed] = []
@@ -136,9 +146,10 @@ class Client:
         seconds: int = 300,
         inactivity: float = 150,
     ) -> AsyncIterator[AsyncIterator[list[WatchEvent]]]:
-        """The changes since a version, in the batches that they come in; the server ends it after `seconds`.
+        """The changes since `resource_version`, in the batches that they come in; the server ends it after `seconds`.
 
-        Raises Gone where the version is too old, ConnectionFailed where the line is cut or silent for `inactivity` seconds.
+        `labels` and `fields` are selectors, as of a list. Raises Gone where the version is too old, ConnectionFailed where the
+        line is cut or silent for `inactivity` seconds.
         """
         query = {
             "watch": "true",
@@ -164,7 +175,10 @@ class Client:
     async def replace(
         self, resource: Resource[T], value: Mapping[str, Any], name: str, namespace: str | None = None, seconds: float = TIMEOUT
     ) -> T:
-        """Put an object in place of the version that `value` names. Raises Conflict where that is no longer the current one."""
+        """Put an object in place of the version that `value` names. Raises Conflict where that is no longer the current one.
+
+        `seconds` are for the request with its answer.
+        """
         query = {"fieldManager": FIELD_MANAGER}
         path = resource.path(namespace, name)
         return _decoded(resource, await self.request("PUT", path, query, value, seconds=seconds))
@@ -185,7 +199,7 @@ class Client:
     async def json_patch(
         self, resource: Resource[T], operations: Sequence[Mapping[str, Any]], name: str, namespace: str | None = None
     ) -> T:
-        """A JSON Patch (RFC 6902). A `test` that does not hold is a StatusError 422: nothing was changed."""
+        """A JSON Patch (RFC 6902) of `operations`. A `test` that does not hold is a StatusError 422: nothing was changed."""
         query = {"fieldManager": FIELD_MANAGER}
         path = resource.path(namespace, name)
         content_type = "application/json-patch+json"
@@ -204,7 +218,8 @@ class Client:
     ) -> T:
         """Server-side apply as field manager `transom`. Without `force`, a field that is another manager's raises Conflict.
 
-        What two parts of Transom write of one object, each by itself, has a `manager` for each: neither takes the other's away.
+        `subresource` is `status`, say; None: the object itself. What two parts of Transom write of one object, each by itself,
+        has a `manager` for each: neither takes the other's away.
         """
         query = {"fieldManager": manager, "force": "true" if force else "false"}
         path = resource.path(namespace, name, subresource)
@@ -216,7 +231,7 @@ class Client:
         await self.request("DELETE", resource.path(namespace, name), None, body)
 
     async def execute(self, namespace: str, pod: str, command: Sequence[str], seconds: float = TIMEOUT) -> Executed:
-        """What a command prints that the kubelet runs in the only container of a pod. Raises ApiError, with the HTTP status.
+        """What a command prints that the kubelet runs in the only container of a pod, within `seconds`. Raises ApiError.
 
         It is asked for by WebSocket, which API servers speak from 1.30 on by default (KEP-4006) and may refuse to who cannot
         both `get` and `create` pods/exec.
@@ -244,11 +259,10 @@ class Client:
         retries: int = _MAX_RETRIES,
         most: int | None = None,
     ) -> bytes:
-        """One request; `seconds` include the retries of what the server refused unseen (429). Raises ApiError.
+        """The answer to one request, as bytes; `method` and `path` are HTTP's, `body` is sent as JSON. Raises ApiError.
 
-        `most` are the bytes of an answer that is taken: AnswerTooLarge.
-
-        Where a 429 is the answer itself, as an eviction's is, there are to be no `retries`.
+        `seconds` include the `retries` of what the server refused unseen (429). Where a 429 is the answer itself, as an
+        eviction's is, there are to be none. An answer of more than `most` bytes raises AnswerTooLarge.
         """
         self.connection.renew()
         content = msgspec.json.encode(body) if body is not None else None

@@ -50,5 +50,5 @@ _BY_CODE: dict[int, type[StatusError]] = {404: NotFound, 409: Conflict, 410: Gon
 
 
 def status_error(code: int, reason: str, message: str, retry_after: float | None = None) -> StatusError:
-    """The error for a code."""
+    """The error for an HTTP `code`; `reason`, `message` and the seconds to wait (`retry_after`) are what the server said."""
     return _BY_CODE.get(code, StatusError)(code, reason, message, retry_after)

@@ -131,9 +131,10 @@ class Store(Generic[T]):
         return taken
 
     def replace(self, items: Iterable[T], malformed: Iterable[Malformed], resource_version: str) -> None:
-        """Put a whole list in place: what is not in it is gone, and told as gone. Unchanged objects are not told.
+        """Put a whole list of `items` in place, as of `resource_version`.
 
-        An object that no longer fits stays as it last was, and is named in `malformed`; so are those of which a part was read.
+        What is not in it is gone, and told as gone. Unchanged objects are not told. An object that no longer fits stays as it
+        last was, and is named in `malformed`; so are those of which a part was read.
         """
         listed = {key_of(item): item for item in items}
         bad = {key_of(one.metadata): one for one in malformed}

@@ -67,7 +67,7 @@ class Place(msgspec.Struct, frozen=True, eq=False):
         return self._finding("error", path, message, shown, span)
 
     def warning(self, path: Path, message: str, shown: str | None = None, span: tuple[int, int] | None = None) -> Finding:
-        """A warning at `path`; the rest as for `error`."""
+        """A warning at `path`; `message`, `shown` and `span` are as of an `error`."""
         return self._finding("warning", path, message, shown, span)
 
     def _finding(

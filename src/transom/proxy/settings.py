@@ -146,8 +146,9 @@ class Effective(msgspec.Struct, frozen=True):
 def effective(objects: SettingsObjects, now: datetime, server: str | None = None) -> Effective:
     """Validate everything and compute the settings of the own cluster and of every Cluster API `Cluster`.
 
-    `server` is the URL of the API server in Transom's own kubeconfig. A cluster's settings are None when any object that they
-    are made of has an error; others are not touched by it.
+    `objects` are all that was read; the dates of certificates are held against `now`. `server` is the URL of the API server in
+    Transom's own kubeconfig. What is wrong is a finding. A cluster's settings are None when any object that they are made of
+    has an error; others are not touched by it.
     """
     findings: list[Finding] = []
     broken = {finding.object for finding in getattr(objects, "findings", ()) if finding.severity == "error"}

@@ -69,7 +69,10 @@ class ObjectReader:
         self._findings.append(finding)
 
     def add(self, value: Any, file: str, locate: Locate, path: Path = ()) -> None:
-        """Take one object, or a list of them. Kinds that Transom does not read are left out without a word."""
+        """Take one object, or a list of them, in plain values. Kinds that Transom does not read are left out without a word.
+
+        It is at `path` of a document in `file`; `locate` gives the line of a path there. What is wrong becomes a finding.
+        """
         if not isinstance(value, dict):
             self._findings.append(Place(file, "", locate).error(path, "this is no Kubernetes object: it is not a mapping"))
             return

@@ -44,7 +44,8 @@ def merge(
 ) -> tuple[StatusCondition, ...]:
     """The conditions of these types, in this order: what is said, else what stood there before.
 
-    The time of a condition is new where its status is another. A message has no more than `longest` letters.
+    `before` is what stands in the status, `generation` that of the object which was looked at (None: not known). The time of a
+    condition is `now` where its status is another. A message has no more than `longest` letters.
     """
     known = {one.type: one for one in before}
     merged = []

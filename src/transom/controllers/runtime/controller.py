@@ -61,9 +61,9 @@ Trace = Callable[[ObjectKey], AbstractContextManager[object]]
 
 
 async def work(controller: Controller, leadership: Leadership, places: int, trace: Trace = nullcontext) -> None:
-    """Work on keys, on so many at once as there are `places` and on those that rest, until the queue is closed.
+    """Work on a controller's keys, on so many at once as there are `places` and on those that rest, until the queue is closed.
 
-    Raises LeaseLost; a key that was not finished is in the queue again then.
+    `trace` lasts as long as each. Raises LeaseLost where `leadership` ends; what was not finished is in the queue again then.
     """
     queue = controller.queue
 
