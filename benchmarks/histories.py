@@ -19,8 +19,8 @@ import msgspec
 from tests.windows.planning.histories import History, drawn
 from tests.windows.planning.life import fault, shortest
 
+from transom.windows import ledger
 from transom.windows.host.queries import LEDGER, RESTARTS
-from transom.windows.ledger import ledger
 from transom.windows.parts import downtime, environment, environment_items, trust, winhttp
 from transom.windows.parts.environment import Environments
 from transom.windows.parts.environment_items import DesiredItems, MachineVariable, ServiceVariable

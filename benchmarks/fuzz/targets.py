@@ -35,10 +35,10 @@ from transom.proxy.objects import WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.webhook import review
+from transom.windows import ledger
 from transom.windows.host.entries import LedgerError
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
-from transom.windows.ledger import ledger
 from transom.windows.nodes import authorized_keys
 from transom.windows.nodes.node_certificates import CLIENT, SERVING, CertificateRequest, Member, judge, requested_node
 from transom.windows.parts import trust

@@ -17,7 +17,7 @@ from transom.proxy.settings import Egress
 from transom.sources.directory import load
 from transom.sources.examination import examine
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, STORES
-from transom.windows.ledger.ledger import MANAGER
+from transom.windows.ledger import MANAGER
 from transom.windows.parts import certificates
 from transom.windows.registry.registry import DeleteKey, DeleteValue, Registry, SetValue, binary, multi_sz
 

@@ -8,9 +8,9 @@ from tests.winsim.consoles import booted, console
 from transom.capi import windows_proxy
 from transom.capi.content import script
 from transom.proxy.settings import Egress
+from transom.windows import ledger
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.host.state import ServiceState
-from transom.windows.ledger import ledger
 from transom.windows.registry.registry import DeleteValue
 from winsim import Host
 from winsim.filesystem import listed

@@ -4,7 +4,7 @@ import pytest
 from tests.support.repository import DOCS
 
 from transom.manifests.parts_pages import BEGIN, END, PAGES, page_with_parts
-from transom.windows.ledger.ledger import SETTINGS
+from transom.windows.ledger import SETTINGS
 
 
 @pytest.mark.parametrize("name", PAGES)

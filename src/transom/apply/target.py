@@ -18,9 +18,9 @@ from transom.proxy.layers import BASE
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Effective, Egress, Withheld
 from transom.sources.objects import Objects
+from transom.windows import ledger
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.host.state import ObservedState, Step
-from transom.windows.ledger import ledger
 from transom.windows.nodes import fetch
 from transom.windows.nodes.instance import PREVIOUS, WindowsInstance, earlier_keys, private_key
 from transom.windows.parts.adopted import Adopted

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from transom.hosts.ssh.connection import Access, Timeouts
     from transom.proxy.secret import Secret
     from transom.windows.host.state import ObservedState
-    from transom.windows.ledger.ledger import Ledger
+    from transom.windows.ledger import Ledger
 
 
 _INSTANCE: Final = (
@@ -187,8 +187,8 @@ async def looked(
 
 def view(address: str, state: "ObservedState", *, show_secrets: bool) -> dict[str, Any]:
     """A host as JSON; the userinfo of URLs is redacted without `show_secrets`."""
+    from transom.windows import ledger
     from transom.windows.host.queries import ENVIRONMENT, SERVICES
-    from transom.windows.ledger import ledger
     from transom.windows.parts import certificates
     from transom.windows.registry.registry import ValueType
 

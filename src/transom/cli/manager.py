@@ -7,7 +7,7 @@ from transom.apply.report import HostReport, Report
 from transom.apply.target import Target, report_of
 from transom.cli.cluster import ask
 from transom.cli.findings import Source
-from transom.windows.ledger.ledger import FILES, Manager
+from transom.windows.ledger import FILES, Manager
 
 if TYPE_CHECKING:
     from transom.controllers.runtime.cached import HostNode

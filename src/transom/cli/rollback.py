@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from transom.apply.report import Report
     from transom.apply.target import Target
-    from transom.windows.ledger.ledger import Manager
+    from transom.windows.ledger import Manager
 
 
 @grouped

@@ -17,7 +17,7 @@ from transom.controllers.egress.status import readiness
 from transom.hosts.errors import Fault
 from transom.hosts.passes.passes import Admit, PassResult
 from transom.readiness import failures, probe
-from transom.windows.ledger.ledger import Manager
+from transom.windows.ledger import Manager
 from transom.windows.nodes.rollout import Stage
 
 _SAID: Final[dict[Stage, str]] = {

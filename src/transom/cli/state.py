@@ -11,7 +11,7 @@ from transom.hosts import owner
 from transom.hosts.passes.passes import PassSettings
 from transom.hosts.ssh.connection import Timeouts
 from transom.hosts.ssh.known_hosts import KnownHostsFile
-from transom.windows.ledger.ledger import Manager
+from transom.windows.ledger import Manager
 
 
 def directory() -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from transom.hosts.errors import Held
-from transom.windows.ledger import ledger
+from transom.windows import ledger
 
 _WORD = re.compile(r"[A-Za-z0-9@._-]+")
 _OTHER = re.compile(r"[^A-Za-z0-9@._-]+")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from transom.manifests.definitions import definitions
-from transom.windows.ledger.ledger import SETTINGS
+from transom.windows.ledger import SETTINGS
 from transom.windows.parts.part import About
 
 BEGIN: Final = "<!-- parts of a host: written by scripts/reference -->"

@@ -13,7 +13,7 @@ import msgspec
 
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate
-from transom.windows.ledger.ledger import VERSION
+from transom.windows.ledger import VERSION
 from transom.windows.parts import certificates, winhttp
 
 OPENSSH_MSI: Final = (

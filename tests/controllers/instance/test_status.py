@@ -15,9 +15,9 @@ from transom.proxy.objects import Restart, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
+from transom.windows import ledger
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.state import ObservedState, Step
-from transom.windows.ledger import ledger
 from transom.windows.nodes.fetch import Fetched
 from transom.windows.nodes.instance import WindowsInstanceStatus
 from transom.windows.parts.certificates import DISALLOWED, store

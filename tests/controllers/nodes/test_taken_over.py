@@ -24,8 +24,8 @@ from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.proxy.trust import pem
+from transom.windows import ledger
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.ledger import ledger
 from transom.windows.parts.installed import Installed
 from winsim import Host
 

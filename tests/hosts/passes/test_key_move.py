@@ -26,7 +26,7 @@ from transom.hosts.ssh.connection import Access, Timeouts, public_line
 from transom.hosts.ssh.known_hosts import KnownHostsFile
 from transom.proxy.secret import Secret
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.ledger.ledger import MANAGER
+from transom.windows.ledger import MANAGER
 from transom.windows.registry.registry import SetValue, sz
 from winsim import Fault, Host, Simulator
 from winsim.filesystem import files as all_files

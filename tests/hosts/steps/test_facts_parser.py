@@ -7,7 +7,7 @@ from transom.hosts.steps import facts_parser as answers
 from transom.hosts.steps.facts_parser import FactsParser
 from transom.windows.host.queries import BOOT, ENVIRONMENT, LEDGER, SERVICES, STORES, Queries
 from transom.windows.host.state import ObservedState, Service, ServiceState
-from transom.windows.ledger.ledger import MOST_ENTRIES
+from transom.windows.ledger import MOST_ENTRIES
 from transom.windows.registry import reg
 from transom.windows.registry.registry import Registry, SetValue, dword, sz
 

@@ -41,9 +41,9 @@ from transom.proxy.finding import Place as FindingPlace
 from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
+from transom.windows import ledger
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.queries import SERVICES as SERVICE_KEYS
-from transom.windows.ledger import ledger
 from transom.windows.nodes.fetch import Fetched
 from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.parts.files import FilePlace

@@ -2,9 +2,9 @@
 
 import pytest
 
+from transom.windows import ledger
 from transom.windows.host.entries import LedgerError
 from transom.windows.host.queries import LEDGER
-from transom.windows.ledger import ledger
 from transom.windows.parts import trust
 from transom.windows.parts.downtime import DEFERRED
 from transom.windows.parts.environment import MACHINE_LINES, SERVICE_LINES

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from transom.windows import ledger
 from transom.windows.host.entries import FormerValue, LedgerError
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.state import Preparation
-from transom.windows.ledger import ledger
-from transom.windows.ledger.ledger import Ledger
+from transom.windows.ledger import Ledger
 from transom.windows.parts.downtime import Deferred, Downtime
 from transom.windows.parts.environment import Environments
 from transom.windows.parts.environment_items import LedgerItem, MachineVariable, ServiceEnvironment, ServiceVariable

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.windows.authorities import authority
 from tests.windows.installations import CONF, CONTAINERD, DOWN, EXE, KUBELET, SALT, UP, A, B, host, reached, wish
 
+from transom.windows import ledger
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.host.state import CHANGED, DesiredState, ObservedState, Preparation, Service
-from transom.windows.ledger import ledger
 from transom.windows.parts import certificates, installation
 from transom.windows.parts.service import Configuration
 from transom.windows.planning.plan import plan

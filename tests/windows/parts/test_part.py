@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from transom.windows import parts
-from transom.windows.ledger.ledger import PARTS, SETTINGS, Ledger
+from transom.windows.ledger import PARTS, SETTINGS, Ledger
 from transom.windows.parts.part import Part, Setting
 
 MODULES = {Path(str(part.__file__)).stem for part in PARTS.values()}

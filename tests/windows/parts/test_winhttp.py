@@ -10,10 +10,10 @@ from tests.windows.userdata import PROXIED, powershell
 
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress, WindowsSettings
+from transom.windows import ledger
 from transom.windows.firstboot import user_data
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.state import ObservedState
-from transom.windows.ledger import ledger
 from transom.windows.parts import winhttp
 from transom.windows.planning import queries as questions
 from transom.windows.planning.plan import after, desired_settings, plan

@@ -6,7 +6,7 @@ from transom.proxy.objects import LabelSelector, LinuxSettings, PodsSettings, Wi
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.host.state import DesiredState
-from transom.windows.ledger.ledger import SETTINGS
+from transom.windows.ledger import SETTINGS
 from transom.windows.planning.plan import desired_settings
 from transom.windows.registry.registry import Registry
 

@@ -5,10 +5,10 @@ import pytest
 
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
+from transom.windows import ledger
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, STORES
 from transom.windows.host.state import ObservedState, Service, ServiceState
-from transom.windows.ledger import ledger
-from transom.windows.ledger.ledger import FILES, Manager, OtherManager, operator
+from transom.windows.ledger import FILES, Manager, OtherManager, operator
 from transom.windows.planning.plan import after, desired_settings, plan
 from transom.windows.registry.registry import CreateKey, DeleteValue, Registry, SetValue, dword
 

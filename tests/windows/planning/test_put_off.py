@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from transom.windows import ledger
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
-from transom.windows.ledger import ledger
 from transom.windows.parts.downtime import Deferred
 from transom.windows.parts.plan_builder import When
 from transom.windows.planning.plan import after, plan

@@ -5,9 +5,9 @@ import pytest
 from tests.windows.installations import CONF, CONTAINERD, DOWN, EXE, KUBELET, SALT, UP, A, B, host, reached, wish
 
 from transom.proxy.settings import Egress
+from transom.windows import ledger
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.host.state import CHANGED, DesiredState, ObservedState, Preparation, Service
-from transom.windows.ledger import ledger
 from transom.windows.parts.trust import Trusted
 from transom.windows.payload.payload import Payload, PayloadService
 from transom.windows.payload.worker import Facts

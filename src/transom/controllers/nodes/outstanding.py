@@ -7,9 +7,9 @@ from transom.controllers.instance.joined_nodes import is_pending
 from transom.controllers.runtime.cached import UNINITIALIZED, HostNode
 from transom.hosts.errors import HostError
 from transom.hosts.passes.configure import Configured
+from transom.windows import ledger
 from transom.windows.host.queries import SERVICES
 from transom.windows.host.state import ObservedState
-from transom.windows.ledger import ledger
 from transom.windows.nodes import support
 from transom.windows.parts.adopted import PEER
 from transom.windows.parts.installation import DRIFT

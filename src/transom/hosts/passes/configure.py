@@ -17,9 +17,9 @@ from transom.hosts.steps.facts_parser import merged
 from transom.hosts.steps.gather import found_files, gather, outputs, probed
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.settings import Egress
+from transom.windows import ledger
 from transom.windows.host.queries import SERVICES, Queries
 from transom.windows.host.state import ObservedState
-from transom.windows.ledger import ledger
 from transom.windows.nodes.fetch import configurations
 from transom.windows.parts.adopted import PEER, Adopted
 from transom.windows.parts.plan_builder import When

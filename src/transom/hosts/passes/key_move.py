@@ -18,9 +18,9 @@ from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.transport import ssh
 from transom.hosts.steps.gather import gather
 from transom.proxy.secret import Secret
+from transom.windows import ledger
 from transom.windows.host.queries import Queries
 from transom.windows.host.state import ObservedState
-from transom.windows.ledger import ledger
 from transom.windows.nodes import authorized_keys
 
 _NAME: Final = "administrators_authorized_keys"

@@ -27,11 +27,11 @@ from transom.hosts.ssh.directory import Directory
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.transport import Transport, ssh
 from transom.hosts.steps.gather import gather
+from transom.windows import ledger
 from transom.windows.host.entries import LedgerError
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.host.state import ObservedState, Step
-from transom.windows.ledger import ledger
-from transom.windows.ledger.ledger import Manager, OtherManager
+from transom.windows.ledger import Manager, OtherManager
 from transom.windows.nodes.fetch import Fetched
 from transom.windows.planning.plan import Plan
 

@@ -14,9 +14,9 @@ from transom.hosts.ssh.directory import Directory
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.steps.change import carry_out
 from transom.hosts.steps.gather import gather, probed
+from transom.windows import ledger
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.host.state import DesiredState, ObservedState
-from transom.windows.ledger import ledger
 from transom.windows.planning import queries as questions
 from transom.windows.planning.plan import Plan, plan
 from transom.windows.registry.registry import Registry

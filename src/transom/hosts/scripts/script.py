@@ -18,7 +18,7 @@ from transom.hosts.scripts.install_script import job_blocks, reversal_steps, wor
 from transom.hosts.scripts.template import BASE, FORMER, Script, filled, render, template
 from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.host.state import ObservedState
-from transom.windows.ledger.ledger import closes
+from transom.windows.ledger import closes
 from transom.windows.nodes.fetch import MARK
 from transom.windows.parts.installation import ran
 from transom.windows.planning.plan import Plan

@@ -11,7 +11,7 @@ from transom.hosts.scripts.results import Entry
 from transom.windows.addresses import address
 from transom.windows.host.queries import BOOT, ENVIRONMENT, LEDGER, SERVICES, Queries
 from transom.windows.host.state import ObservedState, Service, ServiceState
-from transom.windows.ledger.ledger import MOST_ENTRIES
+from transom.windows.ledger import MOST_ENTRIES
 from transom.windows.registry import reg
 from transom.windows.registry import reg as query
 from transom.windows.registry.names import FoldedDict

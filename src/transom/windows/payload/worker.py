@@ -10,7 +10,7 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import SERVICES
 from transom.windows.host.state import DesiredState, ObservedState, Preparation, Service, ServiceState
-from transom.windows.ledger.ledger import read as read_ledger
+from transom.windows.ledger import read as read_ledger
 from transom.windows.parts.installed import Installed
 from transom.windows.parts.restarts import start_order
 from transom.windows.parts.service import ENVIRONMENT, Configuration

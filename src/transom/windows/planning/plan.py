@@ -12,10 +12,10 @@ from transom.proxy.objects import WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate
+from transom.windows import ledger
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.host.state import DesiredState, ObservedState, Preparation, ServiceState, Step
-from transom.windows.ledger import ledger
-from transom.windows.ledger.ledger import PARTS, SETTINGS, Ledger, Manager
+from transom.windows.ledger import PARTS, SETTINGS, Ledger, Manager
 from transom.windows.parts import installation
 from transom.windows.parts.adopted import Adopted
 from transom.windows.parts.installation import Install, InstallDecision

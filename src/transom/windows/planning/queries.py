@@ -4,7 +4,7 @@ import msgspec
 
 from transom.windows.host.queries import SERVICES, Queries
 from transom.windows.host.state import DesiredState, ObservedState
-from transom.windows.ledger.ledger import SETTINGS
+from transom.windows.ledger import SETTINGS
 from transom.windows.parts import certificates, trust
 from transom.windows.planning.plan import Plan
 from transom.windows.registry.names import without

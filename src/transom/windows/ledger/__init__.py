@@ -1,1 +1,0 @@
-"""The ledger on a host: what is Transom's there, and what it replaced."""
