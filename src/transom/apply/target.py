@@ -120,7 +120,7 @@ def converging(host_keys: HostKeys, settings: PassSettings, *, dry_run: bool) ->
 
 
 def reporting(work: Work, *, dry_run: bool) -> Callable[[Target], Awaitable[HostReport]]:
-    """Passes that hold each other up in nothing, each with its report."""
+    """Passes over hosts that do not wait for each other, each with its report; with `dry_run` hosts are only read."""
 
     async def reported(target: Target) -> HostReport:
         return report_of(target, await work(target, EVERYBODY), dry_run=dry_run)

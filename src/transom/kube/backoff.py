@@ -29,7 +29,7 @@ class Backoff(msgspec.Struct, frozen=True):
 
 
 async def set_within(event: asyncio.Event, seconds: float | None) -> bool:
-    """Wait for an event, at most so long (None: however long); whether it is set."""
+    """Wait for an event, at most so many seconds (None: however long). True where it is set."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -46,8 +46,9 @@ class _State:
 class KeyQueue(Generic[K]):
     """Keys for workers on one event loop.
 
-    To add a key that waits changes nothing but its priority; one that is worked on is worked on once more afterwards. Each
-    `take` has to be answered by one `done`. A pass over a key satisfies what was asked for before it began, delayed or not.
+    A key that is added while it waits at most becomes more urgent. One that is added while somebody works on it comes once more
+    when that has ended. Each `take` has to be answered by one `done`. A pass over a key satisfies what was asked for before it
+    began, delayed or not.
     """
 
     def __init__(self, backoff: Backoff = BACKOFF) -> None:
@@ -81,7 +82,7 @@ class KeyQueue(Generic[K]):
         return state.failures if state else 0
 
     def add(self, key: K, priority: Priority = Priority.CHANGE, after: float = 0.0) -> None:
-        """Ask for a key, `after` so many seconds. Of several delays for one key the shortest holds."""
+        """Have a key worked on, at once or `after` so many seconds. Of several delays for one key the shortest holds."""
         state = self._states.setdefault(key, _State())
         if after > 0:
             self._delay(key, state, priority, after)
@@ -136,7 +137,11 @@ class KeyQueue(Generic[K]):
                 raise
 
     def done(self, key: K, *, failed: bool = False, again: float | None = None, at_least: float | None = None) -> None:
-        """End a pass. `failed`: once more after the backoff, or `at_least` seconds; else `again` so many seconds from now."""
+        """Say that a pass over a key has ended.
+
+        Where it `failed`, the key comes again after the backoff, which is `at_least` so many seconds. Else it comes in `again`
+        seconds, or, where that is None, when it is added. Raises ValueError where nobody works on the key.
+        """
         state = self._states[key]
         if not state.working:
             raise ValueError(f"nobody works on {key!r}")

@@ -69,12 +69,12 @@ class Snapshot(Generic[T]):
         yield from self._objects
 
     def by(self, index: str, value: str) -> list[T]:
-        """The objects for which the index holds that value, by name. Raises KeyError for an index that does not exist."""
+        """The objects for which `index` gives `value`, in the order of their names. Raises KeyError for an unknown index."""
         return [self._objects[name] for name in self._indexes[index].get(value, ())]
 
 
 class Store(Generic[T]):
-    """What a reflector has read. One writer, any number of readers; single steps, so no locks are needed on an event loop."""
+    """What a reflector has read: it alone writes, anybody reads. No method waits, so an event loop needs no locks for it."""
 
     def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
         self._functions = dict(indexes or {})
@@ -97,7 +97,7 @@ class Store(Generic[T]):
         return MappingProxyType(self._malformed)
 
     def add_indexes(self, indexes: Mapping[str, IndexFunction[T]]) -> None:
-        """Find objects by more than so far; an index of the same name is the same function. Before the store is filled.
+        """Have objects found by more than so far: each index by its name, with the function that gives an object's values.
 
         Raises ValueError for another function of the same name, or once there are objects.
         """

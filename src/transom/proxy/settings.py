@@ -224,7 +224,7 @@ def _all_layers(objects: SettingsObjects) -> Iterator[Layer]:
 
 
 def merged_no_proxy(objects: SettingsObjects, known: Networks, cluster: Cluster | None = None) -> merging.MergedNoProxy:
-    """The list of a cluster with the reason of each item; `known` are the networks of the own one, which is None."""
+    """The list of a `cluster` with the reason of each item. None is the own cluster, whose networks are `known`."""
     if cluster is None:
         return _merge_own(layers.of_own_cluster(objects), known)
     return _merge_workload(objects, layers.of_workload_cluster(objects, cluster), cluster)

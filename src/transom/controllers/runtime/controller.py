@@ -36,7 +36,7 @@ class Leadership:
 
 
 class Result(msgspec.Struct, frozen=True):
-    """How a key was done: `failed` is tried again after a while, else it is looked at again after `again` seconds."""
+    """What became of a key. Where it `failed`, it is tried again after a backoff, else looked at again in `again` seconds."""
 
     failed: bool = False
     again: float | None = None

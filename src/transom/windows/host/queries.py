@@ -43,7 +43,7 @@ class Queries(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, asked: Iterable["Queries"]) -> "Queries":
-        """What any of them asks, each thing once; `walk` is not looked at."""
+        """All that several ask, each thing once; their `walk` does not count."""
         every = tuple(asked)
         return cls(
             services=each_once(name for one in every for name in one.services),

@@ -7,7 +7,7 @@ _V = TypeVar("_V")
 
 
 class FoldedDict(MutableMapping[str, _V]):
-    """Values by name, compared without case. It gives the names as they were spelled last, in the order of being set last."""
+    """Values by name, compared without case. A name is spelled as it was when it was last set, and stands in that order."""
 
     __slots__ = ("_named",)
 

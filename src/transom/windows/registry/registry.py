@@ -207,7 +207,7 @@ class Registry:
         return tuple(names.values())
 
     def merged(self, other: "Registry") -> "Registry":
-        """Both; where both know a key, the one whose values were read, and of two read ones the other's."""
+        """The keys of both. Of a key that both know, the one whose values were read is taken; of two read ones, `other`'s."""
         return Registry.of((self, other))
 
     @classmethod
