@@ -37,11 +37,11 @@ class Source(ClusterOptions, frozen=True):
 
     @property
     def named_namespaces(self) -> tuple[tuple[str, str], ...]:
-        """Of files none has to be there: before Transom is installed its namespace is not."""
+        """None where files are read: they need no cluster, and before Transom is installed its namespace is not there."""
         return () if self.filename else super().named_namespaces
 
     def insist(self, what: str) -> None:
-        """For a command that changes hosts: end it where nobody said which."""
+        """End a command that changes hosts where nobody said which hosts; `what` is the command's name."""
         if not self.filename and not self.context:
             fail(
                 f"{what} changes hosts: say which, by -f PATH, or by --context NAME for those of a cluster "

@@ -91,7 +91,7 @@ def private_key(instance: WindowsInstance, objects: SettingsObjects) -> Secret |
 
 
 def earlier_keys(instance: WindowsInstance, objects: SettingsObjects) -> tuple[Secret, ...]:
-    """The key before that one, where its Secret has it: hosts that it opens are moved."""
+    """The key before the one that opens the host, where its Secret has it: a host that takes it yet is moved to the new one."""
     secret = objects.secret(objects.namespace, instance.spec.key_secret.name)
     found = secret.data.get(PREVIOUS) if secret else None
     return (found,) if found is not None else ()

@@ -90,11 +90,11 @@ def plan(
 ) -> Plan:
     """The steps from `actual` to `desired`; `salt` (16 random bytes) is for a ledger that has none.
 
-    `restarts` that are put off (`boot`: until the next boot, `present`: until somebody says so) are noted in the ledger.
+    `restarts` that are put off are noted in the ledger: until the next boot (`boot`), or until somebody says so (`held`).
+    `taken` is what another operator left that had the host before: it becomes Transom's. `manager` is who plans.
 
-    `taken` is what the operator left from which the host is taken over: that becomes Transom's.
-
-    `manager` is who plans. Raises ledger.LedgerError, and manager.OtherManager: such a host is not touched.
+    Raises LedgerError where the ledger cannot be understood, OtherManager where it names another manager. Such a host is not
+    touched.
     """
     old = ledger.read(actual.registry)
     manager.check(old.manager)
