@@ -89,7 +89,7 @@ Admit = Callable[[], Awaitable[bool]]
 
 
 def answering(answer: bool) -> Admit:
-    """Every host's turn, or none's."""
+    """It is every host's turn, or none's, as `answer` says."""
 
     async def admit() -> bool:
         return answer
@@ -147,7 +147,7 @@ def _left(result: PassResult) -> HostError | None:
 async def opened(
     access: Access, host_keys: HostKeys, settings: PassSettings, *, only_reads: bool = False, doing: str = "the pass"
 ) -> AsyncIterator[Directory]:
-    """Transom's directory on a host that is locked, over a connection of its own. Raises HostError."""
+    """Transom's directory on a host that is held as by `hold`, over a connection of its own. Raises HostError."""
     async with (
         hold(access, settings, only_reads=only_reads, doing=doing) as alone,
         ssh(access, host_keys, settings.timeouts) as transport,
@@ -159,10 +159,11 @@ async def opened(
 async def hold(
     access: Access, settings: PassSettings, *, only_reads: bool = False, doing: str = "the pass"
 ) -> AsyncIterator[bool]:
-    """Hold a host for the time of a pass, and give whether it is held against our own other processes.
+    """Hold a host against this owner's other processes for a pass, of at most `settings.timeouts.whole` seconds.
 
-    Who only reads goes on beside them. Raises Held, and PassTimedOut, which says what was being done. Whatever is raised
-    while the host is held, but for the settings' `outer`, is raised as a HostError.
+    Gives whether the host is held. Where another process holds it, a pass that `only_reads` goes on beside that one, without
+    holding it; any other raises Held. Raises PassTimedOut, which says what it was `doing`. Whatever else is raised meanwhile is
+    raised as a HostError, but for the exceptions that `settings.outer` names.
     """
     try:
         with _claimed(settings, access, needed=not only_reads) as alone:
@@ -200,14 +201,17 @@ def _claimed(settings: PassSettings, access: Access, *, needed: bool) -> Iterato
 
 
 def own_directory(transport: Transport, owner: Owner, *, alone: bool) -> Directory:
-    """A reader beside another process of its owner has names of its own: what it needs is no left-over to the other."""
+    """Transom's directory on a host, for this owner.
+
+    Where it is not `alone`, its files have names of their own: another process of this owner would take them for left-overs.
+    """
     if not alone:
         owner = msgspec.structs.replace(owner, identity=f"{owner.identity}-reader")
     return Directory(transport, owner, alone=alone)
 
 
 async def look(access: Access, host_keys: HostKeys, settings: PassSettings, questions: Queries) -> ObservedState:
-    """What a host looks like now; nothing of ours stays where nothing was before. Raises HostError."""
+    """What a host answers to `questions` now; nothing of ours stays where nothing was before. Raises HostError."""
     async with opened(access, host_keys, settings, only_reads=True, doing="reading the host") as directory:
         state = await gather(directory, questions)
         await leave(directory, state)
@@ -217,7 +221,7 @@ async def look(access: Access, host_keys: HostKeys, settings: PassSettings, ques
 
 
 async def leave(directory: Directory, state: ObservedState) -> None:
-    """A host without a ledger has nothing of ours: the directory goes as well."""
+    """Remove Transom's directory from a host without a ledger: it has nothing else of ours."""
     if state.registry.key(LEDGER) is None:
         await directory.dismantle()
 
