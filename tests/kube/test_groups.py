@@ -1,9 +1,11 @@
-"""Who waits for a kind of a group that is not there asks with all others."""
+"""What is asked of groups at the same time is asked once, for all."""
 
 import asyncio
 from typing import Any
 
-from transom.kube.errors import ConnectionFailed
+import pytest
+
+from transom.kube.errors import ConnectionFailed, NotFound
 from transom.kube.versions import Groups
 
 
@@ -36,3 +38,28 @@ async def test_where_nobody_can_tell_the_kind_itself_is_asked_for() -> None:
     assert await groups.may_have("apps", 3600)
     assert await groups.may_have("apps", 3600)
     assert not await groups.may_have("apps", 3600)
+
+
+async def test_who_asks_at_the_same_time_shares_the_answer_and_who_comes_later_asks_anew() -> None:
+    asked: list[str] = []
+    answering = asyncio.Event()
+
+    async def get_json(path: str) -> Any:
+        asked.append(path)
+        number = len(asked)
+        await answering.wait()
+        if path == "/apis/absent":
+            raise NotFound(404, "NotFound", path)
+        return number
+
+    groups = Groups(get_json)
+    one, other, *absent = (asyncio.ensure_future(groups.answer(path)) for path in ("/apis/a", "/apis/a", *["/apis/absent"] * 2))
+    await asyncio.sleep(0)
+    one.cancel()
+    answering.set()
+    assert await other == 1
+    for task in absent:
+        with pytest.raises(NotFound):
+            await task
+    assert asked == ["/apis/a", "/apis/absent"]
+    assert await groups.answer("/apis/a") == 3

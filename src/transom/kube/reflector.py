@@ -120,7 +120,7 @@ class Reflector(Generic[T]):
                 await self._wait(self._pace.backoff, error)
 
     async def _choose_version(self) -> None:
-        resource = await served(self._client.get_json, self._asked)
+        resource = await served(self._client.groups.answer, self._asked)
         if resource != self._resource:
             self._resource, self._version = resource, None
 

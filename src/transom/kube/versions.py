@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +11,7 @@ from transom.kube.errors import ApiError, NotFound
 from transom.kube.objects import T
 from transom.kube.resources import Resource
 
-GetJson = Callable[[str], Awaitable[Any]]
+GetJson = Callable[[str], Coroutine[Any, Any, Any]]
 """`Client.get_json`: what a path below the server's address answers."""
 PREFERRED: Final = "preferred"
 """The version of a Resource that leaves it to the server."""
@@ -56,13 +56,23 @@ class _GroupList(msgspec.Struct, frozen=True):
 
 
 class Groups:
-    """Which groups a server has, as of its last answer: asked once for all who wait for a kind of one that is not there."""
+    """What a server says of its groups, asked once for all who want to know it at the same time."""
 
     def __init__(self, get_json: GetJson) -> None:
         self._get_json = get_json
         self._names: frozenset[str] = frozenset()
         self._read_at = float("-inf")
         self._reading = asyncio.Lock()
+        self._asked: dict[str, asyncio.Task[Any]] = {}
+
+    async def answer(self, path: str) -> Any:
+        """What is at a path. Who asks while others wait for it has their answer. Raises ApiError."""
+        task = self._asked.get(path)
+        if task is None:
+            task = self._asked[path] = asyncio.ensure_future(self._get_json(path))
+            task.add_done_callback(lambda done: self._answered(path, done))
+        # the others wait on where one of them gives up
+        return await asyncio.shield(task)
 
     async def may_have(self, group: str, within: float) -> bool:
         """Whether the server has that group, by an answer of the last `within` seconds; true where nobody can tell."""
@@ -79,3 +89,9 @@ class Groups:
                 self._names = frozenset(one.name for one in answer.groups or ())
                 self._read_at = loop.time()
         return group in self._names
+
+    def _answered(self, path: str, done: "asyncio.Task[Any]") -> None:
+        del self._asked[path]
+        if not done.cancelled():
+            # an error that nobody waits for any more is none of asyncio's business either
+            done.exception()
