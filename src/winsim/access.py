@@ -215,6 +215,17 @@ class KeyAccess:
     def __init__(self) -> None:
         self._acls = FoldedDict[Acl]()
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeyAccess) and self._acls == other._acls
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def copy(self) -> "KeyAccess":
+        """The same lists, for a host that is to be what it was."""
+        made = KeyAccess()
+        made._acls = FoldedDict(self._acls)
+        return made
+
     def acl(self, path: str) -> Acl:
         """The list of a key, inherited entries marked."""
         if path in self._acls:

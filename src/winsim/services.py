@@ -6,6 +6,8 @@ Microsoft Learn, "Event IDs" of Service Control Manager.
 
 import asyncio
 import re
+from collections.abc import Iterable
+from copy import copy
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -104,6 +106,12 @@ class SimulatedService:
         self.ends: tuple[float, int] | None = None
         """When its process ends by itself, and with which code."""
 
+    def copy(self) -> "SimulatedService":
+        """The same, with a record of starts of its own."""
+        made = copy(self)
+        made.starts = list(self.starts)
+        return made
+
     def enter(self, state: ServiceState, until: float) -> None:
         """Enters a pending state that ends at `until`."""
         self.state, self._until = state, until
@@ -156,6 +164,10 @@ class ServiceManager:
                 made.starts, made.start_seconds, made.stop_seconds = present.starts, present.start_seconds, present.stop_seconds
                 made.starts_well, made.stops = present.starts_well, present.stops
             self._services[name] = made
+
+    def replace(self, services: Iterable[SimulatedService]) -> None:
+        """Knows these services instead, which the registry speaks of."""
+        self._services = FoldedDict((service.name, service) for service in services)
 
     def names(self) -> tuple[str, ...]:
         """The services that exist."""

@@ -4,6 +4,7 @@ A task is described as XML (Microsoft Learn, "Task Scheduler Schema"); of it the
 triggers are read. Deleting a task does not end what it runs (Microsoft Learn, "schtasks delete").
 """
 
+from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -43,6 +44,10 @@ class TaskScheduler:
         self.runs = True
         self.delays: float | None = 0
         """Seconds of the host's time before what was asked to run begins; None: it never does."""
+
+    def replace(self, tasks: Iterable[Task]) -> None:
+        """Knows these tasks instead."""
+        self._tasks = FoldedDict((task.name, task) for task in tasks)
 
     def names(self) -> tuple[str, ...]:
         """The tasks that there are."""

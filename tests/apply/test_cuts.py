@@ -7,6 +7,7 @@ import pytest
 from tests.apply.targets import target
 from tests.apply.traces import OWN, seen
 from tests.apply.windows import SERVICES, SETTINGS, Desk, Simulated, difference
+from tests.support.cuts import Cuts
 
 from transom.apply.report import HostReport
 from transom.apply.target import Target, converging
@@ -19,10 +20,13 @@ from winsim import Fault, Simulator
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("cut", ["apply", "removal"])
-async def test_cut_at_every_request(tmp_path: Path, when: Literal["before", "after"], cut: str) -> None:
+async def test_cut_at_every_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: Literal["before", "after"], cut: str
+) -> None:
     work = converging(NoHostKeys(), PassSettings(Owner("tests", "cuts")), dry_run=False)
     async with Simulator() as simulator:
         windows = Simulated(simulator, await simulator.add_host("win", services=SERVICES))
+        host = windows.host
         desk = Desk(tmp_path / "desk", windows)
         await windows.edit(OWN)
         before = await seen(windows)
@@ -37,23 +41,28 @@ async def test_cut_at_every_request(tmp_path: Path, when: Literal["before", "aft
             assert report.error is None, report
             return report
 
+        if cut == "removal":
+            await done(wanted)
+        cuts = await Cuts.of(monkeypatch, host)
         at, came = 0, True
         while came:
             at += 1
-            if cut == "removal":
-                await done(wanted)
-            windows.host.faults.arm(Fault(at, when, "cut"))
+            cuts.begin()
+            host.faults.arm(Fault(at, when, "cut"))
             await work(wanted if cut == "apply" else nothing)
-            came = windows.host.faults.ordered is None
-            windows.host.faults.disarm()
-            await windows.host.background.finished()
+            came = host.faults.ordered is None
+            host.faults.disarm()
+            if await cuts.met():
+                continue
+            await done(wanted if cut == "apply" else nothing)
+            if await cuts.met():
+                continue
             if cut == "apply":
-                await done(wanted)
                 assert (await done(wanted)).result == "unchanged"
-            await done(nothing)
+                await done(nothing)
             assert difference(before, await seen(windows)) == [], at
             assert not len(await windows.registry(LEDGER)), at
             assert "Transom" not in windows.files(), at
-            assert [service.state.name for service in map(windows.host.services.get, SERVICES)] == ["RUNNING"] * 2, at
-        assert at > 30
-        assert windows.host.unknown == []
+            assert [service.state.name for service in map(host.services.get, SERVICES)] == ["RUNNING"] * 2, at
+        assert min(at, cuts.followed[0]) > 30
+        assert host.unknown == []

@@ -8,6 +8,8 @@ from typing import Literal
 import pytest
 from tests.hosts.egress import ALICE, BOB, QUESTIONS, VALUE, apply, settings, wants
 from tests.hosts.machines import FIRST, SECOND, Host
+from tests.hosts.simulated import SimulatedHost
+from tests.support.cuts import Cuts
 from tests.support.waiting import until
 
 from transom.hosts.errors import ConnectionLost, Held, NotConverged
@@ -36,24 +38,36 @@ async def both_run(host: Host) -> bool:
     return [await host.state(FIRST), await host.state(SECOND)] == ["RUNNING", "RUNNING"]
 
 
+async def cuts_of(host: Host, monkeypatch: pytest.MonkeyPatch) -> Cuts:
+    return await Cuts.of(monkeypatch, host.simulated if isinstance(host, SimulatedHost) else None)
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_cut_at_every_request_of_an_apply(host: Host, when: Literal["before", "after"]) -> None:
+async def test_cut_at_every_request_of_an_apply(
+    host: Host, monkeypatch: pytest.MonkeyPatch, when: Literal["before", "after"]
+) -> None:
     before = await exported(host)
     requests = await requests_of(host, lambda: apply(host, VALUE))
     await apply(host, None)
+    cuts = await cuts_of(host, monkeypatch)
     for at in host.sample(requests):
+        cuts.begin()
         host.fail(at, when)
         await apply(host, VALUE)
         if not host.came():
             # how often left-overs are looked at depends on the speed of the job
             assert at > len(requests) - SLACK
             break
+        if await cuts.met():
+            continue
         done = await apply(host, VALUE)
         assert done.error is None, (at, requests[at - 1])
         assert done.before is not None
         settled = done.after or done.before
         assert settled.registry.value(rf"{SERVICES}\{FIRST}", "Environment") == multi_sz([VALUE]), at
         assert await both_run(host), at
+        if await cuts.met():
+            continue
         assert (await apply(host, VALUE)).result == "unchanged", at
         removed = await apply(host, None)
         assert removed.error is None, at
@@ -62,17 +76,24 @@ async def test_cut_at_every_request_of_an_apply(host: Host, when: Literal["befor
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_cut_at_every_request_of_a_removal(host: Host, when: Literal["before", "after"]) -> None:
+async def test_cut_at_every_request_of_a_removal(
+    host: Host, monkeypatch: pytest.MonkeyPatch, when: Literal["before", "after"]
+) -> None:
     before = await exported(host)
     await apply(host, VALUE)
     requests = await requests_of(host, lambda: apply(host, None))
+    await apply(host, VALUE)
+    cuts = await cuts_of(host, monkeypatch)
     for at in host.sample(requests):
-        await apply(host, VALUE)
+        if not cuts.begin():
+            await apply(host, VALUE)
         host.fail(at, when)
         await apply(host, None)
         if not host.came():
             assert at > len(requests) - SLACK
             break
+        if await cuts.met():
+            continue
         removed = await apply(host, None)
         assert removed.error is None, (at, requests[at - 1])
         assert await exported(host) == before, at
