@@ -62,10 +62,10 @@ class Checkpoint:
     def contents(self) -> tuple[object, ...]:
         """What comes after depends on nothing else: hosts with equal contents, treated alike, stay equal.
 
-        When files changed, what `%RANDOM%` gives next, and the records of all starts of a service but the last are left out.
+        When files changed, and what `%RANDOM%` gives next, is left out.
         """
         services = [
-            (one.name, one.image, one.depends, one.start_type, one.state, one.deleted, one.exit_code, one.starts[-1:])
+            (one.name, one.image, one.depends, one.start_type, one.state, one.deleted, one.exit_code, one.starts)
             for one in self._services
         ]
         return self._registry, self._keys, list(_below(self._root)), self._free, services, self._tasks, self._own
