@@ -71,7 +71,7 @@ UNWATCHED = (
     "volumeattachments.storage.k8s.io",
     "volumeattributesclasses.storage.k8s.io",
 )
-"""Kinds that no client of the tests follows but the controllers: without them they come from etcd, and no cache of them idles."""
+"""Kinds that no client of the tests follows but the controllers: without them they come from etcd, and no cache idles."""
 _START_SECONDS = 240
 # the death signal comes when the thread ends that made the child: this one lasts as long as the process
 _SPAWNER = ThreadPoolExecutor(1, "control-plane")

@@ -36,7 +36,7 @@ class Beginner(Protocol):
         ...
 
 
-PAUSE: Final = 0.25
+PAUSE: Final = 0.5
 """Seconds between two requests at least: hosts that begin meanwhile share the second one."""
 
 

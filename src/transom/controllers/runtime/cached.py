@@ -1,6 +1,7 @@
 """What is kept of the kinds that there are thousands of: no more than somebody reads."""
 
 import sys
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
@@ -61,6 +62,9 @@ class NodeAnnotations(msgspec.Struct, frozen=True):
     first: str | None = msgspec.field(default=None, name=FIRST)
 
 
+_NO_ANNOTATIONS: Final = NodeAnnotations()
+
+
 class NodeMeta(Projected, frozen=True):
     """`metadata` of a Node."""
 
@@ -69,6 +73,10 @@ class NodeMeta(Projected, frozen=True):
     uid: str | None = None
     resource_version: str | None = None
     annotations: NodeAnnotations | None = None
+
+    def __post_init__(self) -> None:
+        if self.annotations == _NO_ANNOTATIONS:
+            msgspec.structs.force_setattr(self, "annotations", None)
 
 
 class NodeCondition(Projected, frozen=True):
@@ -88,6 +96,9 @@ class NodeSystem(Projected, frozen=True):
     kubelet_version: str | None = None
     container_runtime_version: str | None = None
 
+    def __post_init__(self) -> None:
+        _share_texts(self, self.__struct_fields__)
+
 
 class NodeState(Projected, frozen=True):
     """`status` of a Node. Of its conditions, Ready alone is kept."""
@@ -98,16 +109,19 @@ class NodeState(Projected, frozen=True):
 
     def __post_init__(self) -> None:
         if self.conditions:
-            kept = [_with_shared_texts(one) for one in self.conditions if one.type == "Ready"]
+            kept = [one for one in self.conditions if one.type == "Ready"]
             msgspec.structs.force_setattr(self, "conditions", kept)
+            for condition in kept:
+                _share_texts(condition, ("type", "status", "reason"))
+        for one in self.addresses or ():
+            _share_texts(one, ("type",))
 
 
-def _with_shared_texts(condition: NodeCondition) -> NodeCondition:
-    """The same few texts stand in five thousand Nodes."""
-    reason = sys.intern(condition.reason) if condition.reason else condition.reason
-    return msgspec.structs.replace(
-        condition, type=sys.intern(condition.type), status=sys.intern(condition.status), reason=reason
-    )
+def _share_texts(part: msgspec.Struct, fields: Iterable[str]) -> None:
+    """The same few texts stand in five thousand Nodes, or in a thousand instances."""
+    for field in fields:
+        if text := getattr(part, field):
+            msgspec.structs.force_setattr(part, field, sys.intern(text))
 
 
 class NodeTaint(Projected, frozen=True):
@@ -255,10 +269,8 @@ class CachedInstance(Projected, frozen=True):
     status: WindowsInstanceStatus | None = None
 
     def __post_init__(self) -> None:
-        # the same few texts stand in a thousand of them
         for condition in self.live.conditions:
-            for field in _TEXTS:
-                msgspec.structs.force_setattr(condition, field, sys.intern(getattr(condition, field)))
+            _share_texts(condition, _TEXTS)
 
     @property
     def value(self) -> dict[str, Any]:
