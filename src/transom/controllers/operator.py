@@ -146,8 +146,8 @@ CONTROLLERS: Final[Mapping[str, ControllerFactory]] = {
 """The controllers by name. What each may do in a cluster is in `transom.manifests.roles`, by the same names."""
 DRAIN: Final = GRACE - 10.0
 """Seconds that passes may take after SIGTERM; what is left is for the lease and the last events."""
-COLLECTED: Final = (5_000, 10, 10)
-"""`gc.set_threshold` while hosts are worked on: with ten times as much, megabytes wait, and each search takes 80 ms."""
+COLLECTED: Final = (5_000, 2, 5)
+"""`gc.set_threshold` while hosts are worked on: with ten times as much, megabytes wait, and a search takes 30 to 80 ms."""
 _OTHER: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
