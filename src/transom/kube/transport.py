@@ -18,7 +18,7 @@ from transom.kube.kubeconfig import Chosen
 from transom.kube.tls import context_of
 
 # asyncio holds a buffer of 256 kB for each TLS connection, and there are dozens; a record of TLS has 16 kB
-sslproto.SSLProtocol.max_size = 65536
+sslproto.SSLProtocol.max_size = 32768
 _UNAUTHORIZED: Final = 401
 
 
