@@ -44,6 +44,22 @@ def test_a_key_added_during_its_pass_waits_for_the_end_of_it() -> None:
     run(main())
 
 
+def test_who_is_waited_for_goes_before_who_waits() -> None:
+    async def main() -> None:
+        queue: KeyQueue[str] = KeyQueue()
+        for key in ("first", "waits 1", "waits 2", "second"):
+            queue.add(key)
+        assert await queue.take() == "first"
+        # one that was told to wait, one that was not yet, and one that is worked on
+        queue.add("third", Priority.TURN)
+        queue.add("second", Priority.TURN)
+        queue.add("first", Priority.TURN)
+        queue.done("first")
+        assert [await queue.take() for _ in range(5)] == ["third", "second", "first", "waits 1", "waits 2"]
+
+    run(main())
+
+
 def test_changes_go_before_retries_and_checks_and_each_in_its_order() -> None:
     async def main() -> None:
         queue: KeyQueue[str] = KeyQueue()

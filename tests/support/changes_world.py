@@ -280,7 +280,7 @@ class ChangesWorld(HostsWorld):
 
     async def _connect(self, name: str, one: Pass) -> None:
         """As SettingsTurns.carry_out."""
-        key = ObjectKey(NAMESPACE, name)
+        key, ask = ObjectKey(NAMESPACE, name), self.turns.of(self._case(name), self.leadership).ask
         one.settings = await self.settings.rollouts.meet(one.target, self.digest)
         rollout = one.settings
         emptied = one.drained or self._node(name).cordoned_for is not None
@@ -288,7 +288,7 @@ class ChangesWorld(HostsWorld):
         if beside and rollout.stage != "all" and self.passed != _proxy(one.target):
             one.given = self.passed
             self.set_back.add(name)
-        elif not one.alone and not rollout.may_read(name, lambda: self.queue.add(key), differs=self._differs(name, one)):
+        elif not one.alone and not rollout.may_read(name, ask, differs=self._differs(name, one)):
             if self.settings.rollouts.known(one.target) is None:
                 self.queue.add(key)
             await self._leave(name, one)

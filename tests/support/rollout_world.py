@@ -178,7 +178,8 @@ class World(HostsWorld):
         if one.target.egress == self.target(name).egress:
             self.known = one.rollout.text
         differs = self.has[name] != _proxy(one.target) and len(self.passes) % 2 == 0
-        if not one.rollout.may_read(name, lambda: self.queue.add(key), differs=differs):
+        ask = self.turns.of(self._case(name), self.leadership).ask
+        if not one.rollout.may_read(name, ask, differs=differs):
             del self.passes[name]
             self._done(name)
             if self.rollouts.known(one.target) is None:

@@ -18,11 +18,15 @@ BACKOFF: Final = Backoff(1.0, 300.0)
 
 
 class Priority(IntEnum):
-    """The smaller goes first: a change that somebody waits for is never behind a thousand periodic checks."""
+    """The smaller goes first: a change that somebody waits for is never behind a thousand periodic checks.
 
-    CHANGE = 0
-    RETRY = 1
-    CHECK = 2
+    `TURN` is for a key for which others wait that were asked for before it.
+    """
+
+    TURN = 0
+    CHANGE = 1
+    RETRY = 2
+    CHECK = 3
 
 
 class QueueClosed(Exception):

@@ -69,7 +69,8 @@ class HostTurns:
     def of(self, case: InstanceView, leadership: Leadership) -> Turn:
         """What rollouts ask of a host."""
         key = case.cached.key
-        return Turn(lambda: self._queue.add(key), self.digest(leadership), lambda: self._begun.note(leadership))
+        # all others are still to be told that they wait, which those of the first tenth need not wait for
+        return Turn(lambda: self._queue.add(key, Priority.TURN), self.digest(leadership), lambda: self._begun.note(leadership))
 
     def digest(self, leadership: Leadership) -> Digest:
         """Keyed hashes, the same in each process."""
