@@ -35,6 +35,7 @@ from transom.apply.roll_out import side_by_side
 from transom.hosts.ssh.connection import Access
 from transom.kube.client import Client
 from transom.kube.connection import connect
+from transom.kube.errors import ApiError
 from transom.kube.resources import EGRESS_PROXIES, EVENTS, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.manifests.definitions import definitions
 from transom.manifests.workloads import ENVIRONMENT
@@ -70,7 +71,8 @@ class Operator:
         program = ["transom"] if self._loop is None else ["benchmarks.loop", str(self._loop)]
         command = [sys.executable, "-m", *program, "run", f"--kubeconfig={kubeconfig}", f"--bind-address=127.0.0.1:{port}"]
         log = self._log.open("ab")
-        command += [f"--check-interval={interval}"]
+        # the machine is shared: how soon a host answers is not what is measured
+        command += [f"--check-interval={interval}", "--connect-timeout=120s"]
         command += [f"--controllers={self._controllers}"] if self._controllers else []
         # as in the Deployment
         environment = os.environ | ENVIRONMENT
@@ -286,12 +288,21 @@ async def beating(client: Client, found: Hosts, nodes: int) -> AsyncIterator[Non
     async def go_on() -> None:
         begun = time.perf_counter()
         for reports in itertools.count(1):
-            await beat(client, ((reports - 1) % len(found.ports),), nodes, "")
+            await heard((reports - 1) % len(found.ports))
             await asyncio.sleep(max(0.0, begun + REPORT_SECONDS * reports / len(found.ports) - time.perf_counter()))
 
     async def report(number: int) -> None:
         await asyncio.sleep(START_SECONDS)
-        await beat(client, (number,), nodes, "")
+        await heard(number)
+
+    async def heard(number: int) -> None:
+        while True:
+            try:
+                return await beat(client, (number,), nodes, "", at_once=1)
+            except ApiError as error:
+                # as a kubelet: it asks again, and the others are none the wiser
+                say(f"the kubelet of host {number} was not heard: {error}")
+                await asyncio.sleep(START_SECONDS)
 
     async def follow() -> None:
         async with asyncio.TaskGroup() as group:
