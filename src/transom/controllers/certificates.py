@@ -1,22 +1,24 @@
 """CertificateSigningRequests of kubelets: those of hosts that Transom joins are approved, and no others."""
 
 import binascii
+from collections.abc import Callable
 from typing import Any, Final
 
 import structlog
 
+from transom.controllers.join.bootstrap_tokens import LABEL
 from transom.controllers.join.members import Members
 from transom.controllers.join.reserved_names import ReservedNames
-from transom.controllers.runtime.cached import INSTANCES
+from transom.controllers.runtime.cached import INSTANCES, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
-from transom.kube.objects import Metadata, ObjectMeta, Projected
+from transom.kube.objects import Metadata, ObjectMeta, Projected, T, Whole
 from transom.kube.queue import KeyQueue
 from transom.kube.resources import Resource
-from transom.kube.store import ObjectKey
+from transom.kube.store import ObjectKey, Store
 from transom.windows.nodes.node_certificates import CertificateRequest, Judgement, KnownNode, Member, judge, requested_node
 from transom.windows.nodes.signers import CLIENT, SERVING
 
@@ -79,10 +81,12 @@ class CertificatesController:
         """Follow the stores, which have been filled. A request that was left is judged anew when a host becomes known."""
         for store in self._stores:
             store.subscribe(self._request_changed)
-        self._informers.windows_instances.subscribe(lambda *_: self._ask_all())
-        self._informers.nodes.subscribe(
-            lambda _, before, after: self._ask_all() if _readiness(before) != _readiness(after) else None
-        )
+        self._follow(self._informers.windows_instances, _concern)
+        self._follow(self._informers.secrets, _token_id)
+        self._follow(self._informers.nodes, _readiness)
+
+    def _follow(self, store: Store[T], concern: Callable[[T | None], object]) -> None:
+        store.subscribe(lambda _, before, after: self._ask_all() if concern(before) != concern(after) else None)
 
     def _request_changed(self, name: ObjectKey, _: CachedRequest | None, after: CachedRequest | None) -> None:
         if after is None or after.decided:
@@ -193,5 +197,18 @@ def _request(cached: CachedRequest) -> CertificateRequest:
     return CertificateRequest(spec.signer_name, spec.username, tuple(spec.groups or ()), tuple(spec.usages or ()), pem)
 
 
-def _readiness(node: Any) -> bool:
+def _concern(cached: CachedInstance | None) -> tuple[Any, ...] | None:
+    """What of an instance certificates are judged by: how its host is changes all the time, and nothing of that."""
+    if cached is None:
+        return None
+    meta, live = cached.metadata, cached.live
+    said = meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, meta.annotations
+    return *said, live.node_name, live.node_uid, live.node_proof, live.host_address
+
+
+def _token_id(cached: Whole | None) -> str | None:
+    return (cached.metadata.labels or {}).get(LABEL) if cached is not None else None
+
+
+def _readiness(node: HostNode | None) -> bool:
     return node is not None and node.ready is not None and node.ready.status == "True"
