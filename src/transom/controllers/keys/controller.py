@@ -31,6 +31,8 @@ from transom.windows.nodes.instance import KEY
 
 _log: Final = structlog.get_logger("transom.keys")
 _REFUSED: Final = "KeyRefused"
+_PAUSE: Final = 1.0
+"""Seconds until hosts that became something else are looked at."""
 
 
 class KeysController:
@@ -50,13 +52,14 @@ class KeysController:
         self._informers.secrets.subscribe(lambda _, __, ___: self._ask())
         self._ask()
 
-    def _ask(self) -> None:
-        self.queue.add(ObjectKey(self._informers.namespace, PRIVATE_KEY))
+    def _ask(self, after: float = 0.0) -> None:
+        self.queue.add(ObjectKey(self._informers.namespace, PRIVATE_KEY), after=after)
 
     def _instance_changed(self, _: ObjectKey, before: CachedInstance | None, after: CachedInstance | None) -> None:
         # the first hosts of a new cluster leave nothing behind
         if (known := _concern(before)) is not None and known != _concern(after):
-            self._ask()
+            # a new key comes to many hosts one after the other: they are not all looked through for each
+            self._ask(_PAUSE)
 
     async def reconcile(self, key: ObjectKey, leadership: Leadership) -> Result:
         """Let go of what is not needed, and replace what cannot be moved. Raises ApiError."""
