@@ -9,6 +9,7 @@ py-spy looks at the operator during the change, and writes a file for each size.
 import argparse
 import asyncio
 import logging
+import signal
 import subprocess
 import tempfile
 import time
@@ -158,7 +159,7 @@ async def measure(plane: ControlPlane, client: Client, found: Hosts, profile: Pa
             used = cpu_of_process(operator.pid) - cpu - idle * wall
             more = await asked(operator) - requests - pause * wall
             if looking is not None:
-                looking.terminate()
+                looking.send_signal(signal.SIGINT)
                 looking.wait(60)
             await asyncio.sleep(SETTLE)
             begun, text = time.perf_counter(), await operator.metrics()
