@@ -45,6 +45,15 @@ environments = st.one_of(
 machine_values = st.one_of(
     texts.map(sz), texts.map(expand_sz), st.binary(max_size=5).map(binary), st.just(sz("http://p.x:3128"))
 )
+# to make a strategy costs more than to draw from it
+service_names = st.sets(st.sampled_from([*MANAGED, "other", "antivirus"]))
+states = st.sampled_from([ServiceState.RUNNING, ServiceState.STOPPED])
+machine_names = st.sets(st.sampled_from(["HTTP_PROXY", "https_proxy", "No_Proxy", "Path"]))
+coins = st.booleans()
+trusted = st.deferred(lambda: st.sets(st.sampled_from(authorities())))
+urls = st.tuples(*[st.one_of(st.just(""), proxies)] * 2, st.sampled_from(["", ".svc", "10.0.0.0/8,.svc"]))
+scopes = st.sampled_from(["Services", "Machine", "Both"])
+managed = st.sampled_from([MANAGED, MANAGED[:2], ("Containerd",)])
 
 
 @st.composite
@@ -52,20 +61,20 @@ def hosts(draw: st.DrawFn) -> ObservedState:
     """A host that Transom has never seen: services, environments and certificates of other people's."""
     edits: list[Edit] = [CreateKey(ENVIRONMENT), CreateKey(STORES)]
     services = []
-    for name in draw(st.sets(st.sampled_from([*MANAGED, "other", "antivirus"]))):
-        services.append(Service(name, draw(st.sampled_from([ServiceState.RUNNING, ServiceState.STOPPED]))))
+    for name in draw(service_names):
+        services.append(Service(name, draw(states)))
         edits.append(SetValue(rf"{SERVICES}\{name}", "ImagePath", expand_sz(rf"C:\k\{name}.exe")))
         environment = draw(environments)
         if environment is not None:
             edits.append(SetValue(rf"{SERVICES}\{name}", "Environment", environment))
-    for name in draw(st.sets(st.sampled_from(["HTTP_PROXY", "https_proxy", "No_Proxy", "Path"]))):
+    for name in draw(machine_names):
         edits.append(SetValue(ENVIRONMENT, name, draw(machine_values)))
     for store in (certificates.ROOT, certificates.CA):
-        if draw(st.booleans()):
+        if draw(coins):
             edits.append(CreateKey(certificates.store(store)))
             edits.extend(
                 SetValue(rf"{certificates.store(store)}\{sha1(c)}", "Blob", certificates.blob(der(c), sha1(c)))
-                for c in draw(st.sets(st.sampled_from(authorities())))
+                for c in draw(trusted)
             )
     needs = {s.name: tuple(draw(st.sets(st.sampled_from(services or [s])))) for s in services}
     dependencies = {name: tuple(n.name for n in needed if n.name > name) for name, needed in needs.items()}
@@ -75,19 +84,17 @@ def hosts(draw: st.DrawFn) -> ObservedState:
 @st.composite
 def wishes(draw: st.DrawFn) -> DesiredState:
     """What some settings ask for."""
-    http, https, no_proxy = draw(
-        st.tuples(*[st.one_of(st.just(""), proxies)] * 2, st.sampled_from(["", ".svc", "10.0.0.0/8,.svc"]))
-    )
+    http, https, no_proxy = draw(urls)
     variables = {n: v for n, v in zip(OURS, (http, https, no_proxy), strict=True) if v}
-    scope = draw(st.sampled_from(["Services", "Machine", "Both"]))
+    scope = draw(scopes)
     edits: list[Edit] = []
-    for service in draw(st.sampled_from([MANAGED, MANAGED[:2], ("Containerd",)])):
+    for service in draw(managed):
         edits.append(CreateKey(rf"{SERVICES}\{service}"))
         if variables and scope != "Machine":
             edits.append(SetValue(rf"{SERVICES}\{service}", "Environment", multi_sz(f"{n}={v}" for n, v in variables.items())))
     if scope != "Services":
         edits.extend(SetValue(ENVIRONMENT, n, sz(v)) for n, v in variables.items())
-    for c in draw(st.sets(st.sampled_from(authorities()))):
+    for c in draw(trusted):
         store = certificates.ROOT if c.subject == c.issuer else certificates.CA
         edits.append(SetValue(rf"{certificates.store(store)}\{sha1(c)}", "Blob", certificates.blob(der(c), sha1(c))))
     return DesiredState(Registry().apply(edits))
