@@ -35,6 +35,8 @@ from transom.windows.nodes.inventory import (
 
 _log: Final = structlog.get_logger("transom.instances")
 _CHECK: Final = 600.0
+_PAUSE: Final = 1e-4
+"""Seconds for each machine that there is, until they are looked through: about as long as that takes, three times."""
 _OPTIONAL: Final = frozenset(("hostKey", "nodeIP", "nodeName"))
 """Fields that people may also add to an instance of ours."""
 
@@ -61,8 +63,8 @@ class InstancesController:
             store.subscribe(self._machine_changed)
         self._ask()
 
-    def _ask(self) -> None:
-        self.queue.add(ObjectKey(self._informers.namespace, CONFIG_MAP))
+    def _ask(self, after: float = 0.0) -> None:
+        self.queue.add(ObjectKey(self._informers.namespace, CONFIG_MAP), after=after)
 
     def _instance_changed(self, _: ObjectKey, before: CachedInstance | None, after: CachedInstance | None) -> None:
         # a status changes nothing of what there should be
@@ -72,7 +74,8 @@ class InstancesController:
     def _machine_changed(self, _: ObjectKey, __: Any, after: Any) -> None:
         if after is not None and after.metadata.deletion_timestamp is not None and after.metadata.uid:
             self._leaving.add(after.metadata.uid)
-        self._ask()
+        # thousands of them are not looked through for each change of one
+        self._ask(_PAUSE * (len(self._machines) + len(self._cluster_machines)))
 
     async def reconcile(self, key: ObjectKey, leadership: Leadership) -> Result:
         """Make the WindowsInstances what the objects ask for. Raises ApiError."""
