@@ -36,7 +36,7 @@ from transom.windows.nodes.inventory import (
 _log: Final = structlog.get_logger("transom.instances")
 _CHECK: Final = 600.0
 _PAUSE: Final = 1e-4
-"""Seconds for each machine that there is, until they are looked through: about as long as that takes, three times."""
+"""Seconds for each machine that there is, until they are looked through: several times as long as that takes."""
 _OPTIONAL: Final = frozenset(("hostKey", "nodeIP", "nodeName"))
 """Fields that people may also add to an instance of ours."""
 
