@@ -49,6 +49,8 @@ REPORT_SECONDS = 300
 START_SECONDS = 3.0
 """Until a kubelet that was started reports: at once when it runs (Kubernetes, `Kubelet.Run` in pkg/kubelet/kubelet.go begins
 syncNodeStatus and fastStatusUpdateOnce; of a process's first status pkg/kubelet/kubelet_node_status.go says that it is due)."""
+REPORTING = 32
+"""Simulated kubelets that report at once: they share the connections of one client."""
 BACKGROUND_SECONDS = 20
 POLL_SECONDS = 2.0
 HEARTBEATS = 20_000
@@ -285,6 +287,8 @@ async def beat(client: Client, numbers: Iterable[int], nodes: int, when: str, at
 async def beating(client: Client, found: Hosts, nodes: int) -> AsyncIterator[None]:
     """The kubelets of the hosts report when they were started, and now and then: a changed host counts when its Node does."""
 
+    reporting = asyncio.Semaphore(REPORTING)
+
     async def go_on() -> None:
         begun = time.perf_counter()
         for reports in itertools.count(1):
@@ -298,7 +302,8 @@ async def beating(client: Client, found: Hosts, nodes: int) -> AsyncIterator[Non
     async def heard(number: int) -> None:
         while True:
             try:
-                return await beat(client, (number,), nodes, "", at_once=1)
+                async with reporting:
+                    return await beat(client, (number,), nodes, "", at_once=1)
             except ApiError as error:
                 # as a kubelet: it asks again, and the others are none the wiser
                 say(f"the kubelet of host {number} was not heard: {error}")

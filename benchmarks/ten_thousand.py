@@ -8,15 +8,16 @@ py-spy looks at the operator during the change, and writes a file for each size.
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import asyncssh
 import msgspec
 import structlog
@@ -43,7 +44,7 @@ from lab.ports import reserve
 from transom.hosts.ssh.connection import Access
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import NotFound
+from transom.kube.errors import ApiError
 from transom.kube.resources import CONFIG_MAPS
 from transom.windows.nodes.rollout import ROLLOUTS
 
@@ -93,30 +94,31 @@ async def rolled_out(client: Client, count: int, settings: str) -> str:
 
     async def looked() -> bool:
         nonlocal found
-        found = await updated(client, count, settings)
+        # a server that is busy is asked again
+        with contextlib.suppress(ApiError):
+            found = await updated(client, count, settings)
         return bool(found)
 
     await until(looked, LONGEST)
     return found
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def watched(operator: Operator, client: Client) -> AsyncIterator[list[int]]:
     """Somebody scrapes the operator, and looks how long the ConfigMap of the hosts that were begun is: the lengths."""
     lengths = [0]
 
     async def scrape() -> None:
         while True:
-            await operator.metrics()
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                await operator.metrics()
             await asyncio.sleep(SCRAPE)
 
     async def look() -> None:
         while True:
-            try:
+            with contextlib.suppress(ApiError):
                 found = await client.get(CONFIG_MAPS, ROLLOUTS, NAMESPACE)
                 lengths.append(sum(map(len, (found.value.get("data") or {}).values())))
-            except NotFound:
-                pass
             await asyncio.sleep(1)
 
     tasks = [asyncio.create_task(one) for one in (scrape(), look())]
