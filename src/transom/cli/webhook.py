@@ -4,7 +4,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from transom.cli.cluster import NAMESPACE, namespace_name
 from transom.cli.options import LocalMetrics, configure_logs, server_option
@@ -55,7 +55,7 @@ def webhook(
     """
     import asyncio
 
-    with _without_system_cas():
+    with _lean():
         import aiohttp  # noqa: F401
     from transom.kube.connection import connect
     from transom.kube.errors import ConfigurationError
@@ -92,18 +92,26 @@ def webhook(
         fail(f"{flags}: {error.strerror or error}", ExitCode.NOT_DONE)
 
 
+_LEAN: Final = {"SSL_CERT_FILE": os.devnull, "FROZENLIST_NO_EXTENSIONS": "1"}
+"""How aiohttp is loaded.
+
+It reads the system's CAs then, 3 MB for contexts that a replica, which knows its CA, never uses. And frozenlist's extension is
+C++, whose library takes more than 1 MB, for lists of a few callbacks (frozenlist/__init__.py, `NO_EXTENSIONS`).
+"""
+
+
 @contextmanager
-def _without_system_cas() -> Iterator[None]:
-    """aiohttp reads the system's CAs when it is loaded: 3 MB for contexts that a replica, which knows its CA, never uses."""
-    before = os.environ.get("SSL_CERT_FILE")
-    os.environ["SSL_CERT_FILE"] = os.devnull
+def _lean() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in _LEAN}
+    os.environ.update(_LEAN)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["SSL_CERT_FILE"]
-        else:
-            os.environ["SSL_CERT_FILE"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _check_url(url: str) -> None:

@@ -94,6 +94,8 @@ class AdmissionServer:
     """Answers reviews while it is `serving`."""
 
     def __init__(self, review: Review, observe: Callable[[int, float], None] = lambda _, __: None) -> None:
+        # before the first connection to the API server, which are more
+        sslproto.SSLProtocol.max_size = _TLS_BUFFER
         self._review = review
         self._observe = observe
         self.draining = False
@@ -103,7 +105,6 @@ class AdmissionServer:
     async def serving(self, address: tuple[str, int], context: ssl.SSLContext) -> AsyncIterator[int]:
         """Listen until the end of the block; gives the port. Raises OSError where the address cannot be had."""
         loop = asyncio.get_running_loop()
-        sslproto.SSLProtocol.max_size = _TLS_BUFFER
         server = _Server(
             self._handle,
             request_factory=_request,

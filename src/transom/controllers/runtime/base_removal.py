@@ -5,18 +5,20 @@ The finalizer keeps the object until the hosts were given back, so that a deleti
 
 import contextlib
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import structlog
 
-from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.watched_settings import SettingsInformers
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.layers import BASE
 from transom.proxy.objects import Cluster, EgressProxy, EgressProxySpec, SettingsObjects
+
+if TYPE_CHECKING:
+    from transom.controllers.runtime.controller import Leadership
 
 _log: Final = structlog.get_logger("transom.egress")
 
@@ -91,18 +93,18 @@ def has_finalizer(base: Whole) -> bool:
     return FINALIZER in (base.metadata.finalizers or ())
 
 
-async def put_finalizer(base: Whole, leadership: Leadership) -> None:
+async def put_finalizer(base: Whole, leadership: "Leadership") -> None:
     """Put it on. Raises ApiError."""
     await _set(base, [*(base.metadata.finalizers or ()), FINALIZER], leadership)
 
 
-async def take_finalizer(base: Whole, leadership: Leadership) -> None:
+async def take_finalizer(base: Whole, leadership: "Leadership") -> None:
     """Take it off; others' stay. Raises ApiError."""
     await _set(base, [one for one in base.metadata.finalizers or () if one != FINALIZER], leadership)
     _log.info("finalizer taken off", object=f"EgressProxy/{base.metadata.name}")
 
 
-async def _set(base: Whole, finalizers: list[str], leadership: Leadership) -> None:
+async def _set(base: Whole, finalizers: list[str], leadership: "Leadership") -> None:
     meta = base.metadata
     # the version keeps somebody else's finalizer that came meanwhile; another event comes with it
     change = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": finalizers}}
