@@ -16,6 +16,8 @@ from contextlib import asynccontextmanager
 import msgspec
 
 CONNECTIONS = 16
+FEW = 4
+"""Connections at a rate that one could carry."""
 PATIENCE = 0.020
 """Seconds in which 99 of 100 are to be answered."""
 FIRST_WRITE = 4096
@@ -128,20 +130,20 @@ class Loop:
 
 
 @asynccontextmanager
-async def connected(target: Target) -> AsyncIterator[Loop]:
+async def connected(target: Target, number: int) -> AsyncIterator[Loop]:
     """A loop whose connections have been used once."""
     loop, took = asyncio.get_running_loop(), list[float]()
     context = ssl.create_default_context(cadata=target.authorities)
     request = target.request
     connections = []
     try:
-        for _ in range(CONNECTIONS):
+        for _ in range(number):
             _, made = await loop.create_connection(lambda: Connection(request, took), "127.0.0.1", target.port, ssl=context)
             connections.append(made)
             # before the server has waited too long for it
             made.ask(time.perf_counter())
         async with asyncio.timeout(60):
-            while len(took) < CONNECTIONS:  # noqa: ASYNC110  # as above
+            while len(took) < number:  # noqa: ASYNC110  # as above
                 await asyncio.sleep(0.005)
         yield Loop(connections, took)
     finally:
@@ -161,7 +163,7 @@ async def measured(order: Order) -> Done:
 async def _carry_out(order: Order) -> Done:
     if order.cpu is not None:
         os.sched_setaffinity(0, {order.cpu})
-    async with connected(order.target) as loop:
+    async with connected(order.target, CONNECTIONS) as loop:
         began, used = time.perf_counter(), time.process_time()
         took = await loop.ask(order.rate, order.seconds, 10 * PATIENCE)
         busy = (time.process_time() - used) / (time.perf_counter() - began)

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
-from benchmarks.load import PATIENCE, Done, Loop, Order, Target, connected, measured
+from benchmarks.load import FEW, PATIENCE, Done, Loop, Order, Target, connected, measured
 from benchmarks.pairs import Pair, cpu_of_process, rss_of_process
 from lab.authority import Authority
 from lab.control_plane import ControlPlane
@@ -231,7 +231,7 @@ async def servers(namespaces: int) -> AsyncIterator[Servers]:
             both = Servers(plane, log, processes, trusted)
             async with AsyncExitStack() as stack:
                 for name in PORTS:
-                    both.loops[name] = await stack.enter_async_context(connected(both.target(name)))
+                    both.loops[name] = await stack.enter_async_context(connected(both.target(name), FEW))
                 yield both
         finally:
             for process in processes.values():
