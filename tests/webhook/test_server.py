@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import ssl
 from collections.abc import AsyncIterator
@@ -10,11 +11,12 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 from lab.authority import Authority
 from tests.pods.table import CASES, pod_egress
 from tests.support.waiting import PATIENCE
 
-from transom.webhook import review, server
+from transom.webhook import connection, review, server
 from transom.webhook.server import MAX_BODY, AdmissionServer
 
 EGRESS = pod_egress("plain")
@@ -150,22 +152,111 @@ async def test_headers_of_a_later_request_may_take_no_longer_than_those_of_the_f
 ) -> None:
     body = of(reviewed())
     reader, writer = await caller.connect()
-    for _ in range(2):
+    for _ in range(4):
         writer.write(b"POST /pods HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         headers = await reader.readuntil(b"\r\n\r\n")
         assert headers.split()[1] == b"200"
         length = next(line.split()[1] for line in headers.splitlines() if line.lower().startswith(b"content-length"))
         await reader.readexactly(int(length))
         # after the handshake: what comes at once is in time however long this process stands still
-        monkeypatch.setattr(server, "SILENCE_SECONDS", 0.5)
+        monkeypatch.setattr(connection, "SILENCE_SECONDS", 0.5)
         # a connection that is not used is not closed for that
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(0.6)
     writer.write(b"POST /pods HTTP/1.1\r\nHo")
     async with asyncio.timeout(PATIENCE):
         assert (await reader.readline()).split()[1] == b"408"
         await reader.read()
     writer.close()
     await caller.works()
+
+
+def sent(body: bytes, path: str = "/pods?timeout=10s") -> bytes:
+    return b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (path.encode(), len(body), body)
+
+
+async def answered(reader: asyncio.StreamReader) -> tuple[bytes, dict[bytes, bytes], Any]:
+    """Status line, headers but the date, and the content of the next answer."""
+    async with asyncio.timeout(PATIENCE):
+        line, *lines = (await reader.readuntil(b"\r\n\r\n")).rstrip().split(b"\r\n")
+        headers = dict(one.split(b": ", 1) for one in lines)
+        assert headers.pop(b"Date").endswith(b"GMT")
+        return line, headers, json.loads(await reader.readexactly(int(headers[b"Content-Length"])))
+
+
+@pytest.fixture
+async def used(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter, Any]]:
+    """A connection on which two requests were answered aiohttp's way; the way of all others is blocked. And those answers."""
+    reader, writer = await caller.connect()
+    writer.write(sent(of(reviewed(uid="u1"))) + sent(of(reviewed(uid="u2"))))
+    usual = [await answered(reader) for _ in range(2)]
+    assert [content["response"]["uid"] for _, _, content in usual] == ["u1", "u2"]
+
+    async def refuse(self: AdmissionServer, request: web.BaseRequest) -> web.Response:
+        return web.Response(status=599, headers={"Content-Type": "application/json"}, body=b"{}")
+
+    with monkeypatch.context() as blocked:
+        blocked.setattr(AdmissionServer, "_respond", refuse)
+        yield reader, writer, usual[0]
+    writer.close()
+
+
+@pytest.mark.parametrize("parts", [(), (4096,), (10, 130, 1000)], ids=["whole", "as an API server", "four parts"])
+async def test_a_review_is_answered_without_a_task_for_it(
+    used: tuple[asyncio.StreamReader, asyncio.StreamWriter, Any], parts: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "REST_SECONDS", PATIENCE)
+    reader, writer, usual = used
+    for _ in range(3):
+        request = sent(of(reviewed(uid="u1", options="x" * 6000)))
+        for begin, end in itertools.pairwise((0, *parts, len(request))):
+            writer.write(request[begin:end])
+            await asyncio.sleep(0.01)
+        assert await answered(reader) == usual
+
+
+async def test_what_is_no_review_ends_the_connection_without_a_task_too(
+    used: tuple[asyncio.StreamReader, asyncio.StreamWriter, Any],
+) -> None:
+    reader, writer, _ = used
+    writer.write(sent(b"{"))
+    line, headers, content = await answered(reader)
+    assert line == b"HTTP/1.1 400 Bad Request"
+    assert headers[b"Connection"] == b"close"
+    assert (content["reason"], content["message"]) == ("BadRequest", "the body is not JSON")
+    assert await reader.read() == b""
+
+
+async def test_what_follows_a_review_is_answered_after_it(caller: Caller) -> None:
+    for what in (sent(of(reviewed(uid="u2"))), b"nonsense\r\n\r\n"):
+        first = sent(of(reviewed(uid="u1")))
+        for at in (len(first), len(first) - 10):
+            reader, writer = await caller.connect()
+            writer.write(sent(of(reviewed(uid="u0"))))
+            assert (await answered(reader))[2]["response"]["uid"] == "u0"
+            writer.write(first[:at])
+            await asyncio.sleep(0.01)
+            writer.write(first[at:] + what)
+            assert (await answered(reader))[2]["response"]["uid"] == "u1"
+            async with asyncio.timeout(PATIENCE):
+                assert (await reader.readline()).split()[1] == (b"400" if what.startswith(b"n") else b"200")
+            writer.close()
+
+
+async def test_a_body_that_takes_its_time_is_waited_for(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "REST_SECONDS", 0.01)
+    reader, writer = await caller.connect()
+    request = sent(of(reviewed(uid="u1")))
+    for _ in range(3):
+        writer.write(request[:200])
+        await asyncio.sleep(0.1)
+        writer.write(request[200:])
+        assert (await answered(reader))[2]["response"]["uid"] == "u1"
+    writer.write(request[:200])
+    monkeypatch.setattr(server, "BODY_SECONDS", 0.2)
+    assert (await answered(reader))[0].split()[1] == b"408"
+    writer.close()
 
 
 async def test_large_bodies(caller: Caller) -> None:
@@ -212,7 +303,7 @@ async def test_half_a_body(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_a_thousand_connections_that_say_nothing(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "SILENCE_SECONDS", 3.0)
+    monkeypatch.setattr(connection, "SILENCE_SECONDS", 3.0)
     silent = [await asyncio.open_connection("127.0.0.1", caller.port) for _ in range(900)]
     encrypted = [await caller.connect() for _ in range(100)]
     monkeypatch.undo()

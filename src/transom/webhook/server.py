@@ -6,8 +6,8 @@ import ssl
 import tempfile
 import time
 from asyncio import sslproto
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 
+from transom.webhook.connection import SILENCE_SECONDS, Answer, Connection, Takes
 from transom.webhook.holdings import Holdings
 from transom.webhook.review import NoReview
 
@@ -27,67 +28,22 @@ MAX_BODY: Final = 3 << 20
 """Bytes. The API server takes no larger object (its limit for requests is 3 MiB)."""
 BODY_SECONDS: Final = 5.0
 """For a body to come: the API server itself waits for no answer longer."""
-SILENCE_SECONDS: Final = 10.0
-"""For the TLS handshake, from there for the headers of the first request, and for those of each other from their first byte."""
 _IDLE_SECONDS: Final = 180.0
 """Longer than the API server keeps a connection that it does not use: it should be the one to close it."""
 _BACKLOG: Final = 1024
 _TLS_BUFFER: Final = 32 << 10
 """Bytes for each connection. asyncio takes 256 kB, and writes to all of them at once: a thousand silent ones were 256 MB."""
-_TOO_LATE: Final = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 Review = Callable[[bytes, str], bytes]
 """Answers a body that came to a path. Raises NoReview."""
 
 
-class _Connection(web.RequestHandler):
-    """A connection that has to say something soon, and what it begins to say to its end."""
-
-    __slots__ = ("_answering", "_patience")
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._answering = False
-        super().connection_made(transport)
-        self._patience: asyncio.TimerHandle | None = None
-        self._wait()
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._calm()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        # what comes while a request is answered is its body
-        if not self._answering and self._patience is None:
-            self._wait()
-
-    @contextmanager
-    def answering(self) -> Iterator[None]:
-        """Its headers are there, and nothing else is waited for until it has its answer."""
-        self._calm()
-        self._answering = True
-        try:
-            yield
-        finally:
-            self._answering = False
-
-    def _wait(self) -> None:
-        self._patience = asyncio.get_running_loop().call_later(SILENCE_SECONDS, self._hurry)
-
-    def _calm(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-
-    def _hurry(self) -> None:
-        if self.transport is not None:
-            self.transport.write(_TOO_LATE)
-            self.force_close()
-
-
 class _Server(web.Server):
-    def __call__(self) -> _Connection:
-        return _Connection(self, loop=asyncio.get_running_loop(), **self._kwargs)
+    answer: Answer
+    takes: Takes
+
+    def __call__(self) -> Connection:
+        return Connection(self, self.answer, self.takes, **self._kwargs)
 
 
 class AdmissionServer:
@@ -112,6 +68,7 @@ class AdmissionServer:
             keepalive_timeout=_IDLE_SECONDS,
             logger=structlog.get_logger("transom.webhook.http"),
         )
+        server.answer, server.takes = self._answer_at_once, self._takes
         listening = await loop.create_server(
             server,
             *address,
@@ -129,7 +86,7 @@ class AdmissionServer:
 
     async def _handle(self, request: web.BaseRequest) -> web.Response:
         protocol, began = request.protocol, time.perf_counter()
-        with protocol.answering() if isinstance(protocol, _Connection) else nullcontext():
+        with protocol.answering() if isinstance(protocol, Connection) else nullcontext():
             response = await self._respond(request)
         if self.draining or response.status != 200:
             response.force_close()
@@ -152,14 +109,24 @@ class AdmissionServer:
             return _too_large()
         except web.RequestPayloadError:
             return _status(400, "BadRequest", "the body ended too early")
+        return _json(*self._answer(body, path))
+
+    def _takes(self, method: str, path: str) -> bool:
+        return method == "POST" and path in PATHS and not self.draining
+
+    def _answer_at_once(self, body: bytes, path: str, began: float) -> tuple[int, bytes]:
+        status, content = self._answer(body, path)
+        self._observe(status, time.perf_counter() - began)
+        return status, content
+
+    def _answer(self, body: bytes, path: str) -> tuple[int, bytes]:
         try:
-            answer = self._review(body, path)
+            return 200, self._review(body, path)
         except NoReview as error:
-            return _status(400, "BadRequest", str(error))
+            return 400, _status_text(400, "BadRequest", str(error))
         except Exception:  # noqa: BLE001  # one request's trouble is its own
             _log.exception("a fault of Transom itself; the other requests go on")
-            return _status(500, "InternalError", "a fault of Transom itself: its log has it")
-        return web.Response(body=answer, content_type="application/json")
+            return 500, _status_text(500, "InternalError", "a fault of Transom itself: its log has it")
 
 
 def _request(
@@ -187,6 +154,14 @@ def _too_large() -> web.Response:
 
 
 def _status(code: int, reason: str, message: str) -> web.Response:
+    return _json(code, _status_text(code, reason, message))
+
+
+def _json(code: int, content: bytes) -> web.Response:
+    return web.Response(status=code, body=content, content_type="application/json")
+
+
+def _status_text(code: int, reason: str, message: str) -> bytes:
     """A metav1.Status."""
     value = {
         "apiVersion": "v1",
@@ -196,7 +171,7 @@ def _status(code: int, reason: str, message: str) -> web.Response:
         "reason": reason,
         "message": message,
     }
-    return web.Response(status=code, body=msgspec.json.encode(value), content_type="application/json")
+    return msgspec.json.encode(value)
 
 
 _CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
