@@ -228,6 +228,18 @@ async def test_what_is_no_review_ends_the_connection_without_a_task_too(
     assert await reader.read() == b""
 
 
+async def test_an_aiohttp_whose_insides_are_not_known_goes_its_own_way(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_INSIDES", {"_something_else"})
+    reader, writer = await caller.connect()
+    request = sent(of(reviewed(uid="u1")))
+    for end in (len(request), 200):
+        writer.write(request[:end])
+        await asyncio.sleep(0.01)
+        writer.write(request[end:])
+        assert (await answered(reader))[2]["response"]["uid"] == "u1"
+    writer.close()
+
+
 async def test_what_follows_a_review_is_answered_after_it(caller: Caller) -> None:
     for what in (sent(of(reviewed(uid="u2"))), b"nonsense\r\n\r\n"):
         first = sent(of(reviewed(uid="u1")))

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from aiohttp import hdrs, web
-from aiohttp.http import SERVER_SOFTWARE
+from aiohttp.http import SERVER_SOFTWARE, HttpVersion11
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 
@@ -51,7 +51,7 @@ class Connection(web.RequestHandler):
         self._begun: Message | None = None
         self._began = 0.0
         self._patience: asyncio.TimerHandle | None = None
-        if all(hasattr(self, name) for name in _INSIDES):
+        if all(hasattr(self, name) for name in _INSIDES) and hasattr(self._parser, "message_consumed"):
             self._parser: Any = _Parser(self._parser, self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -123,6 +123,7 @@ class Connection(web.RequestHandler):
         return (
             # a longer number is too large as it is
             (len(length) < 6 and length.isdecimal() and int(length) <= MAX_WHOLE)
+            and message.version == HttpVersion11
             and not (message.should_close or message.upgrade or message.compression)
             and self._takes(message.method, _path(message))
         )
@@ -151,10 +152,11 @@ class Connection(web.RequestHandler):
 class _Parser:
     """aiohttp's parser, between whose requests and aiohttp a connection sifts."""
 
-    __slots__ = ("_connection", "_parser", "left")
+    __slots__ = ("_connection", "_feed", "_parser", "left", "message_consumed")
 
     def __init__(self, parser: Any, connection: Connection) -> None:
         self._parser, self._connection = parser, connection
+        self._feed, self.message_consumed = parser.feed_data, parser.message_consumed
         self.left: tuple[Message, ...] = ()
         """A request that was begun, for aiohttp."""
 
@@ -164,7 +166,7 @@ class _Parser:
     def feed_data(self, data: bytes) -> tuple[Sequence[Message], bool, bytes]:
         """The requests that are left, whether another protocol follows, and what there is of it."""
         try:
-            messages, upgraded, tail = self._parser.feed_data(data)
+            messages, upgraded, tail = self._feed(data)
         finally:
             # also where what follows the body is no request
             self._connection.complete()
