@@ -1,10 +1,12 @@
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from lab.control_plane import ControlPlane
 from tests.pods.table import NAMESPACES, OWN
 from tests.support.logged import logged_no_password
 from tests.support.operator.clusters import admin
+from tests.webhook.caller import Caller, calling
 from tests.webhook.clusters import Admission
 
 from transom.manifests.admission import admission_roles
@@ -32,3 +34,9 @@ async def admission(
         yield made
         await made.clear()
     logged_no_password(capsys, caplog)
+
+
+@pytest.fixture
+async def caller(tmp_path: Path) -> AsyncIterator[Caller]:
+    async with calling(tmp_path) as made:
+        yield made
