@@ -35,7 +35,7 @@ Takes = Callable[[str, str], bool]
 """Whether a method and a path are those of a review."""
 
 
-class Connection(web.RequestHandler):
+class AdmissionConnection(web.RequestHandler):
     """A connection that has to say something soon, and what it begins to say to its end.
 
     `answer` is asked at once for each request that `takes` is true of.
@@ -154,7 +154,7 @@ class _Parser:
 
     __slots__ = ("_connection", "_feed", "_parser", "left", "message_consumed")
 
-    def __init__(self, parser: Any, connection: Connection) -> None:
+    def __init__(self, parser: Any, connection: AdmissionConnection) -> None:
         self._parser, self._connection = parser, connection
         self._feed, self.message_consumed = parser.feed_data, parser.message_consumed
         self.left: tuple[Message, ...] = ()

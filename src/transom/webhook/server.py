@@ -18,7 +18,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 
-from transom.webhook.connection import SILENCE_SECONDS, Answer, Connection, Takes
+from transom.webhook.connection import SILENCE_SECONDS, AdmissionConnection, Answer, Takes
 from transom.webhook.holdings import Holdings
 from transom.webhook.review import NoReview
 
@@ -42,8 +42,8 @@ class _Server(web.Server):
     answer: Answer
     takes: Takes
 
-    def __call__(self) -> Connection:
-        return Connection(self, self.answer, self.takes, **self._kwargs)
+    def __call__(self) -> AdmissionConnection:
+        return AdmissionConnection(self, self.answer, self.takes, **self._kwargs)
 
 
 class AdmissionServer:
@@ -86,7 +86,7 @@ class AdmissionServer:
 
     async def _handle(self, request: web.BaseRequest) -> web.Response:
         protocol, began = request.protocol, time.perf_counter()
-        with protocol.answering() if isinstance(protocol, Connection) else nullcontext():
+        with protocol.answering() if isinstance(protocol, AdmissionConnection) else nullcontext():
             response = await self._respond(request)
         if self.draining or response.status != 200:
             response.force_close()
