@@ -123,4 +123,6 @@ def test_removal_asks_for_what_the_ledger_speaks_of() -> None:
     assert asked is not None
     assert asked.environment
     assert asked.boot
-    assert set(asked.stores) == {ROOT, CA, rf"{STORES}\CA"}
+    assert set(asked.stores) == {ROOT, CA}
+    # keys that were made for the certificates: what else is in them has to be seen
+    assert set(asked.keys) == {CA, rf"{STORES}\CA"}

@@ -22,8 +22,8 @@ def lines(entry: tuple[str, ...]) -> Iterator[SetValue]:
 
 
 def more(entry: tuple[str, ...], draft: PlanBuilder) -> Queries:
-    """What is in those that nothing is wished for in."""
-    return Queries(stores=tuple(path for path in entry if not draft.desired.registry.below(path)))
+    """All that is in those that nothing is wished for in: somebody else may have put a value there."""
+    return Queries(keys=tuple(path for path in entry if not draft.desired.registry.below(path)))
 
 
 def plan(entry: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:
@@ -37,7 +37,8 @@ def plan(entry: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:
             continue
         left.remove(path)
         key = after.key(path)
-        if key is not None and not key.values and not after.below(path):
+        # of one that was only listed nobody knows what is in it
+        if key is not None and key.values is not None and not key.values and not after.below(path):
             draft.edits.append(DeleteKey(path))
             after = after.apply([DeleteKey(path)])
     return tuple(left)
