@@ -1,5 +1,7 @@
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 from lab.control_plane import ControlPlane
@@ -13,11 +15,38 @@ from transom.manifests.definitions import definitions
 from winsim import Simulator
 
 
+@dataclass
+class _Module:
+    """The tests of a file that run one after the other, and the shared server before them: None where there was none."""
+
+    path: Path = Path()
+    found: int | None = None
+
+
+_RUNNING: Final[list[ControlPlane]] = []
+_MODULE: Final = _Module()
+
+
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
     with ControlPlane() as running:
         running.define(definitions())
+        _MODULE.found = running.revision()
+        _RUNNING.append(running)
         yield running
+        _RUNNING.remove(running)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Those of another file find the shared server as these did: who installs Transom leaves more than a test knows of."""
+    if item.path != _MODULE.path:
+        _MODULE.path = item.path
+        _MODULE.found = _RUNNING[0].revision() if _RUNNING else None
+    answer = yield
+    if _RUNNING and _MODULE.found is not None and (nextitem is None or nextitem.path != item.path):
+        _RUNNING[0].put_back(_MODULE.found)
+    return answer
 
 
 @pytest.fixture(scope="module")
