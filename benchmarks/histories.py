@@ -21,7 +21,7 @@ from tests.windows.planning.life import fault, shortest
 
 from transom.windows import ledger
 from transom.windows.host.queries import LEDGER, RESTARTS
-from transom.windows.parts import downtime, environment, environment_items, trust, winhttp
+from transom.windows.parts import downtime, environment, environment_items, registry_value, trust
 from transom.windows.parts.environment import Environments
 from transom.windows.parts.environment_items import DesiredItems, MachineVariable, ServiceVariable
 from transom.windows.parts.plan_builder import PlanBuilder
@@ -46,7 +46,7 @@ def _no_machine_before(set_: str, former: str, boot: int | None, was: Any, *, bo
     return MachineVariable(set_, former, boot, None, booted=booted)
 
 
-def _no_winhttp_former(real: Callable[..., Any], *arguments: Any) -> Any:
+def _no_former_value(real: Callable[..., Any], *arguments: Any) -> Any:
     entry, edits, step = real(*arguments)
     return entry and msgspec.structs.replace(entry, former=""), edits, step
 
@@ -82,7 +82,11 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "a service's line forgets what a cut leaves": (environment_items, "ServiceVariable", _no_former),
     "a service's line forgets what was there before": (environment_items, "ServiceVariable", _nothing_before),
     "the machine's line forgets what was there before": (environment_items, "MachineVariable", _no_machine_before),
-    "WinHTTP's line forgets what a cut leaves": (winhttp, "merge", functools.partial(_no_winhttp_former, winhttp.merge)),
+    "WinHTTP's line forgets what a cut leaves": (
+        registry_value,
+        "merge",
+        functools.partial(_no_former_value, registry_value.merge),
+    ),
     "no restart when an environment changes": (
         environment,
         "plan",

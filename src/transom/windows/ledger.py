@@ -8,7 +8,7 @@
 | `Environment\\Machine` | variable | JSON of `MachineVariable` |
 | `Environment\\Services\\<service>` | variable, and the default value | JSON of `ServiceVariable`; of the value before |
 | `Certificates\\<store>` | SHA-1 | JSON of `Trusted` |
-| (itself) | `WinHTTP` | JSON of `WinHttp` |
+| (itself) | `WinHTTP` | JSON of `OwnValue` |
 | `Keys` | full path of a key that Transom made | REG_SZ, empty |
 | `Restarts` | service that owes a restart | REG_SZ `running` or `check` |
 | `Deferred` | service whose restart was put off | JSON of `Deferred` |
@@ -37,8 +37,8 @@ from transom.windows.parts.downtime import Downtime
 from transom.windows.parts.environment import Environments
 from transom.windows.parts.installed import Installed
 from transom.windows.parts.part import Part, Setting
+from transom.windows.parts.registry_value import OwnValue
 from transom.windows.parts.trust import Stores
-from transom.windows.parts.winhttp import WinHttp
 from transom.windows.registry.names import same, within
 from transom.windows.registry.registry import (
     CreateKey,
@@ -81,7 +81,7 @@ class Ledger(msgspec.Struct, frozen=True):
     state_hash: str = ""
     manager: str = ""
     environment: Environments = Environments()
-    winhttp: WinHttp | None = None
+    winhttp: OwnValue | None = None
     trust: Stores = {}
     keys: tuple[str, ...] = ()
     downtime: Downtime = Downtime()

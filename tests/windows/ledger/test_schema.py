@@ -20,8 +20,8 @@ from transom.windows.parts.downtime import Deferred, Downtime
 from transom.windows.parts.environment import Environments
 from transom.windows.parts.environment_items import LedgerItem, MachineVariable, ServiceEnvironment, ServiceVariable
 from transom.windows.parts.installed import Installed, Output, OwnFile, OwnService, Prepared, TakenOver
+from transom.windows.parts.registry_value import OwnValue
 from transom.windows.parts.trust import Trusted
-from transom.windows.parts.winhttp import WinHttp
 from transom.windows.registry.registry import Key, NamedValue, Registry, SetValue, dword, type_name
 
 FULL = Ledger(
@@ -35,7 +35,7 @@ FULL = Ledger(
             )
         },
     ),
-    winhttp=WinHttp("00", "01", FormerValue("WinHttpSettings", 3, "00")),
+    winhttp=OwnValue("00", "01", FormerValue("WinHttpSettings", 3, "00")),
     trust={"ROOT": {"00": Trusted(added=True, subject="CN=a", policy=True, was=FormerValue("Blob", 3, "00"))}},
     keys=(r"HKEY_LOCAL_MACHINE\SOFTWARE\a",),
     downtime=Downtime({"kubelet": "running", "other": "check"}, {"kubelet": Deferred(1)}, ("kubelet",)),

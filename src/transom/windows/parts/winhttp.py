@@ -9,19 +9,13 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
 from transom.proxy import url
 from transom.proxy.clients.translation import translate
 from transom.proxy.secret import REDACTED, Secret
 from transom.proxy.settings import Egress
-from transom.windows.host import entries
-from transom.windows.host.entries import FormerValue
-from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import Action, DesiredState, Step
 from transom.windows.parts.part import About, Assumption
-from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry.registry import DeleteValue, Edit, NamedValue, Registry, SetValue, Value, ValueType, binary
+from transom.windows.parts.registry_value import RegistryValue
+from transom.windows.registry.registry import Edit, SetValue, Value, ValueType, binary
 
 KEY: Final = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\Windows\CurrentVersion\Internet Settings\Connections"
 VALUE: Final = "WinHttpSettings"
@@ -45,61 +39,16 @@ ABOUT: Final = About(
         ),
     ),
 )
-_LINE: Final = "WinHTTP"
-"""The value of the ledger's own key."""
 _VERSION: Final = 24
 _DIRECT: Final = 1
 _PROXY: Final = 3
 _NUMBER: Final = struct.Struct("<I")
 
 
-class WinHttp(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The ledger's entry: the data that was set, in hex (there is no credential in it), and the value before.
-
-    `former` is the data of ours that was there when it was set: an import that is cut short leaves it.
-    """
-
-    set: str
-    former: str = ""
-    was: FormerValue | None = None
-
-
 def wish(egress: Egress) -> Iterator[Edit]:
     """The value, where the settings ask for it and WinHTTP can use a proxy of theirs."""
     if egress.windows.win_http and (data := settings(egress)) is not None:
         yield SetValue(KEY, VALUE, binary(data))
-
-
-def asks(desired: DesiredState, *, change_expected: bool) -> Queries:
-    """The key, where it is wished for."""
-    return Queries(keys=(KEY,) if desired.registry.key(KEY) is not None else ())
-
-
-def more(entry: WinHttp | None, draft: PlanBuilder) -> Queries:
-    """The key, where something of ours is in it."""
-    return Queries(keys=(KEY,) if entry is not None else ())
-
-
-def read(registry: Registry) -> WinHttp | None:
-    """The ledger's entry."""
-    key = registry.key(LEDGER)
-    return entries.entry(key, _LINE, WinHttp) if key is not None and key.get(_LINE) is not None else None
-
-
-def lines(entry: WinHttp | None) -> Iterator[SetValue]:
-    """The entry as a value."""
-    if entry is not None:
-        yield entries.line(LEDGER, _LINE, entry)
-
-
-def plan(entry: WinHttp | None, draft: PlanBuilder) -> WinHttp | None:
-    """Sets the value, or puts back what was there before."""
-    wanted, key = draft.desired.registry.value(KEY, VALUE), draft.actual.registry.key(KEY)
-    present = key.named(VALUE) if key else None
-    entry, edits, step = merge(wanted, present, entry)
-    draft.edits += edits
-    draft.steps += [step] if step else []
-    return entry
 
 
 def settings(egress: Egress) -> bytes | None:
@@ -119,42 +68,24 @@ def settings(egress: Egress) -> bytes | None:
     return numbers + b"".join(_NUMBER.pack(len(text)) + text for text in texts)
 
 
-def merge(
-    wanted: Value | None, present: NamedValue | None, entry: WinHttp | None
-) -> tuple[WinHttp | None, tuple[Edit, ...], Step | None]:
-    """The ledger's line, the edits and the step from what is on the host to what is wanted (None: nothing of ours).
-
-    Nobody is restarted for it: its readers ask for it when they open a session. What a person changed since stays on removal.
-    """
-    ours = entry is not None and present is not None and _is_ours(present.value, entry)
-    if wanted is not None:
-        now = wanted.data.hex()
-        if entry is not None and present is not None and present.value == wanted:
-            return msgspec.structs.replace(entry, set=now) if ours else entry, (), None
-        before = entry.was if entry else FormerValue.of(present.name, present.value) if present else None
-        if present is not None and present.value == wanted:
-            return WinHttp(now, was=before), (), None
-        former = present.value.data.hex() if present and ours else entry.set if entry else ""
-        reason = "spec.windows.winHTTP" if entry is None or ours else "drift: somebody else changed it"
-        action: Action = "replace" if present else "add"
-        step = Step("windows", TARGET, action, reason, _shown(present.value if present else None), _shown(wanted))
-        return WinHttp(now, former, before), (SetValue(KEY, VALUE, wanted),), step
-    if entry is None:
-        return None, (), None
-    if present is None or not ours:
-        return None, (), Step("ledger", TARGET, "remove", "somebody else changed it since: left as it is")
-    reason = "spec.windows.winHTTP is not set"
-    told = _shown(present.value)
-    if entry.was is None:
-        return None, (DeleteValue(KEY, present.name),), Step("windows", TARGET, "remove", reason, told)
-    back = entry.was.value()
-    return None, (SetValue(KEY, entry.was.name, back),), Step("windows", TARGET, "replace", reason, told, _shown(back))
+def proxy_for_https(egress: Egress) -> str | None:
+    """Host and port of the proxy for https URLs, where plain HTTP is spoken to it; no credentials."""
+    return _address(egress.https_proxy)
 
 
-def _shown(value: Value | None) -> str | None:
-    """The value for people: `direct`, or proxies and bypass list without userinfo; None where it has another shape."""
-    if value is None:
+def _address(proxy: Secret | None) -> str | None:
+    """Host and port without userinfo."""
+    if not proxy:
         return None
+    read = url.parse(proxy.reveal())
+    if read.scheme != "http" or not read.host.isascii():
+        return None
+    host = f"[{read.host}]" if ":" in read.host else read.host
+    return f"{host}:{read.port or 80}"
+
+
+def _shown(value: Value) -> str | None:
+    """The value for people: `direct`, or proxies and bypass list without userinfo; None where it has another shape."""
     try:
         numbers = struct.unpack_from("<III", value.data)
         proxies, at = _text(value.data, 12)
@@ -177,21 +108,5 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
     return data[at + _NUMBER.size : end].decode("ascii"), end
 
 
-def _is_ours(value: Value, entry: WinHttp) -> bool:
-    return value.type == ValueType.BINARY and value.data.hex() in (entry.set, entry.former)
-
-
-def proxy_for_https(egress: Egress) -> str | None:
-    """Host and port of the proxy for https URLs, where plain HTTP is spoken to it; no credentials."""
-    return _address(egress.https_proxy)
-
-
-def _address(proxy: Secret | None) -> str | None:
-    """Host and port without userinfo."""
-    if not proxy:
-        return None
-    read = url.parse(proxy.reveal())
-    if read.scheme != "http" or not read.host.isascii():
-        return None
-    host = f"[{read.host}]" if ":" in read.host else read.host
-    return f"{host}:{read.port or 80}"
+_SET: Final = RegistryValue(KEY, VALUE, ValueType.BINARY, "WinHTTP", TARGET, "spec.windows.winHTTP", _shown)
+asks, more, read, lines, plan = _SET.asks, _SET.more, _SET.read, _SET.lines, _SET.plan
