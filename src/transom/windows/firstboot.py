@@ -14,7 +14,7 @@ import msgspec
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate
 from transom.windows.ledger import VERSION
-from transom.windows.parts import certificates, winhttp
+from transom.windows.parts import certificates, winhttp_value
 
 OPENSSH_MSI: Final = (
     "https://github.com/PowerShell/Win32-OpenSSH/releases/download/v9.8.3.0p2-Preview/OpenSSH-Win64-v9.8.3.0.msi"
@@ -99,8 +99,8 @@ def _script(
         raise ValueError("a public key is one line: its type and its base64")
     if not openssh_msi.startswith("https://"):
         raise ValueError("the installer of OpenSSH must have an https URL")
-    win_http = winhttp.settings(egress)
-    proxy = winhttp.proxy_for_https(egress)
+    win_http = winhttp_value.settings(egress)
+    proxy = winhttp_value.proxy_for_https(egress)
     values = {
         "CERTIFICATES": "\n".join(_certificate(one) for one in trust),
         "WINHTTP": _quoted(base64.b64encode(win_http).decode() if win_http else ""),

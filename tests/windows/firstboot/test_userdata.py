@@ -16,7 +16,7 @@ from tree_sitter import Language, Node, Parser
 
 from transom.proxy.settings import Egress
 from transom.windows.firstboot import UserData, user_data
-from transom.windows.parts import winhttp
+from transom.windows.parts import winhttp_value
 from transom.windows.parts.certificates import certificate as held_certificate
 from transom.windows.registry.registry import binary
 
@@ -87,7 +87,7 @@ def test_there_is_no_secret_in_it_and_no_environment() -> None:
     assert "hunter2" not in text
     assert "alice" not in text
     assert "HTTP_PROXY" not in text
-    settings = winhttp.settings(PROXIED)
+    settings = winhttp_value.settings(PROXIED)
     assert settings is not None
     assert b"http=proxy.corp.example:3128;https=proxy.corp.example:3128" in settings
     assert b"alice" not in settings

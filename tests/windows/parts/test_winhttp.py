@@ -14,7 +14,7 @@ from transom.windows import ledger
 from transom.windows.firstboot import user_data
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.state import ObservedState
-from transom.windows.parts import winhttp
+from transom.windows.parts import winhttp, winhttp_value
 from transom.windows.planning import queries as questions
 from transom.windows.planning.plan import after, desired_settings, plan
 from transom.windows.registry.registry import CreateKey, Registry, SetValue, Value, binary, sz
@@ -27,16 +27,16 @@ NOTHING = Egress(windows=WindowsSettings(services=()))
 
 
 def host(value: Value | None) -> ObservedState:
-    edits = [CreateKey(winhttp.KEY)] + ([SetValue(winhttp.KEY, winhttp.VALUE, value)] if value else [])
+    edits = [CreateKey(winhttp.KEY)] + ([SetValue(winhttp.KEY, winhttp_value.VALUE, value)] if value else [])
     return ObservedState(Registry().apply(edits))
 
 
 def proxy(state: ObservedState) -> Value | None:
-    return state.registry.value(winhttp.KEY, winhttp.VALUE)
+    return state.registry.value(winhttp.KEY, winhttp_value.VALUE)
 
 
 def test_the_value() -> None:
-    settings = winhttp.settings(ASKED)
+    settings = winhttp_value.settings(ASKED)
     assert settings is not None
     assert settings[:12] == bytes.fromhex("180000000000000003000000")
     assert b"http=proxy.corp.example:3128;https=proxy.corp.example:3128" in settings
@@ -45,14 +45,14 @@ def test_the_value() -> None:
 
 @pytest.mark.parametrize("proxy_url", ["https://proxy.corp.example:3128", None])
 def test_a_proxy_that_winhttp_cannot_speak_to(proxy_url: str | None) -> None:
-    assert winhttp.settings(Egress(https_proxy=Secret(proxy_url) if proxy_url else None)) is None
+    assert winhttp_value.settings(Egress(https_proxy=Secret(proxy_url) if proxy_url else None)) is None
 
 
 @pytest.mark.parametrize("before", [None, DIRECT, THEIRS])
 def test_set_kept_and_put_back(before: Value | None) -> None:
     start = host(before)
     done = after(start, plan(desired_settings(ASKED), start, SALT))
-    settings = winhttp.settings(ASKED)
+    settings = winhttp_value.settings(ASKED)
     assert settings is not None
     assert proxy(done) == binary(settings)
     assert not plan(desired_settings(ASKED), done, SALT)
@@ -89,7 +89,7 @@ def test_what_it_was_and_will_be_is_told(before: Value | None, told: str | None)
 def test_what_a_person_changed_since_stays() -> None:
     start = host(DIRECT)
     done = after(start, plan(desired_settings(ASKED), start, SALT))
-    changed = ObservedState(done.registry.apply([SetValue(winhttp.KEY, winhttp.VALUE, THEIRS)]))
+    changed = ObservedState(done.registry.apply([SetValue(winhttp.KEY, winhttp_value.VALUE, THEIRS)]))
     assert plan(desired_settings(ASKED), changed, SALT).steps[0].reason.startswith("drift")
     assert proxy(after(changed, plan(desired_settings(NOTHING), changed, SALT))) == THEIRS
 
@@ -99,7 +99,7 @@ def test_the_note_of_the_first_boot_is_one_of_the_ledger(before: Value | None) -
     """The script's texts put together as PowerShell does; the first pass puts back what was there."""
     script = powershell(user_data(PUBLIC_KEY, PROXIED).text)
     assert """',"was":{"name":"WinHttpSettings","type":3,"data":"' + $data + '"}'""" in script
-    settings = winhttp.settings(PROXIED)
+    settings = winhttp_value.settings(PROXIED)
     assert settings is not None
     note: dict[str, object] = {"set": settings.hex()}
     if before is not None:

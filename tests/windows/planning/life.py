@@ -38,7 +38,7 @@ from tests.windows.planning.model_host import STORES, ModelHost, Run
 from tests.windows.planning.shadow import compare
 
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
-from transom.windows.parts import certificates, winhttp
+from transom.windows.parts import certificates, winhttp, winhttp_value
 from transom.windows.planning.plan import desired_settings
 from transom.windows.registry.registry import (
     CreateKey,
@@ -79,7 +79,7 @@ class _Life:
         edits += [CreateKey(store) for store, there in zip(STORES, history.stores, strict=True) if there]
         edits += [SetValue(ENVIRONMENT, name, expand_sz(value)) for name, value in (one.split("=") for one in history.machine)]
         if history.win_http is not None:
-            edits.append(SetValue(winhttp.KEY, winhttp.VALUE, binary(bytes.fromhex(history.win_http))))
+            edits.append(SetValue(winhttp.KEY, winhttp_value.VALUE, binary(bytes.fromhex(history.win_http))))
         self.shadow = Registry().apply(edits)
         self.host = ModelHost(self.shadow, _NEEDS)
         self._drifted: set[tuple[str, str]] = set()
@@ -267,9 +267,9 @@ class _Life:
         configured = name in step.egress().variables
         if not service:
             if name == "WinHTTP":
-                wanted = desired_settings(step.egress()).registry.value(winhttp.KEY, winhttp.VALUE)
+                wanted = desired_settings(step.egress()).registry.value(winhttp.KEY, winhttp_value.VALUE)
                 if wanted is None:
-                    self._same(winhttp.KEY, winhttp.VALUE)
+                    self._same(winhttp.KEY, winhttp_value.VALUE)
             elif not (configured and step.scope != "Services"):
                 self._same(ENVIRONMENT, name)
             return
@@ -318,8 +318,8 @@ class _Life:
             self.host.edit(DeleteKey(path))
 
     def _set_win_http(self, step: SetWinHttp) -> None:
-        value = self.host.registry.value(winhttp.KEY, winhttp.VALUE)
-        edit = _setting(winhttp.KEY, winhttp.VALUE, binary(bytes.fromhex(step.data)) if step.data is not None else None)
+        value = self.host.registry.value(winhttp.KEY, winhttp_value.VALUE)
+        edit = _setting(winhttp.KEY, winhttp_value.VALUE, binary(bytes.fromhex(step.data)) if step.data is not None else None)
         if value is not None and MARK.encode() in value.data:
             self.host.edit(edit)
             self._drifted.add(("", "WinHTTP"))
