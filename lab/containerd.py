@@ -16,6 +16,8 @@ from lab.process import Process
 
 PROGRAM = "/usr/bin/containerd"
 _START_SECONDS = 120
+_STARTING = "server is not initialized yet"
+"""containerd, ``pkg/cri/server/instrumented_service.go``, ``checkInitialized``."""
 
 
 class ContainerdError(Exception):
@@ -59,8 +61,13 @@ class Containerd:
     def pull(self, image: str) -> str:
         """What came of a pull: empty, or the error."""
         command: list[str | Path] = [*self._place.inside, build.program(build.CRI_PULL), self._socket, image]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return done.stdout if done.returncode else ""
+        end = time.monotonic() + _START_SECONDS
+        while True:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            # the socket answers before its CRI does
+            if _STARTING not in done.stdout or time.monotonic() > end:
+                return done.stdout if done.returncode else ""
+            time.sleep(0.05)
 
     def environment(self) -> dict[str, str]:
         """What the running program has, as the kernel says."""

@@ -129,7 +129,8 @@ class Egress:
 
     def requests(self) -> list[Request]:
         """What squid was asked for, oldest first."""
-        lines = self.access_log.read_text().splitlines() if self.access_log.exists() else []
+        # a line that is being written has no end yet
+        lines = self.access_log.read_text().split("\n")[:-1] if self.access_log.exists() else []
         asked = [Request(*line.split(" ", 3)) for line in lines]
         return [request for request in asked if request.method != "-"]
 

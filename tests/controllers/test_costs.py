@@ -43,9 +43,13 @@ async def test_a_change_is_two_requests_for_each_host(cluster: Cluster) -> None:
         assert [one for one in instances if not one.endswith("/status")] == []
         # of the first host also that it was begun, and that it was heard of; of the last one that the rollout is over
         assert len(instances) <= 2 * 5 + 3
-        # EgressProxy/cluster: its event, and its status, which counts hosts at most once a second
-        assert len([one for one in asked if one.endswith("/events")]) == 1
-        assert len(asked) - len(instances) <= 1 + 2 + seconds, asked
+        others = [one for one in asked if one not in instances]
+        # EgressProxy/cluster: its event, and its status as it begins and ends, and between at most once a second
+        assert len([one for one in others if one.endswith("/events")]) == 1
+        assert len([one for one in others if one.endswith("/egressproxies/cluster/status")]) <= 2 + seconds, asked
+        # who leads next goes on by it: as it begins and ends, and between at most twice a second
+        assert len([one for one in others if "/configmaps" in one]) <= 2 + 2 * seconds, asked
+        assert [one for one in others if not one.endswith(("/events", "/cluster/status")) and "/configmaps" not in one] == []
 
 
 def node(cluster: Cluster, number: int) -> str:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lab.authority import Authority
 from lab.containerd import Containerd
 from lab.egress import Egress as Proxy
+from lab.egress import Request
 from lab.network import Network
 from lab.ports import reserve
 from lab.process import Process
@@ -111,11 +112,16 @@ async def test_containerd_pulls_through_the_proxy_and_directly_what_no_proxy_exe
             assert containerd.environment()["HTTPS_PROXY"] == proxy.url_with_credentials
             assert containerd.pull(outside) == ""
             assert containerd.pull(direct) == ""
-            through = proxy.requests()[before:]
-            assert {request.user for request in through if request.status.endswith("/200")} == {"alice"}
-            assert address not in str(through)
+            # squid writes a line once the answer has been sent
+            await until(lambda: answered(proxy, before))
+            assert {request.user for request in answered(proxy, before)} == {"alice"}, proxy.requests()
+            assert address not in str(proxy.requests()[before:])
         without = {name: value for name, value in environment.items() if name.lower() != "no_proxy"}
         with Containerd(place, without, proxy.certificate + direct_authority) as containerd:
             containerd.pull(direct)
-        # squid writes a line once the answer has been sent
         await until(lambda: address in str(proxy.requests()[before:]))
+
+
+def answered(proxy: Proxy, before: int) -> list[Request]:
+    """What the proxy let through since so many requests."""
+    return [request for request in proxy.requests()[before:] if request.status.endswith("/200")]
