@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
+from transom.controllers import propagation
 from transom.controllers.instance.status import after_pass
-from transom.controllers.propagation import controller
 from transom.controllers.runtime.cached import INSTANCES, NODES
 from transom.hosts.errors import HostError
 from transom.hosts.owner import Owner
@@ -324,7 +324,7 @@ def _request() -> bytes:
 
 
 def read_kubeconfig(data: bytes) -> object:
-    return choose_foreign(controller.read_kubeconfig(data, "Secret"), "Secret")
+    return choose_foreign(propagation.read_kubeconfig(data, "Secret"), "Secret")
 
 
 def read_api_object(data: bytes) -> None:

@@ -26,8 +26,8 @@ from tests.support.pages import on_cluster
 from tests.support.waiting import until
 from tests.webhook.clusters import TERMS
 
+from transom.controllers import pods
 from transom.controllers.operator import Operator, Options
-from transom.controllers.pods import controller as pods
 from transom.controllers.runtime.options import Pace as HostPace
 from transom.hosts.ssh.connection import Timeouts
 from transom.kube.backoff import Backoff

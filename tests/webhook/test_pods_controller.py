@@ -15,8 +15,8 @@ from tests.support.operator.rights import asked, granted
 from tests.support.waiting import until
 from tests.webhook.clusters import Admission, plain_pod
 
+from transom.controllers import pods
 from transom.controllers.operator import Operator, Options
-from transom.controllers.pods import controller
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.errors import NotFound
@@ -206,7 +206,7 @@ async def test_settings_that_go_leave_nothing(admission: Admission) -> None:
 
 
 async def test_what_is_missing_or_forgotten_is_mended(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller, "CHECK", 0.5)
+    monkeypatch.setattr(pods, "CHECK", 0.5)
     await admission.settings("userinfo")
     async with operator(admission, "pods"):
         await until_secrets(admission, "team-a")

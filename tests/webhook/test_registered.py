@@ -12,7 +12,8 @@ from tests.support.waiting import until
 from tests.webhook.clusters import Admission
 from tests.webhook.test_pods_controller import conditions, operator, until_condition
 
-from transom.controllers.pods import controller, registered
+from transom.controllers import pods
+from transom.controllers.pods import registered
 from transom.kube.resources import REGISTRATIONS
 from transom.pods.registration import Called, registration
 from transom.webhook.webhook import Webhook
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.lab
 
 
 async def test_it_follows_what_is_there(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller, "LOOK", 1.0)
+    monkeypatch.setattr(pods, "LOOK", 1.0)
     await admission.settings("plain")
     async with operator(admission, "egress", "pods"):
         told = await until_condition(admission, "PodsInjected", "NotRegistered")

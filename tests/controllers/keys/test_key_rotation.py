@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from transom.apply.target import Target
-from transom.controllers.keys.controller import KeysController
+from transom.controllers.keys import KeysController
 from transom.controllers.keys.key_rotation import KeyRotation, Opened
 from transom.controllers.rollout import rollouts
 from transom.controllers.rollout.begun_hosts import BegunHosts

@@ -6,7 +6,7 @@ from typing import cast
 
 from tests.support.waiting import until
 
-from transom.controllers.keys.controller import KeysController
+from transom.controllers.keys import KeysController
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.informers import Informers

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from lab.authority import Authority
 from tests.support.management.management import Management
 
-from transom.controllers.propagation import controller
-from transom.controllers.propagation.controller import way_to
+from transom.controllers.propagation import read_kubeconfig, way_to
 from transom.kube.client import Client
 from transom.kube.connection import Connection, connect_foreign
 from transom.kube.errors import ApiError, ConfigurationError, ConnectionFailed, StatusError
@@ -44,7 +43,7 @@ def kubeconfig(cluster: dict[str, Any], user: dict[str, Any] | None = None) -> s
 
 def connected(text: str | bytes) -> Connection:
     """As the controller does it."""
-    chosen = choose_foreign(controller.read_kubeconfig(text if isinstance(text, bytes) else text.encode(), SOURCE), SOURCE)
+    chosen = choose_foreign(read_kubeconfig(text if isinstance(text, bytes) else text.encode(), SOURCE), SOURCE)
     return connect_foreign(chosen, way_to(chosen.cluster.server, OWN))
 
 

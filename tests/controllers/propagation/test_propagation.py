@@ -20,8 +20,7 @@ from tests.support.operator.clusters import admin, at_work
 from tests.webhook.clusters import PODS, plain_pod
 
 from transom.controllers.operator import Operator, Options
-from transom.controllers.propagation import controller
-from transom.controllers.propagation.controller import way_to
+from transom.controllers.propagation import read_kubeconfig, way_to
 from transom.controllers.propagation.propagated import CA, CREDENTIALS
 from transom.kube.client import Client
 from transom.kube.connection import Connection, connect_foreign
@@ -256,7 +255,7 @@ async def test_settings_of_somebody_else_there_are_named_and_left_alone(
 
 def remote(text: str | bytes, source: str, proxy: str | None = None) -> Connection:
     data = text.encode() if isinstance(text, str) else text
-    return connect_foreign(choose_foreign(controller.read_kubeconfig(data, source), source), proxy)
+    return connect_foreign(choose_foreign(read_kubeconfig(data, source), source), proxy)
 
 
 REFUSED = [
