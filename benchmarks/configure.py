@@ -19,9 +19,9 @@ from benchmarks.hosts import raised, served
 
 from transom.apply.roll_out import side_by_side
 from transom.hosts.owner import Owner
+from transom.hosts.passes import PassSettings
 from transom.hosts.passes.configure import Configured, Worker, configure
-from transom.hosts.passes.passes import PassSettings
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret

@@ -20,7 +20,7 @@ from tests.support.operator.installation import SERVICE, Installation, environme
 
 from transom.apply.target import Target, one_pass
 from transom.hosts.owner import Owner
-from transom.hosts.passes.passes import PassSettings
+from transom.hosts.passes import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta

@@ -27,7 +27,7 @@ from transom.windows.parts.environment_items import DesiredItems, MachineVariabl
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.planning import plan as planning
 from transom.windows.planning.plan import Plan
-from transom.windows.registry.registry import Edit
+from transom.windows.registry import Edit
 
 KEPT = Path(__file__).parent.parent / "tests" / "windows" / "planning" / "kept.json"
 _WITHIN = 300

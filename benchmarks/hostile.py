@@ -19,8 +19,8 @@ from tests.hosts.hostile import LIES, HostileSimulator
 from tests.support.waiting import until
 
 from transom.apply.target import Target, one_pass
-from transom.hosts.passes.passes import PassResult, PassSettings
-from transom.hosts.ssh.connection import Access, Timeouts
+from transom.hosts.passes import PassResult, PassSettings
+from transom.hosts.ssh import Access, Timeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta

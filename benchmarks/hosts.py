@@ -28,11 +28,11 @@ from transom.apply.roll_out import side_by_side
 from transom.apply.target import Target, one_pass
 from transom.hosts.errors import Fault
 from transom.hosts.owner import Owner
+from transom.hosts.passes import PassResult, PassSettings
 from transom.hosts.passes.light_check import LightLook, Watched, look
-from transom.hosts.passes.passes import PassResult, PassSettings
 from transom.hosts.scripts import script
 from transom.hosts.scripts.template import BASE
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.hosts.ssh.directory import remote
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.finding import Place

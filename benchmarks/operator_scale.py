@@ -32,7 +32,7 @@ from lab.control_plane import ControlPlane, Moment
 from lab.ports import reserve
 
 from transom.apply.roll_out import side_by_side
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.errors import ApiError

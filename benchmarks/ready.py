@@ -22,9 +22,9 @@ from lab.network import Network
 
 from lab import payload
 from transom.hosts.owner import Owner
+from transom.hosts.passes import PassSettings
 from transom.hosts.passes.configure import Configured, Worker, configure
-from transom.hosts.passes.passes import PassSettings
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.steps.delivery import DeliveryProgress
 from transom.hosts.steps.payload_directory import PayloadDirectory

@@ -11,8 +11,8 @@ from benchmarks.hosts import AT_ONCE, OWNER, egress, served
 
 from transom.apply.roll_out import roll_out
 from transom.apply.target import Target, passing
-from transom.hosts.passes.passes import PassSettings
-from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.passes import PassSettings
+from transom.hosts.ssh import Timeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta

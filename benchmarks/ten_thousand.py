@@ -41,7 +41,7 @@ from benchmarks.pairs import cpu_of_process
 from lab.control_plane import ControlPlane
 from lab.ports import reserve
 
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.errors import ApiError

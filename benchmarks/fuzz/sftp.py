@@ -9,7 +9,7 @@ import asyncssh
 from asyncssh.logging import SSHLogger
 from asyncssh.sftp import start_sftp_client
 
-from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.ssh import Timeouts
 from transom.hosts.ssh.transport import SshTransport
 
 _SECONDS = 0.02

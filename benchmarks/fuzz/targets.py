@@ -20,7 +20,7 @@ from transom.controllers.instance.status import after_pass
 from transom.controllers.runtime.cached import INSTANCES, NODES
 from transom.hosts.errors import HostError
 from transom.hosts.owner import Owner
-from transom.hosts.passes.passes import PassResult
+from transom.hosts.passes import PassResult
 from transom.hosts.scripts import light_check
 from transom.hosts.scripts.script import Patience
 from transom.hosts.steps.change import _Result
@@ -36,9 +36,9 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.webhook import review
 from transom.windows import ledger
+from transom.windows.host import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.host.entries import LedgerError
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
-from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.nodes import authorized_keys
 from transom.windows.nodes.node_certificates import CLIENT, SERVING, CertificateRequest, Member, judge, requested_node
 from transom.windows.parts import trust
@@ -49,9 +49,8 @@ from transom.windows.parts.installed import INSTALLED
 from transom.windows.planning import plan
 from transom.windows.planning import queries as questions
 from transom.windows.planning.plan import desired_settings
-from transom.windows.registry import reg
+from transom.windows.registry import Key, NamedValue, Registry, SetValue, Value, ValueType, dword, multi_sz, reg, sz
 from transom.windows.registry import reg as query
-from transom.windows.registry.registry import Key, NamedValue, Registry, SetValue, Value, ValueType, dword, multi_sz, sz
 
 Worst = Mapping[str, Callable[[int], bytes]]
 

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
+from transom.windows.registry import Registry
 from transom.windows.registry.names import FoldedDict
-from transom.windows.registry.registry import Registry
 
 SYSTEM, ADMINISTRATORS, USERS = "S-1-5-18", "S-1-5-32-544", "S-1-5-32-545"
 CREATOR_OWNER, AUTHENTICATED, EVERYONE = "S-1-3-0", "S-1-5-11", "S-1-1-0"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, SERVICES, STORES, SYSTEM
-from transom.windows.registry.registry import (
+from transom.windows.registry import (
     CreateKey,
     DeleteValue,
     Edit,

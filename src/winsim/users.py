@@ -1,6 +1,6 @@
 """Somebody with an ordinary account on a host, at its console: what Windows lets him do, and nothing else."""
 
-from transom.windows.registry.registry import Key
+from transom.windows.registry import Key
 from winsim import access
 from winsim.entries import FileError
 from winsim.filesystem import SimulatedDirectory

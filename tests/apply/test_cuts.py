@@ -12,7 +12,7 @@ from tests.support.cuts import Cuts
 from transom.apply.report import HostReport
 from transom.apply.target import Target, converging
 from transom.hosts.owner import Owner
-from transom.hosts.passes.passes import PassSettings
+from transom.hosts.passes import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host.queries import LEDGER
 from winsim import Fault, Simulator

@@ -5,7 +5,7 @@ from pathlib import Path
 import asyncssh
 from tests.apply.windows import SERVICES, SETTINGS, Desk, Simulated
 
-from transom.hosts.ssh.connection import public_line
+from transom.hosts.ssh import public_line
 from transom.proxy.secret import Secret
 from winsim import Simulator
 from winsim.host import KEYS

@@ -10,12 +10,12 @@ from tests.windows.authorities import der, sha1
 
 from transom.apply.target import converging
 from transom.hosts.owner import Owner
-from transom.hosts.passes.passes import PassSettings
+from transom.hosts.passes import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host.queries import LEDGER
 from transom.windows.parts import certificates
 from transom.windows.planning.queries import PROCESSES
-from transom.windows.registry.registry import SetValue
+from transom.windows.registry import SetValue
 from winsim import Simulator
 
 SCOPES = ["Services", "Machine", "Both"]

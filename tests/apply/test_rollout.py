@@ -10,7 +10,7 @@ from tests.apply.windows import SERVICES, SETTINGS, Desk, Simulated
 from transom.apply.roll_out import roll_out
 from transom.apply.target import Target
 from transom.hosts.errors import HostError, RestartsFailed, Unreachable
-from transom.hosts.passes.passes import Admit, PassResult
+from transom.hosts.passes import Admit, PassResult
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret

@@ -14,8 +14,7 @@ from lab.sshd.journal import traffic
 from tests.support.forked import Forked
 from tests.windows.authorities import authorities
 
-from transom.windows.registry import reg
-from transom.windows.registry.registry import DeleteValue, Edit, NamedValue, Registry, SetValue
+from transom.windows.registry import DeleteValue, Edit, NamedValue, Registry, SetValue, reg
 from winsim import Host, Simulator
 from winsim.filesystem import listed
 

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from lab import build
-from transom.capi.image.recipe import Recipe
+from transom.capi.image import Recipe
 
 # its plugins cannot be had: the machine is one that is there
 NO_BUILDER = """source "null" "windows" {

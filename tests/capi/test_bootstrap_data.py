@@ -30,8 +30,7 @@ from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import PAUSE
 from transom.capi.worker import CRI_SOCKET, POWERSHELL, WorkerTemplate, make
 from transom.cli.app import app
-from transom.windows.registry import reg
-from transom.windows.registry.registry import SetValue
+from transom.windows.registry import SetValue, reg
 
 pytestmark = pytest.mark.lab
 

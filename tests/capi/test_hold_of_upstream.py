@@ -19,9 +19,9 @@ import lab
 from lab import golang, infrastructure
 from transom.capi import upstream, windows_proxy, workers_page
 from transom.capi.commands import command_problems
+from transom.capi.image import Recipe
+from transom.capi.image import make as make_image
 from transom.capi.image.inputs import ImageInputs, downloads
-from transom.capi.image.recipe import Recipe
-from transom.capi.image.recipe import make as make_image
 from transom.capi.inputs import Daemons, InputFile, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS
 from transom.capi.upstream import Fact

@@ -17,8 +17,8 @@ from tests.support.repository import DOCS
 from typer.testing import CliRunner
 
 from lab import powershell
+from transom.capi.image import InvalidRecipe, Recipe, make
 from transom.capi.image.inputs import ImageInputs
-from transom.capi.image.recipe import InvalidRecipe, Recipe, make
 from transom.capi.inputs import Daemons, ProviderName
 from transom.cli.app import app
 

@@ -16,8 +16,8 @@ from tests.support.repository import DOCS
 
 from lab import powershell
 from transom.capi import upstream_image as upstream
+from transom.capi.image import InvalidRecipe, Recipe, make
 from transom.capi.image.inputs import ImageInputs
-from transom.capi.image.recipe import InvalidRecipe, Recipe, make
 from transom.capi.inputs import ProviderName, WorkerInputs
 from transom.capi.worker import make as make_worker
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from tests.capi.packer_program import exchanged, packer, written
 
+from transom.capi.image import make
 from transom.capi.image.inputs import ImageInputs
-from transom.capi.image.recipe import make
 from transom.capi.inputs import ProviderName
 from transom.capi.providers import PROVIDERS as ALL
 

@@ -9,9 +9,9 @@ from transom.capi import windows_proxy
 from transom.capi.content import script
 from transom.proxy.settings import Egress
 from transom.windows import ledger
+from transom.windows.host import ServiceState
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.host.state import ServiceState
-from transom.windows.registry.registry import DeleteValue
+from transom.windows.registry import DeleteValue
 from winsim import Host
 from winsim.filesystem import listed
 

@@ -8,7 +8,7 @@ import yaml
 from tests.winsim.consoles import booted, console
 
 import transom
-from transom.windows.host.state import ServiceState
+from transom.windows.host import ServiceState
 
 CAPI = Path(transom.__file__).parent / "capi"
 ANSWERING: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_name("answering.yaml").read_text("utf-8"))

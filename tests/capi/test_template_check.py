@@ -9,8 +9,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from transom.capi.image import make as make_image
 from transom.capi.image.inputs import ImageInputs
-from transom.capi.image.recipe import make as make_image
 from transom.capi.inputs import ProviderName, WorkerInputs
 from transom.capi.template_check import GivenObject, check
 from transom.capi.worker import make

@@ -27,8 +27,7 @@ from transom.cli.app import app
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
-from transom.windows.registry import reg
-from transom.windows.registry.registry import SetValue
+from transom.windows.registry import SetValue, reg
 
 PROVIDERS = get_args(ProviderName)
 SCHEMA = DOCS / "schemas" / "worker.json"

@@ -22,7 +22,7 @@ from tests.support.forked import run
 
 from transom.hosts.scripts.template import BASE
 from transom.windows.host.queries import ENVIRONMENT, SERVICES
-from transom.windows.registry.registry import SetValue, multi_sz, sz
+from transom.windows.registry import SetValue, multi_sz, sz
 from winsim import Simulator
 
 pytestmark = pytest.mark.server

@@ -17,12 +17,11 @@ from transom.controllers.clusters import adoption as fleet
 from transom.controllers.clusters.bootstrap import ObjectsReport
 from transom.controllers.clusters.objects import Kept
 from transom.controllers.instances import adoption as windows
-from transom.diagnosis import overview, story
-from transom.diagnosis.observed import Diagnosis, Unread
+from transom.diagnosis import Diagnosis, Unread, overview, story
 from transom.pods.outdated import Outdated
 from transom.proxy.clients import Decision
 from transom.proxy.clients.lint import LintFinding
-from transom.windows.host.state import Step
+from transom.windows.host import Step
 
 STATUS = (
     overview.ObjectStatus,

@@ -19,10 +19,10 @@ from transom.cli.app import app
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.settings import Egress as Settings
 from transom.sources.payload import read_payload
+from transom.windows.host import ObservedState
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import ObservedState
 from transom.windows.payload.worker import Artifact, Facts, desired
-from transom.windows.registry.registry import Registry
+from transom.windows.registry import Registry
 
 
 @pytest.mark.parametrize(("platform", "more"), [("AWS", set()), ("Azure", {"cloud-node-manager"})])

@@ -13,9 +13,9 @@ from transom.apply.target import Target
 from transom.cli.options import OptionGroup, grouped
 from transom.cli.progress import Progress
 from transom.cli.tables import line_of, print_report
-from transom.hosts.passes.passes import EVERYBODY, Admit, PassResult
+from transom.hosts.passes import EVERYBODY, Admit, PassResult
 from transom.proxy.labels import InvalidSelector, selector
-from transom.windows.host.state import Step
+from transom.windows.host import Step
 
 LIST = ".cluster.local,.svc,10.96.0.0/16,127.0.0.1,localhost"
 PROXY = "http://***@proxy.corp.example:3128"

@@ -19,7 +19,7 @@ from tests.support.bundles import egress_proxy, private_key, secret, write
 from tests.support.command import run
 
 from transom.cli.status_table import group, rows, screen
-from transom.diagnosis.observed import Unread
+from transom.diagnosis import Unread
 from transom.diagnosis.overview import (
     ClusterStatus,
     Expiry,

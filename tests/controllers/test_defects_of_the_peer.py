@@ -16,9 +16,9 @@ from tests.support.workers.payloads import opened
 from transom.controllers.rollout.drain import Drain
 from transom.controllers.runtime.controller import Leadership
 from transom.hosts.owner import Owner
+from transom.hosts.passes import PassSettings
 from transom.hosts.passes.configure import Worker, configure
-from transom.hosts.passes.passes import PassSettings
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.kube.events import EventRecorder, Regarding
 from transom.kube.resources import EGRESS_PROXIES
@@ -31,7 +31,7 @@ from transom.windows.parts.service import Configuration
 from transom.windows.payload.registries import ImageRegistry, Mirror
 from transom.windows.payload.worker import Facts
 from transom.windows.planning.plan import desired_settings
-from transom.windows.registry.registry import SetValue, expand_sz
+from transom.windows.registry import SetValue, expand_sz
 from winsim import Simulator
 
 PAGE = DOCS / "peer-defects.md"

@@ -13,8 +13,8 @@ from tests.support.bundles import certificate, private_key
 from tests.support.repository import DOCS
 
 from transom.cli import thin
+from transom.diagnosis import OWN_KINDS, Observed
 from transom.diagnosis.checks import CHECKS, diagnose, page_with_checks
-from transom.diagnosis.observed import OWN_KINDS, Observed
 from transom.diagnosis.reading import GROUPS, of_values, with_settings
 from transom.kube.resources import Resource
 from transom.sources.objects import ObjectReader

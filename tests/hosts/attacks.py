@@ -10,11 +10,10 @@ from tests.support.workers.hosts import Simulated
 from transom.apply.target import Target, one_pass
 from transom.hosts.errors import Held, Superseded
 from transom.hosts.owner import Owner
-from transom.hosts.passes import removal
+from transom.hosts.passes import PassResult, PassSettings, removal
 from transom.hosts.passes.configure import Worker, configure
-from transom.hosts.passes.passes import PassResult, PassSettings
 from transom.hosts.scripts.script import Patience
-from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.ssh import Timeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta, WindowsSettings
@@ -23,7 +22,7 @@ from transom.proxy.settings import Egress
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.payload.worker import Facts
-from transom.windows.registry.registry import SetValue, dword, multi_sz, sz
+from transom.windows.registry import SetValue, dword, multi_sz, sz
 from winsim import Host, Simulator
 
 SERVICE = "recorder"

@@ -7,15 +7,15 @@ from pathlib import Path
 from tests.hosts.machines import FIRST, SECOND, Host
 
 from transom.hosts.owner import Owner
+from transom.hosts.passes import EVERYBODY, Admit, PassResult, PassSettings
 from transom.hosts.passes.converge import converge
-from transom.hosts.passes.passes import EVERYBODY, Admit, PassResult, PassSettings
 from transom.hosts.scripts.script import Patience
-from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.ssh import Timeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.windows.host import ObservedState, Step
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
-from transom.windows.host.state import ObservedState, Step
 from transom.windows.planning.plan import Plan
-from transom.windows.registry.registry import DeleteValue, Edit, SetValue, dword, multi_sz, sz
+from transom.windows.registry import DeleteValue, Edit, SetValue, dword, multi_sz, sz
 
 PASSWORD = 'hunter2%PATH%^&!"\\é x'
 VALUE = f"HTTPS_PROXY=http://alice:{PASSWORD}@proxy:3128"

@@ -9,7 +9,7 @@ from lab.machine import Machine
 from lab.sshd.fault import Fault
 from lab.sshd.journal import traffic
 
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.proxy.secret import Secret
 from transom.windows.host.queries import RESTARTS
 

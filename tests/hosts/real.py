@@ -20,7 +20,7 @@ from lab.machine import BOOTS
 from tests.hosts.machines import BASE, FIRST, SECOND
 
 from lab import build
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.proxy.secret import Secret
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES
 

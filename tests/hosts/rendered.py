@@ -3,10 +3,10 @@
 from transom.hosts.owner import Owner
 from transom.hosts.scripts import script
 from transom.hosts.scripts.script import Patience
+from transom.windows.host import ObservedState
 from transom.windows.host.queries import LEDGER, SERVICES, STORES, Queries
-from transom.windows.host.state import ObservedState
 from transom.windows.planning.plan import Plan
-from transom.windows.registry.registry import Registry, SetValue, dword, multi_sz
+from transom.windows.registry import Registry, SetValue, dword, multi_sz
 
 ALICE = Owner("alice@laptop-1f", "pid 42")
 ROOT = STORES + r"\ROOT\Certificates"

@@ -5,12 +5,11 @@ from typing import Literal
 
 from tests.hosts.machines import BASE, FIRST, SECOND
 
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.proxy.secret import Secret
+from transom.windows.host import ServiceState
 from transom.windows.host.queries import RESTARTS
-from transom.windows.host.state import ServiceState
-from transom.windows.registry import reg
-from transom.windows.registry.registry import Registry, SetValue, sz
+from transom.windows.registry import Registry, SetValue, reg, sz
 from winsim import Fault, Host, Simulator
 from winsim.filesystem import SimulatedDirectory, listed
 

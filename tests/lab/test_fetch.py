@@ -9,7 +9,7 @@ from tests.support.waiting import until
 
 from transom.apply.target import Target, one_pass
 from transom.hosts.owner import Owner
-from transom.hosts.passes.passes import PassSettings
+from transom.hosts.passes import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta, WindowsSettings

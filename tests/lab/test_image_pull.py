@@ -12,8 +12,8 @@ from tests.support.waiting import until
 
 from transom.apply.target import Target, converging, one_pass
 from transom.hosts.owner import Owner
+from transom.hosts.passes import PassSettings
 from transom.hosts.passes.converge import taken
-from transom.hosts.passes.passes import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy import settings
 from transom.proxy.finding import Place

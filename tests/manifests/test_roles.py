@@ -12,7 +12,7 @@ from tests.support.operator.rights import Use, asked, granted
 from tests.support.waiting import PATIENCE, until
 
 from lab import cluster_api, openshift
-from transom.hosts.ssh.connection import public_hash
+from transom.hosts.ssh import public_hash
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, WINDOWS_INSTANCES
 from transom.manifests.roles import roles
 from transom.proxy.secret import Secret

@@ -29,7 +29,7 @@ from tests.webhook.clusters import TERMS
 from transom.controllers import pods
 from transom.controllers.operator import Operator, Options
 from transom.controllers.runtime.options import Pace as HostPace
-from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.ssh import Timeouts
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect

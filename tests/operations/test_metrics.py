@@ -14,7 +14,7 @@ from tests.support.bundles import write
 from transom.controllers.operator import Operator, Options
 from transom.controllers.runtime.cached import CachedInstance
 from transom.hosts.errors import HostError
-from transom.hosts.passes.passes import PassResult
+from transom.hosts.passes import PassResult
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.store import ObjectKey

@@ -14,7 +14,7 @@ from transom import payloads
 from transom.cli.app import app
 from transom.cli.options import seconds as read
 from transom.controllers.runtime.options import Options
-from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.ssh import Timeouts
 from transom.hosts.steps.payload_directory import LOCK
 from transom.kube.connection import Connection
 from transom.operations import logs

@@ -10,8 +10,8 @@ import msgspec
 import yaml
 from tests.support.operator.bundles import ROOT_1
 
+from transom.pods import Pod
 from transom.pods.environment import CA_VARIABLES, CONFIG_MAP, PodEgress, of
-from transom.pods.pod import Pod
 from transom.proxy.settings import Egress, effective
 from transom.sources.objects import ObjectReader
 

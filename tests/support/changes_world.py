@@ -31,7 +31,7 @@ from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import INSTANCE_INDEXES, Informers
 from transom.controllers.runtime.options import Pace
 from transom.hosts.errors import Held, HostError, PutBack, RestartsFailed, Unreachable
-from transom.hosts.passes.passes import PassResult
+from transom.hosts.passes import PassResult
 from transom.kube.client import Listing
 from transom.kube.queue import KeyQueue
 from transom.kube.store import ObjectKey, Store

@@ -23,7 +23,7 @@ from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey
 from transom.hosts.errors import Held, RestartsFailed, Unreachable
-from transom.hosts.passes.passes import PassResult
+from transom.hosts.passes import PassResult
 from transom.kube.client import Listing
 from transom.kube.queue import KeyQueue
 from transom.kube.store import ObjectKey, Store

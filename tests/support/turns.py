@@ -12,7 +12,7 @@ from transom.controllers.rollout.marks import read, written
 from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutMember, Rollouts, RolloutSubject
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.informers import Informers
-from transom.hosts.passes.passes import PassResult
+from transom.hosts.passes import PassResult
 from transom.kube.store import ObjectKey
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta

@@ -28,8 +28,8 @@ from transom.kube.connection import connect
 from transom.kube.errors import StatusError
 from transom.kube.resources import NAMESPACES, PODS
 from transom.manifests.roles import VERIFY_CLUSTER, verify_cluster_role
+from transom.verification import clean, new_name, verify
 from transom.verification.checks import CLAIMS
-from transom.verification.cluster import clean, new_name, verify
 from transom.verification.objects import LABEL, SEEN, Node, namespace, objects
 
 pytestmark = pytest.mark.lab

@@ -8,7 +8,7 @@ from typing import Any
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, NotFound
 from transom.kube.resources import NAMESPACES, NODES, PODS, SERVICES
-from transom.verification.cluster import PREFIX, Waits, new_name
+from transom.verification import PREFIX, Waits, new_name
 from transom.verification.objects import AGNHOST_IMAGE, LABEL, Wanted
 
 QUICK = Waits(starting=120, every=0.05, beat=3600, silent=0.2, ending=0.2, gone=120)

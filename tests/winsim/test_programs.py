@@ -4,9 +4,7 @@ import pytest
 from tests.winsim.consoles import booted, console
 
 from transom.windows.host.queries import SERVICES
-from transom.windows.registry import reg
-from transom.windows.registry import reg as query
-from transom.windows.registry.registry import (
+from transom.windows.registry import (
     CreateKey,
     DeleteValue,
     SetValue,
@@ -16,8 +14,10 @@ from transom.windows.registry.registry import (
     dword,
     expand_sz,
     multi_sz,
+    reg,
     sz,
 )
+from transom.windows.registry import reg as query
 from winsim.host import Host
 
 KEY = r"HKEY_LOCAL_MACHINE\SOFTWARE\Test"

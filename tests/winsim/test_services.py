@@ -3,9 +3,9 @@
 import pytest
 from tests.winsim.consoles import booted, console
 
+from transom.windows.host import ServiceState
 from transom.windows.host.queries import BOOT, ENVIRONMENT, SERVICES
-from transom.windows.host.state import ServiceState
-from transom.windows.registry.registry import SetValue, dword, expand_sz, multi_sz, sz
+from transom.windows.registry import SetValue, dword, expand_sz, multi_sz, sz
 from winsim.host import Host
 from winsim.services import ServiceError
 

@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from transom.windows.host.state import Step
+from transom.windows.host import Step
 
 Result = Literal["unchanged", "changed", "failed", "skipped"]
 """`skipped`: nothing was done to the host, which is nothing that went wrong on it; `error` says why."""

@@ -16,7 +16,7 @@ from transom.apply.report import STOPPED, STOPPED_WITHIN, HostReport
 from transom.apply.target import Target, Work, report_of
 from transom.apply.turns import PATIENCE, Turns, stopped
 from transom.hosts.errors import Fault, Held, Overtaken, Superseded, fault
-from transom.hosts.passes.passes import Admit, PassResult
+from transom.hosts.passes import Admit, PassResult
 from transom.proxy.settings import Egress
 from transom.windows.nodes import fetch
 from transom.windows.nodes.rollout import HostResult, Rollout, Stage

@@ -9,18 +9,17 @@ import msgspec
 
 from transom.apply.report import HostReport, Result
 from transom.hosts.errors import AuthenticationRefused, HostError, ManagedByOther
-from transom.hosts.passes import key_move
+from transom.hosts.passes import EVERYBODY, Admit, PassResult, PassSettings, key_move
 from transom.hosts.passes.converge import converge
-from transom.hosts.passes.passes import EVERYBODY, Admit, PassResult, PassSettings
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.proxy.layers import BASE
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Effective, Egress, Withheld
 from transom.sources.objects import Objects
 from transom.windows import ledger
+from transom.windows.host import ObservedState, Step
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import ObservedState, Step
 from transom.windows.nodes import fetch
 from transom.windows.nodes.instance import PREVIOUS, WindowsInstance, earlier_keys, private_key
 from transom.windows.parts.adopted import Adopted

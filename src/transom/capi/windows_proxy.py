@@ -15,13 +15,12 @@ from transom.capi.content import script
 from transom.capi.kubeadm import ContentSource, Entries, File, SecretKey, encoded
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
+from transom.windows.host import ObservedState, Service, ServiceState
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import ObservedState, Service, ServiceState
 from transom.windows.parts import certificates
 from transom.windows.planning.plan import desired_settings, plan
-from transom.windows.registry import reg
+from transom.windows.registry import Key, Registry, reg
 from transom.windows.registry.names import listed
-from transom.windows.registry.registry import Key, Registry
 
 KEY = "proxyReg"
 """The key of the Secret; its value is `secret_value`."""

@@ -17,9 +17,9 @@ from transom.cli.facts import looked
 from transom.cli.observation import DEPLOYMENTS, Answers, Asked, answers
 from transom.cli.options import CHANNEL, CONNECT, WHOLE, timeouts
 from transom.cli.output import ExitCode, fail
+from transom.diagnosis import Observed, Unread, Value, mapping, name_of
 from transom.diagnosis.checks import diagnose
 from transom.diagnosis.masking import Masker
-from transom.diagnosis.observed import Observed, Unread, Value, mapping, name_of
 from transom.diagnosis.overview import overview
 from transom.diagnosis.story import story
 from transom.hosts.errors import HostError

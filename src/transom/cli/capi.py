@@ -331,9 +331,9 @@ def image(
 
     With its scripts and a manifest of what goes in.
     """
+    from transom.capi.image import InvalidRecipe, make
     from transom.capi.image.inputs import ImageInputs
     from transom.capi.image.inputs import downloads as needed
-    from transom.capi.image.recipe import InvalidRecipe, make
     from transom.capi.windows_release import LICENCE
     from transom.cli.capi_inputs import copy_downloads, hashes, list_downloads, read_inputs, variable_of
 

@@ -37,7 +37,7 @@ def demo() -> None:
 
 async def _tell(out: "Console") -> bool:
     from transom.windows.host.queries import SERVICES
-    from transom.windows.registry.registry import SetValue, multi_sz
+    from transom.windows.registry import SetValue, multi_sz
     from winsim import Simulator
 
     with tempfile.TemporaryDirectory(prefix="transom-demo-") as directory:
@@ -98,7 +98,7 @@ class _Story:
         from transom.apply.target import converging, targets_of
         from transom.cli.tables import print_report
         from transom.hosts.owner import Owner
-        from transom.hosts.passes.passes import PassSettings
+        from transom.hosts.passes import PassSettings
         from transom.hosts.ssh.known_hosts import NoHostKeys
         from transom.sources.directory import load
         from transom.sources.examination import examine

@@ -15,7 +15,7 @@ from transom.cli.output import ExitCode, Format, broken, columns_of, fail, print
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from transom.diagnosis.observed import Diagnosis, Observed
+    from transom.diagnosis import Diagnosis, Observed
     from transom.kube.client import Client
 
 

@@ -23,9 +23,9 @@ from transom.proxy.secret import redact_variable
 
 if TYPE_CHECKING:
     from transom.hosts.errors import HostError
-    from transom.hosts.ssh.connection import Access, Timeouts
+    from transom.hosts.ssh import Access, Timeouts
     from transom.proxy.secret import Secret
-    from transom.windows.host.state import ObservedState
+    from transom.windows.host import ObservedState
     from transom.windows.ledger import Ledger
 
 
@@ -73,7 +73,7 @@ def facts(
     import asyncio
 
     from transom.hosts.errors import HostError
-    from transom.hosts.ssh.connection import NOT_RESOLVED
+    from transom.hosts.ssh import NOT_RESOLVED
     from transom.proxy.settings import WindowsSettings
 
     if filename:
@@ -123,7 +123,7 @@ def _instances(paths: list[str], names: list[str]) -> "list[Access]":
 def addressed(addresses: list[str], username: str, port: int | None, key: Path | None) -> "list[Access]":
     """How hosts are reached that a person names; ends the command where an address or the key is none."""
     from transom.hosts.errors import HostError
-    from transom.hosts.ssh.connection import Access, configured_port
+    from transom.hosts.ssh import Access, configured_port
     from transom.proxy.secret import Secret
 
     try:
@@ -154,7 +154,7 @@ def _as_ssh_writes(text: str) -> tuple[str, str]:
 
 def _check_key(path: Path | None, keys: "tuple[Secret, ...]") -> None:
     from transom.hosts.errors import KeyUnusable
-    from transom.hosts.ssh.connection import private_key
+    from transom.hosts.ssh import private_key
 
     for key in keys:
         try:
@@ -170,7 +170,7 @@ async def looked(
     from transom.apply.roll_out import side_by_side
     from transom.cli.state import host_keys, settings
     from transom.hosts.errors import HostError
-    from transom.hosts.passes.passes import look
+    from transom.hosts.passes import look
     from transom.windows.planning.queries import everything
 
     known, made = host_keys(required=required), settings(timeouts)
@@ -190,7 +190,7 @@ def view(address: str, state: "ObservedState", *, show_secrets: bool) -> dict[st
     from transom.windows import ledger
     from transom.windows.host.queries import ENVIRONMENT, SERVICES
     from transom.windows.parts import certificates
-    from transom.windows.registry.registry import ValueType
+    from transom.windows.registry import ValueType
 
     def shown(name: str, value: str) -> str:
         return value if show_secrets else redact_variable(name, value)

@@ -25,7 +25,7 @@ from transom.cli.output import ExitCode, Format, fail, print_data, saying_on_ctr
 if TYPE_CHECKING:
     from transom.apply.report import Report
     from transom.apply.target import Target
-    from transom.hosts.ssh.connection import Timeouts
+    from transom.hosts.ssh import Timeouts
 
 UNTOUCHED = "stopped by Ctrl-C before anything was done on a host"
 _NAMED = 5

@@ -65,7 +65,7 @@ def _left(targets: Sequence[Target], source: Source) -> dict[str, HostReport]:
     import msgspec
 
     from transom.controllers.instance.view import managed_message
-    from transom.hosts.passes.passes import PassResult
+    from transom.hosts.passes import PassResult
     from transom.windows.addresses import address
 
     found = {}

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from transom.cli import thin
+from transom.diagnosis import OWN_KINDS, Observed, Unread, Value
 from transom.diagnosis.newcomers import references
-from transom.diagnosis.observed import OWN_KINDS, Observed, Unread, Value
 from transom.diagnosis.reading import sealed, with_settings
 from transom.kube.client import Client
 from transom.kube.errors import NotFound, StatusError

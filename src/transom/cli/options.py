@@ -13,7 +13,7 @@ import typer
 from transom.cli.output import Format, fail
 
 if TYPE_CHECKING:
-    from transom.hosts.ssh.connection import Timeouts
+    from transom.hosts.ssh import Timeouts
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="The output format.")]
 Verbose = Annotated[
@@ -89,7 +89,7 @@ def timeouts(connect: str, channel: str, whole: str) -> "Timeouts":
 
     Ends the process where one is no duration.
     """
-    from transom.hosts.ssh.connection import Timeouts
+    from transom.hosts.ssh import Timeouts
 
     return Timeouts(
         duration("--connect-timeout", connect),

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from transom.apply.kept_settings import KeptSettings, decoded, encoded
 from transom.apply.roll_out import change_of, result_of
 from transom.apply.target import Target
-from transom.hosts.passes.passes import PassResult
+from transom.hosts.passes import PassResult
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import LEDGER

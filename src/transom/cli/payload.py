@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from transom.hosts.steps.payload_directory import PayloadDirectory
     from transom.sources.payload import PayloadError
-    from transom.windows.payload.payload import Payload
+    from transom.windows.payload import Payload
 
 payload = typer.Typer(
     help="What Windows workers are made of: a directory that `transom run --payload` reads.",

@@ -12,8 +12,8 @@ from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
 
 if TYPE_CHECKING:
     from transom.kube.client import Client
+    from transom.pods import Pod
     from transom.pods.patch import Patch
-    from transom.pods.pod import Pod
     from transom.sources.objects import Objects
 
 pods = typer.Typer(help="What pods get of the settings, and why.", no_args_is_help=True)
@@ -151,7 +151,7 @@ def _read(
 ) -> "tuple[list[Pod], dict[str, dict[str, str]], str | None]":
     """The pods of the cluster or the one of that name, their namespaces' labels, the address of default/kubernetes."""
     from transom.kube.resources import LABELLED_NAMESPACES, Resource
-    from transom.pods.pod import Pod
+    from transom.pods import Pod
 
     pods = Resource("", "v1", "Pod", "pods", True, Pod)
 

@@ -18,7 +18,7 @@ from transom.apply.report import STOPPED, HostReport
 from transom.apply.target import Target, Work
 from transom.cli.tables import STYLES, line_of, named
 from transom.cli.terminal import Terminal
-from transom.hosts.passes.passes import Admit, PassResult
+from transom.hosts.passes import Admit, PassResult
 from transom.shown import shown
 
 _log: Final = structlog.get_logger("transom.cli.progress")

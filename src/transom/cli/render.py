@@ -159,8 +159,8 @@ def _write(
 ) -> int:
     """Write all files, and give how many they are."""
     from transom.windows.planning.plan import desired_settings
+    from transom.windows.registry import SetValue
     from transom.windows.registry.reg import render as render_reg
-    from transom.windows.registry.registry import SetValue
 
     files = [*((item, "objects") for item in rendered), *((item, "references") for item in references)]
     written = len(files)

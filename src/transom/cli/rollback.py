@@ -51,7 +51,7 @@ def _roll_back(
     from transom.cli.passed import PassedFiles
     from transom.cli.rollout import compare, put_back
     from transom.cli.state import directory
-    from transom.hosts.passes.passes import PassResult
+    from transom.hosts.passes import PassResult
 
     passed = PassedFiles(directory())
     goals, unknown = [], {}

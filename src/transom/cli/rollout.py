@@ -15,7 +15,7 @@ from transom.cli.progress import Progress
 from transom.cli.state import directory, host_keys, settings
 from transom.controllers.egress.status import readiness
 from transom.hosts.errors import Fault
-from transom.hosts.passes.passes import Admit, PassResult
+from transom.hosts.passes import Admit, PassResult
 from transom.readiness import failures, probe
 from transom.windows.ledger import Manager
 from transom.windows.nodes.rollout import Stage

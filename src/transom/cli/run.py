@@ -24,7 +24,7 @@ from transom.cli.output import ExitCode, fail
 
 if TYPE_CHECKING:
     from transom.controllers.runtime.options import Options
-    from transom.hosts.passes.passes import PassResult
+    from transom.hosts.passes import PassResult
     from transom.kube.connection import Connection
     from transom.operations.traces import Traces
 

@@ -8,8 +8,8 @@ import platformdirs
 
 from transom.cli.output import ExitCode, fail, naming
 from transom.hosts import owner
-from transom.hosts.passes.passes import PassSettings
-from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.passes import PassSettings
+from transom.hosts.ssh import Timeouts
 from transom.hosts.ssh.known_hosts import KnownHostsFile
 from transom.windows.ledger import Manager
 

@@ -15,7 +15,7 @@ from transom.cli.output import ExitCode, Format, columns_of, fail, print_data, p
 
 if TYPE_CHECKING:
     from transom.cli.observation import Answers, Asked
-    from transom.diagnosis.observed import Unread
+    from transom.diagnosis import Unread
     from transom.diagnosis.overview import Overview
     from transom.kube.client import Client
     from transom.pods.outdated import Outdated
@@ -89,7 +89,7 @@ async def _look(client: "Client", source: Source, namespace: str | None, selecto
     import msgspec
 
     from transom.cli.observation import answers, observed
-    from transom.diagnosis.observed import Unread
+    from transom.diagnosis import Unread
     from transom.diagnosis.overview import overview
 
     found = await answers(client, _asked(source, namespace, selector))
@@ -111,7 +111,7 @@ def _insist_on_definitions(found: "Answers") -> None:
 
 async def _older_pods(client: "Client", namespace: str) -> "tuple[Outdated, ...] | Unread":
     """The pods that are older than the settings, or why that is not known."""
-    from transom.diagnosis.observed import Unread
+    from transom.diagnosis import Unread
     from transom.kube.errors import NotFound, StatusError
     from transom.sources.api_server import HashKeyUnread, older_pods
 

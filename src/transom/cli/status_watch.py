@@ -19,7 +19,7 @@ from transom.cli.observation import LEASES, Asked, answers, kubernetes_version
 from transom.cli.output import columns_of, print_lines
 from transom.cli.status_table import Line, group, rows, screen
 from transom.cli.terminal import Terminal
-from transom.diagnosis.observed import OWN_KINDS, Observed, Unread
+from transom.diagnosis import OWN_KINDS, Observed, Unread
 from transom.diagnosis.overview import ObjectStatus, Overview, overview
 from transom.kube.client import Client
 from transom.kube.objects import Whole

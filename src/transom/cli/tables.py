@@ -11,7 +11,7 @@ from transom.apply.report import HostReport, Report, Result
 from transom.cli.output import for_people, struct_for_people
 from transom.cli.terminal import Terminal
 from transom.proxy.secret import REDACTED
-from transom.windows.host.state import Step
+from transom.windows.host import Step
 from transom.windows.parts import winhttp
 
 STYLES: Final[dict[Result, str]] = {"unchanged": "green", "changed": "yellow", "skipped": "magenta", "failed": "red"}

@@ -7,7 +7,7 @@ import msgspec
 from transom.diagnosis.reading import sealed_config_map
 from transom.kube.objects import ObjectMeta, OwnerReference, Projected, Whole
 from transom.kube.resources import Resource
-from transom.pods.pod import MIRROR
+from transom.pods import MIRROR
 
 
 class _Mirror(msgspec.Struct, frozen=True, omit_defaults=True):

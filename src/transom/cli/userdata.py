@@ -38,7 +38,7 @@ def userdata(
     the subjects of certificates that there was no room for.
     """
     from transom.hosts.errors import KeyUnusable
-    from transom.hosts.ssh.connection import public_line
+    from transom.hosts.ssh import public_line
     from transom.proxy.merging import known_platform
     from transom.windows.firstboot import OPENSSH_MSI, user_data
 

@@ -25,7 +25,7 @@ from transom.cli.verify_cluster import cluster
 if TYPE_CHECKING:
     from transom.hosts.passes.rehearsal import Rehearsal
     from transom.hosts.passes.verification import Verified
-    from transom.hosts.ssh.connection import Access
+    from transom.hosts.ssh import Access
     from transom.proxy.settings import Egress
 
 verify = typer.Typer(help="Check that a machine or a cluster is as it should be.", no_args_is_help=True)

@@ -97,7 +97,7 @@ def cluster(
         tell(f"transom: {line}")
 
     async def work(client: "Client") -> "tuple[str, tuple[Checked, ...]]":
-        from transom.verification.cluster import Waits, rehearse, verify
+        from transom.verification import Waits, rehearse, verify
 
         server = client.connection.server
         if dry_run:
@@ -121,7 +121,7 @@ def _wanted(
     egress: str,
     direct: str,
 ) -> "Wanted":
-    from transom.verification.cluster import new_name
+    from transom.verification import new_name
     from transom.verification.objects import AGNHOST_IMAGE, Wanted, mirrored
 
     windows = image or AGNHOST_IMAGE
@@ -132,7 +132,7 @@ def _wanted(
 
 def _clean(options: ClusterOptions, output: Format) -> None:
     async def work(client: "Client") -> list[str]:
-        from transom.verification.cluster import clean
+        from transom.verification import clean
 
         return await clean(client, insist=True)
 

@@ -45,7 +45,7 @@ from transom.controllers.runtime.settings import CurrentSettings
 from transom.controllers.userdata import UserDataController
 from transom.hosts import owner
 from transom.hosts.owner import Owner
-from transom.hosts.passes.passes import PassResult
+from transom.hosts.passes import PassResult
 from transom.kube.client import Client
 from transom.kube.errors import ApiError
 from transom.kube.events import EventRecorder, Regarding

@@ -10,7 +10,7 @@ from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import MACHINES, Informers, machines
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.hosts.errors import KeyUnusable
-from transom.hosts.ssh.connection import public_line
+from transom.hosts.ssh import public_line
 from transom.kube.apply import apply
 from transom.kube.errors import NotFound, StatusError
 from transom.kube.events import Regarding

@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from transom.diagnosis import newcomers, settings, waits, workloads
-from transom.diagnosis.observed import Check, Diagnosis, Observed
+from transom.diagnosis import Check, Diagnosis, Observed, newcomers, settings, waits, workloads
 
 PAGE: Final = "docs/doctor.md"
 CHECKS: Final = (

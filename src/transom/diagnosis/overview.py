@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from transom.controllers.egress.host_counts import WAITS
-from transom.diagnosis.observed import (
+from transom.diagnosis import (
     Observed,
     Unread,
     Value,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from transom.diagnosis.observed import (
+from transom.diagnosis import (
     Observed,
     Seen,
     at,

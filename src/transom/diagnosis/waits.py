@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from transom.diagnosis.observed import Observed, Seen, Value, at, conditions, label_of, name_of
+from transom.diagnosis import Observed, Seen, Value, at, conditions, label_of, name_of
 from transom.reasons import REASONS, next_step, page_of
 
 _ELSEWHERE: Final = frozenset(

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.diagnosis.observed import (
+from transom.diagnosis import (
     Observed,
     Seen,
     Value,
@@ -19,10 +19,10 @@ from transom.diagnosis.observed import (
     namespace_of,
 )
 from transom.diagnosis.overview import overview
+from transom.pods import HOST_OS, MIRROR, Pod
 from transom.pods.decision import INJECT_CA
 from transom.pods.environment import PROXY_VARIABLES, excluded
 from transom.pods.outdated import owner_of
-from transom.pods.pod import HOST_OS, MIRROR, Pod
 from transom.proxy.secret import Secret
 from transom.reasons import REASONS
 from transom.windows.nodes import support

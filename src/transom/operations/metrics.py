@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from transom.controllers.operator import Operator
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import moment
-from transom.hosts.passes.passes import PassResult
+from transom.hosts.passes import PassResult
 from transom.kube.store import ObjectKey
 from transom.monitoring import metric
 from transom.monitoring.metric import Metric

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from transom.pods import MIRROR, Pod
 from transom.pods.environment import PodEgress, excluded
-from transom.pods.pod import MIRROR, Pod
 
 INJECT_PROXY: Final = "transom.dev/inject-proxy"
 """Annotation of a pod: `false` or `override`."""

@@ -5,9 +5,9 @@ from typing import Final
 
 import msgspec
 
+from transom.pods import Pod
 from transom.pods.environment import PodEgress
 from transom.pods.patch import SETTINGS_HASH, patch
-from transom.pods.pod import Pod
 
 _TEMPLATE_HASH: Final = "pod-template-hash"
 """The label by which a Deployment's ReplicaSets and their pods are told apart: the end of the ReplicaSet's name."""

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from transom.pods import decision
+from transom.pods import Container, Pod, PodVariable, decision
 from transom.pods.decision import EXCLUDE_CONTAINERS
 from transom.pods.environment import (
     BUNDLE_KEY,
@@ -23,7 +23,6 @@ from transom.pods.environment import (
     Pair,
     PodEgress,
 )
-from transom.pods.pod import Container, Pod, PodVariable
 
 SETTINGS_HASH: Final = "transom.dev/settings-hash"
 """The annotation that says which settings a pod was given."""

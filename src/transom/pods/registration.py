@@ -9,9 +9,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from transom.pods import MIRROR
 from transom.pods.decision import INJECT_CA, INJECT_PROXY, KYVERNO
 from transom.pods.environment import NAME_LABEL, PodEgress
-from transom.pods.pod import MIRROR
 from transom.proxy.objects import LabelSelector, Requirement
 
 NAME: Final = "transom"

@@ -23,9 +23,9 @@ from transom.kube.resources import (
     Resource,
 )
 from transom.kube.versions import PREFERRED, served
+from transom.pods import Pod
 from transom.pods.environment import HASH_KEY, PodEgress, of
 from transom.pods.outdated import Outdated, outdated
-from transom.pods.pod import Pod
 from transom.proxy.layers import OPENSHIFT_BUNDLE, OPENSHIFT_CONFIG, OPENSHIFT_MANAGED
 from transom.proxy.trust import INJECT_LABEL, OPENSHIFT_LABEL
 from transom.sources import infrastructure

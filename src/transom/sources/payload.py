@@ -7,7 +7,7 @@ import msgspec
 from transom.proxy.finding import Finding, Place, errors
 from transom.sources.decoding import INVALID, Decoder
 from transom.sources.yaml_text import InvalidText, read_documents
-from transom.windows.payload.payload import API_VERSION, KIND, Payload, examine
+from transom.windows.payload import API_VERSION, KIND, Payload, examine
 
 FILE = "payload.yaml"
 _REQUIRED = {

@@ -13,8 +13,8 @@ from typing import IO, Final
 import aiohttp
 
 from transom.downloads import DownloadError, Way, download, published
+from transom.windows.payload import Payload, PayloadFile
 from transom.windows.payload.lock import Lock, Locked
-from transom.windows.payload.payload import Payload, PayloadFile
 
 _DOWNLOADS: Final = "downloads"
 

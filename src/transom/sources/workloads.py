@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.pods.pod import Pod, PodMeta
+from transom.pods import Pod, PodMeta
 from transom.proxy.finding import Finding, Place
 from transom.proxy.objects import Base, Meta
 from transom.sources.core_objects import at

@@ -6,9 +6,9 @@ from typing import Final, Generic, Literal, TypeVar
 import msgspec
 
 from transom.kube.nesting import shortened
+from transom.pods import Pod
 from transom.pods.environment import PodEgress
 from transom.pods.patch import Operation, Patch, ca_text, patch, proxy_text
-from transom.pods.pod import Pod
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"

@@ -39,8 +39,7 @@ from transom.windows.parts.installed import Installed
 from transom.windows.parts.part import Part, Setting
 from transom.windows.parts.registry_value import OwnValue
 from transom.windows.parts.trust import Stores
-from transom.windows.registry.names import same, within
-from transom.windows.registry.registry import (
+from transom.windows.registry import (
     CreateKey,
     DeleteKey,
     DeleteValue,
@@ -54,6 +53,7 @@ from transom.windows.registry.registry import (
     dword,
     sz,
 )
+from transom.windows.registry.names import same, within
 
 SETTINGS: Final[Mapping[str, Setting[Any]]] = {"environment": environment, "winhttp": winhttp, "trust": trust}
 """The parts of a host that the egress settings speak of, by the field of `Ledger` that is their entry."""

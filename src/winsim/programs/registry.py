@@ -2,10 +2,7 @@
 
 from collections.abc import Iterable
 
-from transom.windows.registry import reg as reg_format
-from transom.windows.registry.names import same
-from transom.windows.registry.reg import RegSyntaxError
-from transom.windows.registry.registry import (
+from transom.windows.registry import (
     CreateKey,
     DeleteKey,
     DeleteValue,
@@ -21,6 +18,9 @@ from transom.windows.registry.registry import (
     sz,
     type_name,
 )
+from transom.windows.registry import reg as reg_format
+from transom.windows.registry.names import same
+from transom.windows.registry.reg import RegSyntaxError
 from winsim.access import ADMINISTRATORS
 from winsim.filesystem import READ, FileError
 from winsim.processes import Invocation

@@ -1,6 +1,6 @@
 """sc.exe and net.exe (Microsoft: "sc query", "net stop")."""
 
-from transom.windows.host.state import ServiceState
+from transom.windows.host import ServiceState
 from winsim.processes import Invocation
 from winsim.services import ServiceError, SimulatedService
 

@@ -8,7 +8,7 @@ from tests.support.waiting import until
 from transom.apply.report import HostReport
 from transom.apply.target import Target, converging
 from transom.hosts.owner import Owner
-from transom.hosts.passes.passes import PassSettings
+from transom.hosts.passes import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta

@@ -19,7 +19,7 @@ from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.options import Pace
 from transom.hosts.errors import HostKeyChanged, HostKeyNotRecorded
 from transom.hosts.owner import Owner
-from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.ssh import Timeouts
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.events import EventRecorder

@@ -12,7 +12,7 @@ from tests.support.waiting import PATIENCE, until
 
 from transom.controllers.hosts import proxy_only
 from transom.controllers.instance import status
-from transom.hosts.passes.passes import PassResult
+from transom.hosts.passes import PassResult
 from transom.kube.resources import WINDOWS_INSTANCES
 
 pytestmark = pytest.mark.lab

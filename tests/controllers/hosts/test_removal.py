@@ -18,7 +18,7 @@ from tests.support.workers.hosts import everything_of
 from tests.support.workers.payloads import TEXT, write
 
 from transom.controllers.runtime.options import Pace
-from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.ssh import Timeouts
 from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, LEASES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource

@@ -32,8 +32,8 @@ from transom.kube.objects import Whole
 from transom.kube.resources import NODES, WINDOWS_INSTANCES, Resource
 from transom.manifests.roles import roles
 from transom.proxy.secret import Secret
+from transom.windows.host import ServiceState
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import ServiceState
 from transom.windows.nodes.node_certificates import CLIENT, SERVING
 from transom.windows.nodes.node_identity import Identity
 from winsim import Host

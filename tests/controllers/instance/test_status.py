@@ -10,21 +10,21 @@ from tests.support.operator.bundles import ROOT_1, SHA1_1
 from transom.controllers.instance import status
 from transom.controllers.runtime.conditions import Condition
 from transom.hosts.errors import HostError, ImportFailed, KeyUnusable, RestartsFailed, Unreachable, Unreadable
-from transom.hosts.passes.passes import PassResult
+from transom.hosts.passes import PassResult
 from transom.proxy.objects import Restart, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
 from transom.windows import ledger
+from transom.windows.host import ObservedState, Step
 from transom.windows.host.queries import LEDGER
-from transom.windows.host.state import ObservedState, Step
 from transom.windows.nodes.fetch import Fetched
 from transom.windows.nodes.instance import WindowsInstanceStatus
 from transom.windows.parts.certificates import DISALLOWED, store
 from transom.windows.parts.downtime import Deferred, Downtime
 from transom.windows.parts.trust import Trusted
 from transom.windows.planning.plan import Plan
-from transom.windows.registry.registry import CreateKey, Registry, SetValue, dword
+from transom.windows.registry import CreateKey, Registry, SetValue, dword
 
 PROXY = Egress(Secret("http://p:1"), Secret("http://p:1"), "x.example")
 BOTH = Egress(Secret("http://p:1"), Secret("http://p:1"), "x.example", parse_bundle(ROOT_1).certificates)

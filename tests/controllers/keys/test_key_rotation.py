@@ -25,9 +25,8 @@ from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.options import Pace
 from transom.hosts.errors import Held, HostError, Unreachable
 from transom.hosts.owner import Owner
-from transom.hosts.passes import key_move
-from transom.hosts.passes.passes import PassSettings
-from transom.hosts.ssh.connection import public_hash
+from transom.hosts.passes import PassSettings, key_move
+from transom.hosts.ssh import public_hash
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.kube.client import Client
 from transom.kube.objects import Whole

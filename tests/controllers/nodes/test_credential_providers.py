@@ -12,7 +12,7 @@ import pytest
 
 from transom.controllers.join.credential_providers import CredentialProviders, configuration, provider_files
 from transom.kube.client import Client
-from transom.windows.payload.payload import CREDENTIAL_PROVIDERS, Payload, PayloadFile
+from transom.windows.payload import CREDENTIAL_PROVIDERS, Payload, PayloadFile
 from transom.windows.payload.worker import Facts
 
 PAYLOAD = Payload(files=(PayloadFile(r"C:\k\ecr-credential-provider.exe"), PayloadFile(r"C:\k\Quay-Provider.exe")))

@@ -23,9 +23,9 @@ from transom.controllers.runtime.options import Pace
 from transom.kube.errors import NotFound
 from transom.kube.resources import CONFIG_MAPS, LEASES, SECRETS, WINDOWS_INSTANCES
 from transom.operations.metrics import OperatorMetrics
+from transom.windows.host import ServiceState
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import ServiceState
-from transom.windows.registry.registry import SetValue, sz
+from transom.windows.registry import SetValue, sz
 from winsim import Fault, Host
 
 pytestmark = pytest.mark.lab

@@ -5,9 +5,9 @@ from tests.support.turns import Desk, Statuses, digest, marked, target
 
 from transom.apply.roll_out import changes_settings
 from transom.hosts.errors import RestartsFailed, Unreachable
-from transom.hosts.passes.passes import PassResult
+from transom.hosts.passes import PassResult
 from transom.kube.store import ObjectKey
-from transom.windows.host.state import Step
+from transom.windows.host import Step
 from transom.windows.nodes.fetch import Fetched
 from transom.windows.planning.plan import Plan
 

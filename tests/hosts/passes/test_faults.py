@@ -15,10 +15,10 @@ from tests.support.waiting import until
 from transom.hosts.errors import ConnectionLost, Held, NotConverged
 from transom.hosts.passes.converge import converge
 from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.windows.host import ObservedState
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.host.state import ObservedState
 from transom.windows.planning.plan import Plan
-from transom.windows.registry.registry import multi_sz
+from transom.windows.registry import multi_sz
 
 SLACK = 4
 SCRIPT = re.compile(r"exec .*change\.cmd")

@@ -6,8 +6,8 @@ import pytest
 from tests.hosts.egress import PASSWORD, QUESTIONS, VALUE, settings, wants
 from tests.hosts.simulated import SERVICES, SimulatedHost
 
+from transom.hosts.passes import PassResult, answering
 from transom.hosts.passes.converge import converge
-from transom.hosts.passes.passes import PassResult, answering
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.secret import Secret
 from transom.windows.nodes.fetch import MARK, Fetched

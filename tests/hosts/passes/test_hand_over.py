@@ -13,8 +13,7 @@ from tests.support.workers.hosts import Simulated
 
 from transom.hosts.errors import RestartsFailed
 from transom.hosts.owner import Owner
-from transom.hosts.passes import removal
-from transom.hosts.passes.passes import PassSettings
+from transom.hosts.passes import PassSettings, removal
 from transom.hosts.scripts import script
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from winsim import Host, Simulator

@@ -15,13 +15,12 @@ from tests.support.workers.hosts import Simulated as BareHost
 from transom.apply.roll_out import side_by_side
 from transom.apply.target import Target, one_pass
 from transom.hosts.errors import Fault, HostError
+from transom.hosts.passes import PassResult, PassSettings, key_move, look, removal
 from transom.hosts.passes import configure as configuring
-from transom.hosts.passes import key_move, removal
 from transom.hosts.passes.configure import Worker
 from transom.hosts.passes.converge import converge, taken
-from transom.hosts.passes.passes import PassResult, PassSettings, look
 from transom.hosts.scripts.script import Patience
-from transom.hosts.ssh.connection import Access, Timeouts
+from transom.hosts.ssh import Access, Timeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.finding import Place

@@ -20,14 +20,14 @@ from transom.hosts.errors import (
     Unreachable,
 )
 from transom.hosts.owner import Owner
+from transom.hosts.passes import PassSettings, look
 from transom.hosts.passes.key_move import KeyNotFound, KeyRefused, NewKeyRefused, move
-from transom.hosts.passes.passes import PassSettings, look
-from transom.hosts.ssh.connection import Access, Timeouts, public_line
+from transom.hosts.ssh import Access, Timeouts, public_line
 from transom.hosts.ssh.known_hosts import KnownHostsFile
 from transom.proxy.secret import Secret
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.ledger import MANAGER
-from transom.windows.registry.registry import SetValue, sz
+from transom.windows.registry import SetValue, sz
 from winsim import Fault, Host, Simulator
 from winsim.filesystem import files as all_files
 from winsim.host import KEYS, KEYS_ACL

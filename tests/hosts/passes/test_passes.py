@@ -8,10 +8,10 @@ from tests.hosts.machines import FIRST, SECOND, WRITES, Bench, Host
 
 from transom.hosts.errors import Held, Overtaken, Superseded
 from transom.hosts.owner import Owner
-from transom.hosts.passes.passes import Admit, PassResult, look
+from transom.hosts.passes import Admit, PassResult, look
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.registry.registry import multi_sz
+from transom.windows.registry import multi_sz
 
 
 async def exported(host: Host) -> str:

@@ -21,13 +21,13 @@ from transom.hosts.errors import (
     ScriptFailed,
     Unreadable,
 )
+from transom.hosts.passes import PassResult
 from transom.hosts.passes.converge import converge
-from transom.hosts.passes.passes import PassResult
 from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys
+from transom.windows.host import ObservedState
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import ObservedState
 from transom.windows.planning.plan import Plan
-from transom.windows.registry.registry import multi_sz
+from transom.windows.registry import multi_sz
 from winsim import Simulator
 
 

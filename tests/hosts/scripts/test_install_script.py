@@ -10,7 +10,7 @@ from transom.hosts.errors import NotExpressible
 from transom.hosts.owner import Owner
 from transom.hosts.scripts import install_script, script
 from transom.hosts.scripts.script import Patience, Script
-from transom.windows.host.state import CHANGED, Preparation
+from transom.windows.host import CHANGED, Preparation
 from transom.windows.parts.files import FileRemoval
 from transom.windows.parts.installation import Install
 from transom.windows.parts.service import Configuration

@@ -11,10 +11,10 @@ from transom.hosts.errors import NotExpressible
 from transom.hosts.owner import Owner
 from transom.hosts.scripts import script
 from transom.hosts.scripts.script import Patience
+from transom.windows.host import ObservedState
 from transom.windows.host.queries import RESTARTS, Queries
-from transom.windows.host.state import ObservedState
 from transom.windows.planning.plan import Plan
-from transom.windows.registry.registry import Registry, SetValue, sz
+from transom.windows.registry import Registry, SetValue, sz
 
 
 @pytest.mark.parametrize("made", rendered(), ids=lambda made: made.name)

@@ -10,7 +10,7 @@ import asyncssh
 import pytest
 
 from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, HostKeyUnusable, KeyUnusable, Unreachable
-from transom.hosts.ssh.connection import CIPHERS, Access, Timeouts, connect
+from transom.hosts.ssh import CIPHERS, Access, Timeouts, connect
 from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys, line
 from transom.proxy.secret import Secret
 

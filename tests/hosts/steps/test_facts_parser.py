@@ -5,11 +5,10 @@ import pytest
 from transom.hosts.errors import ScriptFailed, Unreadable
 from transom.hosts.steps import facts_parser as answers
 from transom.hosts.steps.facts_parser import FactsParser
+from transom.windows.host import ObservedState, Service, ServiceState
 from transom.windows.host.queries import BOOT, ENVIRONMENT, LEDGER, SERVICES, STORES, Queries
-from transom.windows.host.state import ObservedState, Service, ServiceState
 from transom.windows.ledger import MOST_ENTRIES
-from transom.windows.registry import reg
-from transom.windows.registry.registry import Registry, SetValue, dword, sz
+from transom.windows.registry import Registry, SetValue, dword, reg, sz
 
 ROOT = STORES + r"\ROOT\Certificates"
 # as Windows Server 2022 prints it, German texts included: the numbers are what counts

@@ -8,7 +8,7 @@ import pytest
 
 from transom.hosts.steps.trials import NAME, OWN
 from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, LEDGER, SERVICES
-from transom.windows.registry.registry import CreateKey, DeleteKey, DeleteValue, SetValue, sz
+from transom.windows.registry import CreateKey, DeleteKey, DeleteValue, SetValue, sz
 from winsim import Host, access, commands, loops, server, services, sftp
 from winsim.access import KeyAccess
 from winsim.filesystem import READ, FileSystem, Handle, SimulatedFile

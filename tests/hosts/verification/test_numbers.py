@@ -15,14 +15,14 @@ from transom.cli.hosts import HostOptions
 from transom.controllers.nodes.light_checks import LightChecks
 from transom.controllers.runtime.options import Options, Pace
 from transom.hosts.errors import PassTimedOut, Unreadable
+from transom.hosts.passes import hold
 from transom.hosts.passes.configure import Configured
-from transom.hosts.passes.passes import hold
-from transom.hosts.ssh.connection import Access, Timeouts
+from transom.hosts.ssh import Access, Timeouts
 from transom.hosts.steps.facts_parser import LIMIT, FactsParser
 from transom.kube.store import ObjectKey
-from transom.windows.host.state import ObservedState
+from transom.windows.host import ObservedState
 from transom.windows.planning.plan import Plan
-from transom.windows.registry.registry import Registry
+from transom.windows.registry import Registry
 from winsim import Simulator
 
 ROOT: Final = Path(__file__).parents[3]

@@ -27,14 +27,13 @@ from transom.hosts.errors import (
     ServiceDied,
 )
 from transom.hosts.owner import Owner
+from transom.hosts.passes import PassResult, PassSettings, removal
 from transom.hosts.passes import configure as configuring
-from transom.hosts.passes import removal
 from transom.hosts.passes.configure import Configured, Worker
-from transom.hosts.passes.passes import PassResult, PassSettings
 from transom.hosts.passes.removal import Removed
 from transom.hosts.scripts.script import Patience
 from transom.hosts.scripts.template import BASE
-from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.ssh import Timeouts
 from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys
 from transom.hosts.steps.delivery import DeliveryProgress
 from transom.hosts.steps.payload_directory import PayloadDirectory
@@ -49,7 +48,7 @@ from transom.windows.nodes.fetch import Fetched
 from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.parts.files import FilePlace
 from transom.windows.payload.worker import Artifact, Facts, Waiting
-from transom.windows.registry.registry import SetValue, sz
+from transom.windows.registry import SetValue, sz
 from winsim import Fault, Host, Simulator
 
 URL = "http://alice:hunter2%25%5E@proxy.x:3128"

@@ -26,12 +26,12 @@ from tests.support.workers.workloads import SERVICES as WITH_PODS
 
 from lab import openshift, operator_image
 from transom.cli.verified import read
-from transom.hosts.ssh.connection import public_hash
+from transom.hosts.ssh import public_hash
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.proxy.secret import Secret
 from transom.proxy.trust import parse_bundle
-from transom.verification.cluster import Waits, new_name, verify
+from transom.verification import Waits, new_name, verify
 from transom.verification.objects import AGNHOST_IMAGE, Wanted
 
 pytestmark = pytest.mark.lab

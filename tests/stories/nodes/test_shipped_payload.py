@@ -12,8 +12,8 @@ from tests.support.workers.publishers import completed
 from tests.support.workers.shipped import FACTS, KUBEADM, PROVIDED, complete, shipped
 
 from transom.hosts.owner import Owner
+from transom.hosts.passes import PassSettings
 from transom.hosts.passes.configure import Configured, Worker, configure
-from transom.hosts.passes.passes import PassSettings
 from transom.hosts.passes.removal import remove
 from transom.hosts.scripts.script import Patience
 from transom.hosts.ssh.known_hosts import NoHostKeys

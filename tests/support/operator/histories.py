@@ -23,10 +23,10 @@ from tests.support.workers.payloads import TEXT, write
 
 from transom.controllers.runtime.options import Pace
 from transom.hosts.scripts.script import Patience
-from transom.hosts.ssh.connection import Timeouts, public_hash, public_line
+from transom.hosts.ssh import Timeouts, public_hash, public_line
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.secret import Secret
-from transom.windows.registry.registry import SetValue, sz
+from transom.windows.registry import SetValue, sz
 from winsim import Host
 from winsim.host import KEYS
 from winsim.processes import Invocation

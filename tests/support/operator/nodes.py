@@ -8,7 +8,7 @@ import yaml
 from tests.support.operator.clusters import Cluster
 
 from transom.controllers.runtime.options import Pace
-from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.ssh import Timeouts
 from transom.kube.objects import Whole
 from transom.kube.resources import NODES, SECRETS, Resource
 from winsim import Host

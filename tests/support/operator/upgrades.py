@@ -9,7 +9,7 @@ from tests.support.operator.nodes import SUBNET, bare
 from tests.support.waiting import PATIENCE
 
 from transom.controllers.runtime.options import Pace
-from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.ssh import Timeouts
 from winsim import Host
 
 NETWORKS = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}

@@ -11,10 +11,10 @@ from lab.sshd.journal import traffic
 from tests.support.workers.payloads import write
 
 from lab import build, wine
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
-from transom.windows.registry.registry import NamedValue, Value
+from transom.windows.registry import NamedValue, Value
 from winsim import Fault, Host, Simulator
 from winsim.filesystem import SimulatedDirectory, SimulatedFile, listed
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.sources.payload import read_payload
+from transom.windows.payload import Payload
 from transom.windows.payload.lock import Lock, Locked
-from transom.windows.payload.payload import Payload
 
 HOSTS = ("github.com", "dl.k8s.io")
 

@@ -9,7 +9,7 @@ from transom.windows.parts import trust
 from transom.windows.parts.downtime import DEFERRED
 from transom.windows.parts.environment import MACHINE_LINES, SERVICE_LINES
 from transom.windows.parts.installed import INSTALLED
-from transom.windows.registry.registry import Key, NamedValue, Registry, SetValue, Value, binary, dword, sz
+from transom.windows.registry import Key, NamedValue, Registry, SetValue, Value, binary, dword, sz
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from transom.windows import ledger
+from transom.windows.host import Preparation
 from transom.windows.host.entries import FormerValue, LedgerError
 from transom.windows.host.queries import LEDGER
-from transom.windows.host.state import Preparation
 from transom.windows.ledger import Ledger
 from transom.windows.parts.downtime import Deferred, Downtime
 from transom.windows.parts.environment import Environments
@@ -22,7 +22,7 @@ from transom.windows.parts.environment_items import LedgerItem, MachineVariable,
 from transom.windows.parts.installed import Installed, Output, OwnFile, OwnService, Prepared, TakenOver
 from transom.windows.parts.registry_value import OwnValue
 from transom.windows.parts.trust import Trusted
-from transom.windows.registry.registry import Key, NamedValue, Registry, SetValue, dword, type_name
+from transom.windows.registry import Key, NamedValue, Registry, SetValue, dword, type_name
 
 FULL = Ledger(
     salt=b"salt",

@@ -7,12 +7,12 @@ from tests.windows.authorities import authority
 from transom.proxy.objects import WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
+from transom.windows.host import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
-from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.parts import certificates
 from transom.windows.parts.adopted import Adopted
 from transom.windows.planning.plan import after, desired_settings, plan
-from transom.windows.registry.registry import CreateKey, Registry, SetValue, sz
+from transom.windows.registry import CreateKey, Registry, SetValue, sz
 
 SALT = bytes(16)
 PROXY = "http://alice:hunter2@proxy.corp.example:3128"

@@ -10,12 +10,12 @@ from tests.windows.authorities import authority
 from tests.windows.installations import CONF, CONTAINERD, DOWN, EXE, KUBELET, SALT, UP, A, B, host, reached, wish
 
 from transom.windows import ledger
+from transom.windows.host import CHANGED, DesiredState, ObservedState, Preparation, Service
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.host.state import CHANGED, DesiredState, ObservedState, Preparation, Service
 from transom.windows.parts import certificates, installation
 from transom.windows.parts.service import Configuration
 from transom.windows.planning.plan import plan
-from transom.windows.registry.registry import Registry, SetValue, expand_sz, multi_sz
+from transom.windows.registry import Registry, SetValue, expand_sz, multi_sz
 
 
 def steps(desired: DesiredState, actual: ObservedState) -> list[tuple[str, str, str]]:

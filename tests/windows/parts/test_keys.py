@@ -3,11 +3,11 @@
 import pytest
 from tests.windows.authorities import authorities, der, sha1
 
+from transom.windows.host import DesiredState, ObservedState
 from transom.windows.host.queries import STORES
-from transom.windows.host.state import DesiredState, ObservedState
 from transom.windows.parts import certificates, keys
 from transom.windows.planning.plan import after, plan
-from transom.windows.registry.registry import CreateKey, Edit, Key, Registry, SetValue, sz
+from transom.windows.registry import CreateKey, Edit, Key, Registry, SetValue, sz
 
 SALT = b"0123456789abcdef"
 STORE = rf"{STORES}\CA"

@@ -12,12 +12,12 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress, WindowsSettings
 from transom.windows import ledger
 from transom.windows.firstboot import user_data
+from transom.windows.host import ObservedState
 from transom.windows.host.queries import LEDGER
-from transom.windows.host.state import ObservedState
 from transom.windows.parts import winhttp, winhttp_value
 from transom.windows.planning import queries as questions
 from transom.windows.planning.plan import after, desired_settings, plan
-from transom.windows.registry.registry import CreateKey, Registry, SetValue, Value, binary, sz
+from transom.windows.registry import CreateKey, Registry, SetValue, Value, binary, sz
 
 SALT = b"0123456789abcdef"
 DIRECT = binary(bytes.fromhex("1800000000000000010000000000000000000000"))

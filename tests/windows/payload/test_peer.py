@@ -20,7 +20,7 @@ from transom.controllers.join.cluster_facts import EXPORTER, NODE_MANAGER
 from transom.manifests.openshift import monitoring, node_manager
 from transom.manifests.templates import resolved
 from transom.sources.payload import read_payload
-from transom.windows.payload.payload import Payload, PayloadService
+from transom.windows.payload import Payload, PayloadService
 
 PEER = json.loads((Path(__file__).parent / "peer.json").read_text())
 SERVICES = [one["name"] for one in PEER["services"]]

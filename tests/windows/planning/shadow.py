@@ -3,7 +3,7 @@
 from tests.windows.planning.histories import OURS
 
 from transom.windows.host.queries import LEDGER
-from transom.windows.registry.registry import Key, NamedValue, Registry, ValueType
+from transom.windows.registry import Key, NamedValue, Registry, ValueType
 
 _Shown = NamedValue | tuple[str, ...]
 

@@ -5,10 +5,10 @@ import msgspec
 from transom.proxy.objects import LabelSelector, LinuxSettings, PodsSettings, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.windows.host.state import DesiredState
+from transom.windows.host import DesiredState
 from transom.windows.ledger import SETTINGS
 from transom.windows.planning.plan import desired_settings
-from transom.windows.registry.registry import Registry
+from transom.windows.registry import Registry
 
 PROXY = Secret("http://p.example:3128")
 FULL = Egress(

@@ -6,11 +6,11 @@ import pytest
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows import ledger
+from transom.windows.host import ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, STORES
-from transom.windows.host.state import ObservedState, Service, ServiceState
 from transom.windows.ledger import FILES, Manager, OtherManager, operator
 from transom.windows.planning.plan import after, desired_settings, plan
-from transom.windows.registry.registry import CreateKey, DeleteValue, Registry, SetValue, dword
+from transom.windows.registry import CreateKey, DeleteValue, Registry, SetValue, dword
 
 SALT = b"0123456789abcdef"
 HERE, ELSEWHERE = Manager(operator("transom-system", "0a1b2c3d")), Manager(operator("other", "0a1b2c3d"))

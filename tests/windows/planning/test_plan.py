@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from tests.windows.authorities import authorities, der, sha1
 
 from transom.windows import ledger
+from transom.windows.host import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, STORES
-from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.parts import certificates
 from transom.windows.planning.plan import Plan, after, plan
-from transom.windows.registry.registry import (
+from transom.windows.registry import (
     CreateKey,
     DeleteKey,
     DeleteValue,

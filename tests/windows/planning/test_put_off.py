@@ -4,12 +4,12 @@ import msgspec
 import pytest
 
 from transom.windows import ledger
+from transom.windows.host import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.parts.downtime import Deferred
 from transom.windows.parts.plan_builder import When
 from transom.windows.planning.plan import after, plan
-from transom.windows.registry.registry import CreateKey, Registry, SetValue, multi_sz
+from transom.windows.registry import CreateKey, Registry, SetValue, multi_sz
 
 SALT = b"0123456789abcdef"
 KEY = rf"{SERVICES}\kubelet"

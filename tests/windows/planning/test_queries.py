@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 from tests.windows.authorities import authorities, der, sha1
 
+from transom.windows.host import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, SERVICES, STORES, Queries
-from transom.windows.host.state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.parts import certificates
 from transom.windows.planning.plan import after, plan
 from transom.windows.planning.queries import PROCESSES, again, beyond, combined, first, more
-from transom.windows.registry.registry import CreateKey, Edit, Registry, SetValue, multi_sz, sz
+from transom.windows.registry import CreateKey, Edit, Registry, SetValue, multi_sz, sz
 
 SALT = b"0123456789abcdef"
 ROOT, CA, DISALLOWED = (certificates.store(name) for name in ("ROOT", "CA", "Disallowed"))

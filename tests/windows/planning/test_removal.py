@@ -6,14 +6,14 @@ from tests.windows.installations import CONF, CONTAINERD, DOWN, EXE, KUBELET, SA
 
 from transom.proxy.settings import Egress
 from transom.windows import ledger
+from transom.windows.host import CHANGED, DesiredState, ObservedState, Preparation, Service
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
-from transom.windows.host.state import CHANGED, DesiredState, ObservedState, Preparation, Service
 from transom.windows.parts.trust import Trusted
-from transom.windows.payload.payload import Payload, PayloadService
+from transom.windows.payload import Payload, PayloadService
 from transom.windows.payload.worker import Facts
 from transom.windows.payload.worker import desired as desired_of
 from transom.windows.planning.plan import Plan, plan
-from transom.windows.registry.registry import Edit, SetValue, multi_sz, sz
+from transom.windows.registry import Edit, SetValue, multi_sz, sz
 
 NOTHING = DesiredState(wish().registry, payload="")
 K, LOGS, VAR, PODS = r"C:\k", r"C:\k\logs", r"C:\var", r"C:\var\log\pods"

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transom.windows.registry import reg
-from transom.windows.registry.reg import RegSyntaxError
-from transom.windows.registry.registry import (
+from transom.windows.registry import (
     CreateKey,
     DeleteKey,
     DeleteValue,
@@ -19,8 +17,10 @@ from transom.windows.registry.registry import (
     dword,
     expand_sz,
     multi_sz,
+    reg,
     sz,
 )
+from transom.windows.registry.reg import RegSyntaxError
 
 HEAD = "Windows Registry Editor Version 5.00\r\n\r\n"
 KEY = r"HKEY_LOCAL_MACHINE\SOFTWARE\Transom"

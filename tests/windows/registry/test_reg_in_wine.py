@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 from lab.machine import Machine
 
-from transom.windows.registry import reg
-from transom.windows.registry.registry import (
+from transom.windows.registry import (
     CreateKey,
     DeleteKey,
     DeleteValue,
@@ -17,6 +16,7 @@ from transom.windows.registry.registry import (
     dword,
     expand_sz,
     multi_sz,
+    reg,
     sz,
 )
 

@@ -27,13 +27,13 @@ from transom.controllers.runtime.conditions import PENDING, Condition, Condition
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts import errors
 from transom.hosts.errors import AuthenticationRefused
-from transom.hosts.passes.passes import PassResult
+from transom.hosts.passes import PassResult
 from transom.kube.errors import ApiError
 from transom.kube.lease import LeaseLost
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
+from transom.windows.host import ObservedState
 from transom.windows.host.queries import LEDGER
-from transom.windows.host.state import ObservedState
 
 _log: Final = structlog.get_logger("transom.hosts")
 Before = Callable[[InstanceView, Leadership], Awaitable[InstanceView | Done]]

@@ -9,8 +9,8 @@ from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.runtime.conditions import Conditions
 from transom.controllers.runtime.controller import Leadership
 from transom.hosts.errors import HostError
+from transom.hosts.passes import Admit, PassResult
 from transom.hosts.passes.converge import taken
-from transom.hosts.passes.passes import Admit, PassResult
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
 from transom.windows.nodes.instance import Lifecycle

@@ -23,7 +23,7 @@ from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.options import Options
 from transom.controllers.runtime.settings import CurrentSettings
-from transom.hosts.passes.passes import PassResult, PassSettings
+from transom.hosts.passes import PassResult, PassSettings
 from transom.kube.errors import ApiError
 from transom.kube.lease import LeaseLost
 from transom.kube.queue import KeyQueue

@@ -20,7 +20,7 @@ from transom.controllers.rollout.rollouts import OpenRollout, Rollouts
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import Fields, moment, timestamp
 from transom.controllers.runtime.controller import Result
-from transom.hosts.passes.passes import EVERYBODY, PassResult
+from transom.hosts.passes import EVERYBODY, PassResult
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
 

@@ -12,10 +12,10 @@ from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.conditions import Condition, Conditions, Fields
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import ManagedByOther
-from transom.hosts.passes.passes import Admit, PassResult, PassSettings
+from transom.hosts.passes import Admit, PassResult, PassSettings
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
-from transom.windows.host.state import ObservedState
+from transom.windows.host import ObservedState
 from transom.windows.nodes.instance import Lifecycle
 
 Managed = Callable[[str, str], HostNode | None]

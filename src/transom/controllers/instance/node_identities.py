@@ -22,7 +22,7 @@ from transom.kube.objects import Metadata
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store
 from transom.windows.addresses import address
-from transom.windows.host.state import ObservedState
+from transom.windows.host import ObservedState
 from transom.windows.nodes.instance import WindowsInstanceStatus
 from transom.windows.nodes.node_identity import Candidate, ClusterView, Holder, Identity, Proof, Record, SeenNode, decide, rank
 

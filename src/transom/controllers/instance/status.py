@@ -21,13 +21,13 @@ from transom.hosts.errors import (
     Unreachable,
     WrongEnvironmentType,
 )
-from transom.hosts.passes.passes import PassResult
+from transom.hosts.passes import PassResult
 from transom.proxy.settings import Egress
 from transom.proxy.status import StatusCondition
 from transom.shown import shown
 from transom.windows import ledger
+from transom.windows.host import ObservedState, Step
 from transom.windows.host.entries import LedgerError
-from transom.windows.host.state import ObservedState, Step
 from transom.windows.nodes import fetch
 from transom.windows.nodes.instance import WindowsInstanceStatus
 from transom.windows.nodes.node_identity import Identity

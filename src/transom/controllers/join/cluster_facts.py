@@ -19,7 +19,7 @@ from transom.kube.resources import CONFIG_MAPS, OPENSHIFT_INFRASTRUCTURES, OPENS
 from transom.proxy.secret import Secret
 from transom.sources.yaml_text import InvalidText, read_value
 from transom.windows.nodes.support import DEFAULT_PORT
-from transom.windows.payload.payload import (
+from transom.windows.payload import (
     API_SERVER_CA,
     EXPORTER_CERTIFICATE,
     EXPORTER_KEY,

@@ -24,7 +24,7 @@ from transom.kube.objects import Metadata
 from transom.kube.resources import Resource
 from transom.proxy.secret import Secret
 from transom.sources.yaml_text import InvalidText, read_value
-from transom.windows.payload.payload import CREDENTIAL_PROVIDERS, Payload
+from transom.windows.payload import CREDENTIAL_PROVIDERS, Payload
 from transom.windows.payload.worker import Facts
 
 MACHINE_CONFIGS: Final = Resource("machineconfiguration.openshift.io", "v1", "MachineConfig", "machineconfigs", False, Metadata)

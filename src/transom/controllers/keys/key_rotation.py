@@ -14,9 +14,8 @@ from transom.controllers.runtime.conditions import Condition, ConditionAggregato
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
 from transom.hosts.errors import Held, HostError, KeyUnusable
-from transom.hosts.passes import key_move
-from transom.hosts.passes.passes import PassSettings
-from transom.hosts.ssh.connection import public_hash
+from transom.hosts.passes import PassSettings, key_move
+from transom.hosts.ssh import public_hash
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.kube.errors import ApiError
 from transom.kube.events import Regarding

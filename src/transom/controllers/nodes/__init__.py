@@ -20,14 +20,14 @@ from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import HostError
+from transom.hosts.passes import PassResult
 from transom.hosts.passes.light_check import look
-from transom.hosts.passes.passes import PassResult
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.kube.store import ObjectKey
 from transom.sources.payload import PayloadError
 from transom.windows.nodes import support
 from transom.windows.nodes.instance import Lifecycle
-from transom.windows.payload.payload import API_SERVER_CA, BOOTSTRAP_KUBECONFIG, Payload
+from transom.windows.payload import API_SERVER_CA, BOOTSTRAP_KUBECONFIG, Payload
 
 _log: Final = structlog.get_logger("transom.nodes")
 

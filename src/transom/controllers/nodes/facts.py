@@ -16,7 +16,7 @@ from transom.hosts.errors import HostError
 from transom.kube.errors import NotFound
 from transom.kube.resources import NODES
 from transom.proxy.secret import Secret
-from transom.windows.payload.payload import BOOTSTRAP_KUBECONFIG, Payload
+from transom.windows.payload import BOOTSTRAP_KUBECONFIG, Payload
 from transom.windows.payload.variables import at, json_path
 from transom.windows.payload.worker import Facts
 

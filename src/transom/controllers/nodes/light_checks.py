@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
+from transom.hosts.passes import PassResult
 from transom.hosts.passes.configure import Configured
 from transom.hosts.passes.light_check import Watched
-from transom.hosts.passes.passes import PassResult
 from transom.kube.store import ObjectKey
 
 Inputs = tuple[Any, ...]

@@ -8,12 +8,12 @@ from transom.controllers.runtime.cached import UNINITIALIZED, HostNode
 from transom.hosts.errors import HostError
 from transom.hosts.passes.configure import Configured
 from transom.windows import ledger
+from transom.windows.host import ObservedState
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import ObservedState
 from transom.windows.nodes import support
 from transom.windows.parts.adopted import PEER
 from transom.windows.parts.installation import DRIFT
-from transom.windows.payload.payload import Payload
+from transom.windows.payload import Payload
 from transom.windows.payload.worker import Waiting
 from transom.windows.planning.plan import Plan
 

@@ -15,8 +15,8 @@ from transom.kube.backoff import set_within
 from transom.proxy.settings import Egress
 from transom.sources.payload import FILE, read_payload
 from transom.sources.payload_build import build
+from transom.windows.payload import Payload
 from transom.windows.payload.lock import Lock
-from transom.windows.payload.payload import Payload
 
 _log: Final = structlog.get_logger("transom.payload")
 AGAIN: Final = 30.0

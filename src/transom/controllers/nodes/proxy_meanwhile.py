@@ -13,7 +13,7 @@ from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import PutBack
-from transom.hosts.passes.passes import Admit, PassResult
+from transom.hosts.passes import Admit, PassResult
 from transom.proxy.settings import Egress
 from transom.windows.parts.adopted import UNATTENDED
 from transom.windows.payload.worker import others

@@ -19,7 +19,7 @@ from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.options import Options
-from transom.hosts.passes.passes import PassResult
+from transom.hosts.passes import PassResult
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.kube.queue import Priority
 from transom.kube.store import ObjectKey

@@ -27,13 +27,13 @@ from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.conditions import Condition
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import HostError
+from transom.hosts.passes import Admit, PassResult
 from transom.hosts.passes import configure as hosts
 from transom.hosts.passes.configure import Configured, Worker
-from transom.hosts.passes.passes import Admit, PassResult
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.kube.errors import ApiError
 from transom.proxy.settings import Egress
-from transom.windows.host.state import ObservedState
+from transom.windows.host import ObservedState
 from transom.windows.nodes import support
 from transom.windows.payload.worker import Facts
 from transom.windows.planning.plan import Plan

@@ -22,7 +22,7 @@ from transom.controllers.runtime.conditions import Condition
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.options import Pace
 from transom.hosts.errors import PutBack
-from transom.hosts.passes.passes import PassResult
+from transom.hosts.passes import PassResult
 from transom.kube.store import ObjectKey
 
 Purpose = Literal["upgrade", "reboot"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from transom.hosts.scripts.script import Patience
-from transom.hosts.ssh.connection import Timeouts
+from transom.hosts.ssh import Timeouts
 from transom.kube.lease import TERMS, Terms
 from transom.kube.reflector import PACE, ReflectorPace
 from transom.proxy.trust import SYSTEM_CA_FILE

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from transom.hosts.errors import HostError, NotConverged, ScriptFailed, ServiceDied
-from transom.hosts.passes.passes import EVERYBODY, Pass, PassResult, PassSettings, differences, leave, opened
+from transom.hosts.passes import EVERYBODY, Pass, PassResult, PassSettings, differences, leave, opened
 from transom.hosts.scripts.template import Script, render
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.hosts.ssh.directory import Directory, local
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.steps.change import carry_out, fetch
@@ -18,8 +18,8 @@ from transom.hosts.steps.gather import found_files, gather, outputs, probed
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.settings import Egress
 from transom.windows import ledger
+from transom.windows.host import ObservedState
 from transom.windows.host.queries import SERVICES, Queries
-from transom.windows.host.state import ObservedState
 from transom.windows.nodes.fetch import configurations
 from transom.windows.parts.adopted import PEER, Adopted
 from transom.windows.parts.plan_builder import When

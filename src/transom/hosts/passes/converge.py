@@ -4,16 +4,16 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from transom.hosts.errors import NotConverged
-from transom.hosts.passes.passes import EVERYBODY, Admit, Pass, PassResult, PassSettings, answering, differences, leave, opened
-from transom.hosts.ssh.connection import Access
+from transom.hosts.passes import EVERYBODY, Admit, Pass, PassResult, PassSettings, answering, differences, leave, opened
+from transom.hosts.ssh import Access
 from transom.hosts.ssh.directory import Directory
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.steps.change import carry_out, fetch
 from transom.hosts.steps.facts_parser import merged
 from transom.hosts.steps.gather import gather, understood
 from transom.proxy.secret import Secret
+from transom.windows.host import ObservedState
 from transom.windows.host.queries import Queries
-from transom.windows.host.state import ObservedState
 from transom.windows.parts.adopted import IMPORTED, IMPORTED_LIMIT, Adopted
 from transom.windows.planning.plan import Plan
 from transom.windows.planning.queries import again, beyond, combined, more

@@ -10,17 +10,17 @@ from typing import Final
 import msgspec
 
 from transom.hosts.errors import AuthenticationRefused, FileRefused, HostError, ScriptFailed
-from transom.hosts.passes.passes import PassSettings, hold, leave, own_directory
+from transom.hosts.passes import PassSettings, hold, leave, own_directory
 from transom.hosts.scripts.template import Script, render
-from transom.hosts.ssh.connection import Access, public_line
+from transom.hosts.ssh import Access, public_line
 from transom.hosts.ssh.directory import Directory, local
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.transport import ssh
 from transom.hosts.steps.gather import gather
 from transom.proxy.secret import Secret
 from transom.windows import ledger
+from transom.windows.host import ObservedState
 from transom.windows.host.queries import Queries
-from transom.windows.host.state import ObservedState
 from transom.windows.nodes import authorized_keys
 
 _NAME: Final = "administrators_authorized_keys"

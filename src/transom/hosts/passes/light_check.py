@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from transom.hosts.passes.passes import PassSettings, opened
+from transom.hosts.passes import PassSettings, opened
 from transom.hosts.scripts import light_check
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.hosts.ssh.known_hosts import HostKeys
 
 _KEY: Final = secrets.token_bytes(32)

@@ -12,18 +12,18 @@ import msgspec
 
 from transom.checked import Checked, Claim, Told, Verdict
 from transom.hosts.errors import HostError, PutBack
+from transom.hosts.passes import PassSettings, differences, look, opened
 from transom.hosts.passes.configure import Configured, Worker, configure
-from transom.hosts.passes.passes import PassSettings, differences, look, opened
 from transom.hosts.passes.removal import Removed, remove
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.hosts.steps.trials import NAME, OWN
 from transom.proxy.settings import Egress
+from transom.windows.host import ObservedState, ServiceState
 from transom.windows.host.queries import Queries
-from transom.windows.host.state import ObservedState, ServiceState
 from transom.windows.parts.certificates import CA, ROOT, store
-from transom.windows.payload.payload import Payload, PayloadFile, PayloadService
+from transom.windows.payload import Payload, PayloadFile, PayloadService
 from transom.windows.payload.worker import Artifact, Facts
 from transom.windows.planning.plan import Plan
 

@@ -7,19 +7,19 @@ from typing import Final
 import msgspec
 
 from transom.hosts.errors import NotConverged
-from transom.hosts.passes.passes import Pass, PassResult, PassSettings, differences
+from transom.hosts.passes import Pass, PassResult, PassSettings, differences
 from transom.hosts.scripts.template import BASE
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.hosts.ssh.directory import Directory
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.steps.change import carry_out
 from transom.hosts.steps.gather import gather, probed
 from transom.windows import ledger
+from transom.windows.host import DesiredState, ObservedState
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import DesiredState, ObservedState
 from transom.windows.planning import queries as questions
 from transom.windows.planning.plan import Plan, plan
-from transom.windows.registry.registry import Registry
+from transom.windows.registry import Registry
 
 NOTHING: Final = DesiredState(Registry(), payload="")
 """The wish that a host has nothing of ours."""

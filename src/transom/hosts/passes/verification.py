@@ -8,17 +8,17 @@ import msgspec
 
 from transom.checked import Checked, Told
 from transom.hosts.errors import HostError, ScriptFailed
-from transom.hosts.passes.passes import PassSettings, opened
+from transom.hosts.passes import PassSettings, opened
 from transom.hosts.passes.rehearsal import Rehearsal, rehearse
 from transom.hosts.scripts.template import Script, render
-from transom.hosts.ssh.connection import Access
+from transom.hosts.ssh import Access
 from transom.hosts.ssh.directory import Directory, local, remote
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.steps.checks import CHECKS, LONG_LINE, HostCheck
 from transom.hosts.steps.gather import gather
 from transom.hosts.steps.trials import CLEAR, trials
+from transom.windows.host import ObservedState
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import ObservedState
 
 _SEEN = 200
 """Letters of what a check saw."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from transom.hosts.errors import NotExpressible
 from transom.hosts.scripts.template import Script, filled, template
+from transom.windows.host import Preparation
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import Preparation
 from transom.windows.parts.installation import Install
 from transom.windows.parts.service import Configuration
 from transom.windows.planning.plan import Plan

@@ -16,14 +16,14 @@ from transom.hosts.errors import NotExpressible
 from transom.hosts.owner import Owner
 from transom.hosts.scripts.install_script import job_blocks, reversal_steps, work_blocks
 from transom.hosts.scripts.template import BASE, FORMER, Script, filled, render, template
+from transom.windows.host import ObservedState
 from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, LEDGER, RESTARTS, SERVICES, Queries
-from transom.windows.host.state import ObservedState
 from transom.windows.ledger import closes
 from transom.windows.nodes.fetch import MARK
 from transom.windows.parts.installation import ran
 from transom.windows.planning.plan import Plan
+from transom.windows.registry import Registry
 from transom.windows.registry.names import FoldedDict, listed, same
-from transom.windows.registry.registry import Registry
 
 _SERVICE = re.compile(r"[A-Za-z0-9_.-]+")
 # a service of somebody else's may have blanks and more in its name, but nothing that cmd reads, and no letter whose code

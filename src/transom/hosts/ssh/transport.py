@@ -12,7 +12,7 @@ from asyncssh.packet import PacketDecodeError
 
 from transom.hosts.errors import ConnectionLost, FileRefused, HostError
 from transom.hosts.scripts import script
-from transom.hosts.ssh.connection import SPOKEN_LIMIT, Access, CommandSession, Timeouts, connect
+from transom.hosts.ssh import SPOKEN_LIMIT, Access, CommandSession, Timeouts, connect
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.silence import Silence
 from transom.shown import shown

@@ -17,8 +17,8 @@ from transom.hosts.ssh.directory import Directory, local, remote
 from transom.hosts.ssh.transport import Run
 from transom.hosts.steps.gather import collect, install
 from transom.proxy.secret import Secret
+from transom.windows.host import ObservedState
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import ObservedState
 from transom.windows.nodes.fetch import Fetched
 from transom.windows.planning.plan import Plan
 from transom.windows.registry import reg

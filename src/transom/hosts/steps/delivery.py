@@ -13,7 +13,7 @@ from transom.hosts.errors import FileRefused
 from transom.hosts.ssh.directory import Directory, remote
 from transom.hosts.steps.payload_directory import CHUNK, PayloadDirectory
 from transom.proxy.secret import Secret
-from transom.windows.host.state import stamp
+from transom.windows.host import stamp
 from transom.windows.parts.files import FilePlace
 
 _SIDE_BY_SIDE = 4

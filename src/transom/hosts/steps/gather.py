@@ -18,8 +18,8 @@ from transom.hosts.ssh.directory import Directory, local, remote
 from transom.hosts.ssh.transport import Run, Transport
 from transom.hosts.steps.facts_parser import LIMIT, FactsParser
 from transom.windows import ledger
+from transom.windows.host import CHANGED, ObservedState
 from transom.windows.host.queries import Queries
-from transom.windows.host.state import CHANGED, ObservedState
 from transom.windows.registry.names import FoldedDict
 
 _Read = TypeVar("_Read")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from transom.proxy.finding import Finding, Place
 from transom.sources.payload import FILE, PayloadError, read_payload
+from transom.windows.payload import Payload
 from transom.windows.payload.lock import Lock, read_lock, resolve, unresolved
-from transom.windows.payload.payload import Payload
 from transom.windows.payload.worker import Artifact
 
 LOCK = "payload.lock"

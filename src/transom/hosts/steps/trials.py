@@ -12,8 +12,7 @@ from transom.hosts.ssh.transport import Transport
 from transom.hosts.steps.checks import HostCheck, Judge
 from transom.windows.host.queries import SERVICES
 from transom.windows.parts.certificates import ROOT, blob, store
-from transom.windows.registry import reg
-from transom.windows.registry.registry import SetValue, multi_sz, sz
+from transom.windows.registry import SetValue, multi_sz, reg, sz
 
 NAME = "TransomVerify"
 """Of the service, the task, the user, and what else is made."""

@@ -7,7 +7,7 @@ from typing import Final, NoReturn, TypeVar
 
 import msgspec
 
-from transom.windows.registry.registry import Key, Registry, SetValue, Value, ValueType, sz
+from transom.windows.registry import Key, Registry, SetValue, Value, ValueType, sz
 
 _DIGITS = 10
 """Of a number in JSON."""

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 import msgspec
 
 from transom.proxy.settings import VARIABLES, Egress
-from transom.windows.host import entries
+from transom.windows.host import DesiredState, Kind, Step, entries
 from transom.windows.host.entries import FormerValue
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, Queries
-from transom.windows.host.state import DesiredState, Kind, Step
 from transom.windows.parts.adopted import TAKEN
 from transom.windows.parts.environment_items import (
     LEFT,
@@ -25,8 +24,8 @@ from transom.windows.parts.environment_items import (
 )
 from transom.windows.parts.part import About, Assumption
 from transom.windows.parts.plan_builder import PlanBuilder
+from transom.windows.registry import CreateKey, Edit, NamedValue, Registry, SetValue, ValueType, multi_sz, sz
 from transom.windows.registry.names import FoldedDict, each_once, listed, same
-from transom.windows.registry.registry import CreateKey, Edit, NamedValue, Registry, SetValue, ValueType, multi_sz, sz
 
 MACHINE_LINES = LEDGER + r"\Environment\Machine"
 SERVICE_LINES = LEDGER + r"\Environment\Services"

@@ -10,9 +10,9 @@ import msgspec
 
 from transom.proxy.secret import redact_variable
 from transom.proxy.settings import VARIABLES
+from transom.windows.host import Action
 from transom.windows.host.entries import FormerValue
-from transom.windows.host.state import Action
-from transom.windows.registry.registry import NamedValue, Value, ValueType, multi_sz, sz, type_name
+from transom.windows.registry import NamedValue, Value, ValueType, multi_sz, sz, type_name
 
 Digest = Callable[[str, str], str]
 """The salted hash of a named value (`PlanBuilder.digest`)."""

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from transom.windows.host.state import CHANGED, Step
+from transom.windows.host import CHANGED, Step
 from transom.windows.parts.installed import Installed, OwnFile, describe
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.registry.names import FoldedDict, each_once, within_one, without

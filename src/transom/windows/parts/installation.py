@@ -8,15 +8,15 @@ from typing import Final
 
 import msgspec
 
+from transom.windows.host import CHANGED, ObservedState, Preparation, Service, ServiceState, Step
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import CHANGED, ObservedState, Preparation, Service, ServiceState, Step
 from transom.windows.parts import files, service, services
 from transom.windows.parts.files import FilePlace, FileRemoval
 from transom.windows.parts.installed import Installed, Output
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.parts.service import ENVIRONMENT, Configuration
+from transom.windows.registry import DeleteKey, DeleteValue, Edit, Key, Registry, SetValue, Value
 from transom.windows.registry.names import FoldedDict, listed, within, within_one
-from transom.windows.registry.registry import DeleteKey, DeleteValue, Edit, Key, Registry, SetValue, Value
 
 DRIFT: Final[Mapping[str, tuple[str, ...]]] = {"service": services.DRIFT, "file": files.DRIFT}
 """How the reasons of steps begin, by their kind, where nobody had asked for a change."""

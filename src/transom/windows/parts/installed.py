@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from transom.windows.host import entries
+from transom.windows.host import Preparation, entries, stamp
 from transom.windows.host.queries import LEDGER
-from transom.windows.host.state import Preparation, stamp
+from transom.windows.registry import Registry, SetValue, sz
 from transom.windows.registry.names import FoldedDict, same
-from transom.windows.registry.registry import Registry, SetValue, sz
 
 INSTALLED = LEDGER + r"\Installed"
 FILES = INSTALLED + r"\Files"

@@ -9,10 +9,10 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from transom.proxy.settings import Egress
+from transom.windows.host import DesiredState
 from transom.windows.host.queries import Queries
-from transom.windows.host.state import DesiredState
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry.registry import Edit, Registry, SetValue
+from transom.windows.registry import Edit, Registry, SetValue
 
 Entry = TypeVar("Entry")
 """What the ledger has of a part: true where there is something of Transom's, or owed."""

@@ -2,10 +2,10 @@
 
 from typing import Literal
 
+from transom.windows.host import DesiredState, ObservedState, Step
 from transom.windows.host.entries import digest
-from transom.windows.host.state import DesiredState, ObservedState, Step
 from transom.windows.parts.adopted import Adopted
-from transom.windows.registry.registry import DeleteValue, Edit, NamedValue, SetValue
+from transom.windows.registry import DeleteValue, Edit, NamedValue, SetValue
 
 When = Literal["now", "boot", "held"]
 """When services are restarted: now, by the next boot, or once somebody says so."""

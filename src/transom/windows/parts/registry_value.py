@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from transom.windows.host import entries
+from transom.windows.host import Action, DesiredState, Step, entries
 from transom.windows.host.entries import FormerValue
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.host.state import Action, DesiredState, Step
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry.registry import DeleteValue, Edit, NamedValue, Registry, SetValue, Value, ValueType
+from transom.windows.registry import DeleteValue, Edit, NamedValue, Registry, SetValue, Value, ValueType
 
 
 class OwnValue(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,14 +7,14 @@ from typing import Final
 
 import msgspec
 
+from transom.windows.host import ServiceState, Step
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import ServiceState, Step
 from transom.windows.parts import service
 from transom.windows.parts.installed import Installed, OwnService, TakenOver
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.parts.service import Configuration
+from transom.windows.registry import Key
 from transom.windows.registry.names import FoldedDict, each_once, listed
-from transom.windows.registry.registry import Key
 
 _GONE: Final = "it is gone"
 _DOES_NOT_RUN: Final = "it does not run"

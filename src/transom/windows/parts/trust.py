@@ -6,16 +6,16 @@ import msgspec
 
 from transom.proxy.settings import Egress
 from transom.proxy.trust import subject_of
+from transom.windows.host import DesiredState, Step
 from transom.windows.host import entries as ledger
 from transom.windows.host.entries import FormerValue
 from transom.windows.host.queries import LEDGER, SERVICES, STORES, Queries
-from transom.windows.host.state import DesiredState, Step
 from transom.windows.parts import certificates
 from transom.windows.parts.adopted import TAKEN
 from transom.windows.parts.part import About
 from transom.windows.parts.plan_builder import PlanBuilder
+from transom.windows.registry import DeleteKey, Edit, Registry, SetValue, Value
 from transom.windows.registry.names import listed
-from transom.windows.registry.registry import DeleteKey, Edit, Registry, SetValue, Value
 
 LINES = LEDGER + r"\Certificates"
 MANAGED = (certificates.ROOT, certificates.CA)

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from transom.proxy.finding import Finding, Place
-from transom.windows.payload.payload import Payload, PayloadFile
+from transom.windows.payload import Payload, PayloadFile
 
 VERSION: Final = 1
 

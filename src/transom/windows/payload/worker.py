@@ -8,19 +8,18 @@ import msgspec
 
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
+from transom.windows.host import DesiredState, ObservedState, Preparation, Service, ServiceState
 from transom.windows.host.queries import SERVICES
-from transom.windows.host.state import DesiredState, ObservedState, Preparation, Service, ServiceState
 from transom.windows.ledger import read as read_ledger
 from transom.windows.parts.installed import Installed
 from transom.windows.parts.restarts import start_order
 from transom.windows.parts.service import ENVIRONMENT, Configuration
-from transom.windows.payload import registries
-from transom.windows.payload.payload import BOOTSTRAP_KUBECONFIG, Payload, PayloadFile, PayloadService
+from transom.windows.payload import BOOTSTRAP_KUBECONFIG, Payload, PayloadFile, PayloadService, registries
 from transom.windows.payload.registries import ImageRegistry
 from transom.windows.payload.variables import Unknown, at, filled, json_path, names
 from transom.windows.planning.plan import desired_settings
+from transom.windows.registry import SetValue, multi_sz
 from transom.windows.registry.names import FoldedDict, listed, same, without
-from transom.windows.registry.registry import SetValue, multi_sz
 
 
 class Facts(msgspec.Struct, frozen=True):

@@ -13,16 +13,16 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate
 from transom.windows import ledger
+from transom.windows.host import DesiredState, ObservedState, Preparation, ServiceState, Step
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
-from transom.windows.host.state import DesiredState, ObservedState, Preparation, ServiceState, Step
 from transom.windows.ledger import PARTS, SETTINGS, Ledger, Manager
 from transom.windows.parts import installation
 from transom.windows.parts.adopted import Adopted
 from transom.windows.parts.installation import Install, InstallDecision
 from transom.windows.parts.installed import INSTALLED, Installed, Prepared
 from transom.windows.parts.plan_builder import PlanBuilder, When
+from transom.windows.registry import CreateKey, DeleteKey, DeleteValue, Edit, Registry, SetValue
 from transom.windows.registry.names import FoldedDict, listed, within
-from transom.windows.registry.registry import CreateKey, DeleteKey, DeleteValue, Edit, Registry, SetValue
 
 
 def desired_settings(egress: Egress) -> DesiredState:

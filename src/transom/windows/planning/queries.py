@@ -2,8 +2,8 @@
 
 import msgspec
 
+from transom.windows.host import DesiredState, ObservedState
 from transom.windows.host.queries import SERVICES, Queries
-from transom.windows.host.state import DesiredState, ObservedState
 from transom.windows.ledger import SETTINGS
 from transom.windows.parts import certificates, trust
 from transom.windows.planning.plan import Plan

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from types import MappingProxyType
 
-from transom.windows.registry.names import same
-from transom.windows.registry.registry import (
+from transom.windows.registry import (
     CreateKey,
     DeleteKey,
     DeleteValue,
@@ -26,6 +25,7 @@ from transom.windows.registry.registry import (
     Value,
     ValueType,
 )
+from transom.windows.registry.names import same
 
 HEADER = "Windows Registry Editor Version 5.00"
 
