@@ -19,14 +19,13 @@ import msgspec
 from tests.windows.planning.histories import History, drawn
 from tests.windows.planning.life import fault, shortest
 
-from transom.windows import ledger
+from transom.windows import ledger, planning
 from transom.windows.host.queries import LEDGER, RESTARTS
 from transom.windows.parts import downtime, environment, environment_items, registry_value, trust
 from transom.windows.parts.environment import Environments
 from transom.windows.parts.environment_items import DesiredItems, MachineVariable, ServiceVariable
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.planning import plan as planning
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 from transom.windows.registry import Edit
 
 KEPT = Path(__file__).parent.parent / "tests" / "windows" / "planning" / "kept.json"

@@ -26,11 +26,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from transom.apply.roll_out import side_by_side
 from transom.apply.target import Target, one_pass
+from transom.hosts import scripts
 from transom.hosts.errors import Fault
 from transom.hosts.owner import Owner
 from transom.hosts.passes import PassResult, PassSettings
 from transom.hosts.passes.light_check import LightLook, Watched, look
-from transom.hosts.scripts import script
 from transom.hosts.scripts.template import BASE
 from transom.hosts.ssh import Access
 from transom.hosts.ssh.directory import remote
@@ -41,8 +41,8 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate, parse_bundle
 from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
+from transom.windows.planning import desired_settings
 from transom.windows.planning import queries as questions
-from transom.windows.planning.plan import desired_settings
 from winsim import Simulator
 
 OWNER = Owner("bench@bench", "pid 1")
@@ -132,7 +132,7 @@ async def bare_gather(access: Access, key: asyncssh.SSHKey) -> int:
     """The same script, and the same file fetched."""
     asked = questions.first(desired_settings(egress("proxy")))
     async with bare_connection(access, key) as connection:
-        ended = await connection.run(rf"cmd.exe /d /c {BASE}\{script.gather(asked, OWNER).name}", check=True)
+        ended = await connection.run(rf"cmd.exe /d /c {BASE}\{scripts.gather(asked, OWNER).name}", check=True)
         directory = str(ended.stdout).split("transom-gather: ")[1].split()[0]
         async with connection.start_sftp_client() as sftp:
             async with sftp.open(remote(directory, "gathered"), "rb") as file:

@@ -21,8 +21,7 @@ from transom.controllers.runtime.cached import INSTANCES, NODES
 from transom.hosts.errors import HostError
 from transom.hosts.owner import Owner
 from transom.hosts.passes import PassResult
-from transom.hosts.scripts import light_check
-from transom.hosts.scripts.script import Patience
+from transom.hosts.scripts import Patience, light_check
 from transom.hosts.steps.change import _Result
 from transom.hosts.steps.facts_parser import FactsParser
 from transom.kube.errors import ConfigurationError
@@ -35,7 +34,7 @@ from transom.proxy.objects import WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.webhook import review
-from transom.windows import ledger
+from transom.windows import ledger, planning
 from transom.windows.host import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.host.entries import LedgerError
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
@@ -46,9 +45,8 @@ from transom.windows.parts.adopted import Adopted
 from transom.windows.parts.downtime import DEFERRED
 from transom.windows.parts.environment import MACHINE_LINES, SERVICE_LINES
 from transom.windows.parts.installed import INSTALLED
-from transom.windows.planning import plan
+from transom.windows.planning import desired_settings
 from transom.windows.planning import queries as questions
-from transom.windows.planning.plan import desired_settings
 from transom.windows.registry import Key, NamedValue, Registry, SetValue, Value, ValueType, dword, multi_sz, reg, sz
 from transom.windows.registry import reg as query
 
@@ -161,9 +159,9 @@ def read_plan(data: bytes) -> None:
     """A whole pass on what a host says: the state, the plan, what is told of it."""
     state = read_answers(data)
     desired = desired_settings(EGRESS)
-    made = plan.plan(desired, state, SALT)
+    made = planning.plan(desired, state, SALT)
     questions.more(QUESTIONS, made)
-    gone = plan.plan(DesiredState(Registry(), payload=""), state, SALT)
+    gone = planning.plan(DesiredState(Registry(), payload=""), state, SALT)
     reg.render(made.edits)
     after_pass(EGRESS, PassResult(before=state, plan=gone))
 
@@ -172,7 +170,7 @@ def read_result(data: bytes) -> None:
     told = _Result.of(data)
     told.refusal(SENDER)
     told.fetched(3)
-    told.trouble(plan.Plan(), Patience())
+    told.trouble(planning.Plan(), Patience())
 
 
 def read_ledger(data: bytes) -> None:
@@ -191,7 +189,7 @@ def read_ledger(data: bytes) -> None:
         for wish in (desired_settings(EGRESS), EMPTY, DesiredState(Registry(), payload="")):
             try:
                 services = (Service("containerd", ServiceState.RUNNING),)
-                made = plan.plan(wish, ObservedState(one, services), SALT)
+                made = planning.plan(wish, ObservedState(one, services), SALT)
             except (LedgerError, HostError):
                 continue
             reg.render(made.edits)

@@ -19,7 +19,7 @@ from transom.windows.host.queries import LEDGER
 from transom.windows.host.queries import SERVICES as SERVICES_KEY
 from transom.windows.nodes.instance import WindowsInstance
 from transom.windows.nodes.rollout import Stage
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 from winsim import Simulator
 from winsim.processes import Invocation
 

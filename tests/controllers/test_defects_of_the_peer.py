@@ -30,7 +30,7 @@ from transom.windows.host.queries import ENVIRONMENT, SERVICES
 from transom.windows.parts.service import Configuration
 from transom.windows.payload.registries import ImageRegistry, Mirror
 from transom.windows.payload.worker import Facts
-from transom.windows.planning.plan import desired_settings
+from transom.windows.planning import desired_settings
 from transom.windows.registry import SetValue, expand_sz
 from winsim import Simulator
 

@@ -12,7 +12,7 @@ from transom.hosts.errors import Held, Superseded
 from transom.hosts.owner import Owner
 from transom.hosts.passes import PassResult, PassSettings, removal
 from transom.hosts.passes.configure import Worker, configure
-from transom.hosts.scripts.script import Patience
+from transom.hosts.scripts import Patience
 from transom.hosts.ssh import Timeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.finding import Place

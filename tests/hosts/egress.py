@@ -9,12 +9,12 @@ from tests.hosts.machines import FIRST, SECOND, Host
 from transom.hosts.owner import Owner
 from transom.hosts.passes import EVERYBODY, Admit, PassResult, PassSettings
 from transom.hosts.passes.converge import converge
-from transom.hosts.scripts.script import Patience
+from transom.hosts.scripts import Patience
 from transom.hosts.ssh import Timeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host import ObservedState, Step
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 from transom.windows.registry import DeleteValue, Edit, SetValue, dword, multi_sz, sz
 
 PASSWORD = 'hunter2%PATH%^&!"\\é x'

@@ -41,7 +41,7 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.nodes.fetch import Fetched
 from transom.windows.nodes.instance import WindowsInstance
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 
 Kind = Literal["settings", "upgrade", "keys"]
 KINDS: tuple[Kind, ...] = ("settings", "upgrade", "keys")

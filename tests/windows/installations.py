@@ -5,7 +5,7 @@ import msgspec
 from transom.windows.host import DesiredState, ObservedState, Preparation, Service, ServiceState
 from transom.windows.host.queries import SERVICES
 from transom.windows.parts.service import Configuration
-from transom.windows.planning.plan import after, plan
+from transom.windows.planning import after, plan
 from transom.windows.registry import Edit, Registry, SetValue, expand_sz, multi_sz
 
 SALT = b"0123456789abcdef"

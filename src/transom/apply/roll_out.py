@@ -20,7 +20,7 @@ from transom.hosts.passes import Admit, PassResult
 from transom.proxy.settings import Egress
 from transom.windows.nodes import fetch
 from transom.windows.nodes.rollout import HostResult, Rollout, Stage
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 
 _SETTINGS: Final = ("machine-environment", "service-environment", "certificate")
 _Host = TypeVar("_Host")

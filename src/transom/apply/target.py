@@ -24,8 +24,8 @@ from transom.windows.nodes import fetch
 from transom.windows.nodes.instance import PREVIOUS, WindowsInstance, earlier_keys, private_key
 from transom.windows.parts.adopted import Adopted
 from transom.windows.parts.plan_builder import When
+from transom.windows.planning import Plan, desired_settings, plan
 from transom.windows.planning import queries as questions
-from transom.windows.planning.plan import Plan, desired_settings, plan
 
 RESTART: Final = "transom.dev/restart"
 _MOVED: Final = Step("file", key_move.KEYS, "replace", f"{PREVIOUS} opens the host, and the key after it does not")

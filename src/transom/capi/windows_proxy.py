@@ -18,7 +18,7 @@ from transom.proxy.settings import Egress
 from transom.windows.host import ObservedState, Service, ServiceState
 from transom.windows.host.queries import SERVICES
 from transom.windows.parts import certificates
-from transom.windows.planning.plan import desired_settings, plan
+from transom.windows.planning import desired_settings, plan
 from transom.windows.registry import Key, Registry, reg
 from transom.windows.registry.names import listed
 

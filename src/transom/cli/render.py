@@ -158,7 +158,7 @@ def _write(
     settings: "Effective",
 ) -> int:
     """Write all files, and give how many they are."""
-    from transom.windows.planning.plan import desired_settings
+    from transom.windows.planning import desired_settings
     from transom.windows.registry import SetValue
     from transom.windows.registry.reg import render as render_reg
 

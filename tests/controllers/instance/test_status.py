@@ -23,7 +23,7 @@ from transom.windows.nodes.instance import WindowsInstanceStatus
 from transom.windows.parts.certificates import DISALLOWED, store
 from transom.windows.parts.downtime import Deferred, Downtime
 from transom.windows.parts.trust import Trusted
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 from transom.windows.registry import CreateKey, Registry, SetValue, dword
 
 PROXY = Egress(Secret("http://p:1"), Secret("http://p:1"), "x.example")

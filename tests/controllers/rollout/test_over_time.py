@@ -12,7 +12,7 @@ from tests.support.waiting import until
 
 from transom.controllers.rollout import heartbeats
 from transom.controllers.runtime.options import Pace
-from transom.hosts.scripts.script import Patience
+from transom.hosts.scripts import Patience
 from transom.kube.client import Client
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, NODES
 from transom.windows.host.queries import SERVICES

@@ -9,7 +9,7 @@ from transom.hosts.passes import PassResult
 from transom.kube.store import ObjectKey
 from transom.windows.host import Step
 from transom.windows.nodes.fetch import Fetched
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 
 WELL = PassResult(plan=Plan(forget=True), begun=True)
 FAILED = PassResult(plan=Plan(forget=True), begun=True, error=RestartsFailed("kubelet does not run"))

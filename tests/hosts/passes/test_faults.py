@@ -17,7 +17,7 @@ from transom.hosts.passes.converge import converge
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host import ObservedState
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 from transom.windows.registry import multi_sz
 
 SLACK = 4

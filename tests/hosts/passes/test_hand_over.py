@@ -11,10 +11,10 @@ from tests.hosts.simulated import SERVICES as BOTH
 from tests.hosts.simulated import SimulatedHost
 from tests.support.workers.hosts import Simulated
 
+from transom.hosts import scripts
 from transom.hosts.errors import RestartsFailed
 from transom.hosts.owner import Owner
 from transom.hosts.passes import PassSettings, removal
-from transom.hosts.scripts import script
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from winsim import Host, Simulator
 
@@ -84,7 +84,7 @@ async def test_where_neither_can_be_had_it_is_said(simulator: Simulator, host: H
 
 
 def test_the_task_is_one_of_system_without_a_trigger() -> None:
-    made = script.task("p-0badcafe-1")
+    made = scripts.task("p-0badcafe-1")
     assert made.content.startswith(b"\xff\xfe")
     root = ElementTree.fromstring(made.content.decode("utf-16"))
     space = {"t": "http://schemas.microsoft.com/windows/2004/02/mit/task"}

@@ -19,7 +19,7 @@ from transom.hosts.passes import PassResult, PassSettings, key_move, look, remov
 from transom.hosts.passes import configure as configuring
 from transom.hosts.passes.configure import Worker
 from transom.hosts.passes.converge import converge, taken
-from transom.hosts.scripts.script import Patience
+from transom.hosts.scripts import Patience
 from transom.hosts.ssh import Access, Timeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.steps.payload_directory import PayloadDirectory

@@ -6,15 +6,15 @@ import msgspec
 import pytest
 from tests.windows.installations import CONTAINERD, EXE, KUBELET, SALT, A, B, host, reached, wish
 
+from transom.hosts import scripts
 from transom.hosts.errors import NotExpressible
 from transom.hosts.owner import Owner
-from transom.hosts.scripts import install_script, script
-from transom.hosts.scripts.script import Patience, Script
+from transom.hosts.scripts import Patience, Script, install_script
 from transom.windows.host import CHANGED, Preparation
 from transom.windows.parts.files import FileRemoval
 from transom.windows.parts.installation import Install
 from transom.windows.parts.service import Configuration
-from transom.windows.planning.plan import Plan, plan
+from transom.windows.planning import Plan, plan
 
 PREPARED = wish(KUBELET, preparation=Preparation(True, "worker-1", (10250,), (r"C:\k",)))
 FIRST = wish(KUBELET, CONTAINERD, files={EXE: A}, directories=(r"C:\k", r"C:\k\logs"), proxied=True)
@@ -32,7 +32,7 @@ def plans() -> dict[str, Plan]:
 
 
 def rendered(planned: Plan) -> str:
-    made = script.change(planned, host(), Owner("transom", "x"), "0123abcd", Script("gather-0.cmd", b""), patience=Patience())
+    made = scripts.change(planned, host(), Owner("transom", "x"), "0123abcd", Script("gather-0.cmd", b""), patience=Patience())
     return made.content.decode("ascii")
 
 

@@ -7,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.hosts.rendered import ALICE, ALL, changing, rendered
 
+from transom.hosts import scripts
 from transom.hosts.errors import NotExpressible
 from transom.hosts.owner import Owner
-from transom.hosts.scripts import script
-from transom.hosts.scripts.script import Patience
+from transom.hosts.scripts import Patience
 from transom.windows.host import ObservedState
 from transom.windows.host.queries import RESTARTS, Queries
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 from transom.windows.registry import Registry, SetValue, sz
 
 
 @pytest.mark.parametrize("made", rendered(), ids=lambda made: made.name)
-def test_a_script_is_whole_and_has_no_value_in_it(made: script.Script) -> None:
+def test_a_script_is_whole_and_has_no_value_in_it(made: scripts.Script) -> None:
     text = made.content.decode("ascii")
     assert text.count("\r\n") == text.count("\n")
     assert not re.search("@[A-Z]+@", text)
@@ -30,7 +30,7 @@ def test_a_script_is_whole_and_has_no_value_in_it(made: script.Script) -> None:
 
 
 @pytest.mark.parametrize("made", rendered(), ids=lambda made: made.name)
-def test_programs_have_their_full_path_and_reg_its_options(made: script.Script) -> None:
+def test_programs_have_their_full_path_and_reg_its_options(made: scripts.Script) -> None:
     lines = made.content.decode("ascii").split("\r\n")
     for line in (line for line in lines if not line.startswith("rem ")):
         assert not re.search(r"(?:^|[ (])(?:reg|sc|ping|icacls|powershell|cmd)(?:\.exe)? ", line), line
@@ -42,7 +42,7 @@ def test_programs_have_their_full_path_and_reg_its_options(made: script.Script) 
 
 def test_the_name_of_a_gather_script_tells_its_content_apart() -> None:
     names = {
-        script.gather(q, owner, base).name
+        scripts.gather(q, owner, base).name
         for q in (ALL, Queries())
         for owner in (ALICE, Owner("bob@x", "p"))
         for base in ("made", "found")
@@ -54,7 +54,7 @@ def test_the_name_of_a_gather_script_tells_its_content_apart() -> None:
 @pytest.mark.parametrize("name", ["a b", "a%b", 'a"b', "a&b", "a|b", "ä", "", "a\nb", "$x"])
 def test_a_service_that_is_asked_about_has_a_plain_name(name: str) -> None:
     with pytest.raises(NotExpressible):
-        script.gather(Queries(services=(name,)), ALICE)
+        scripts.gather(Queries(services=(name,)), ALICE)
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_a_service_that_is_restarted_has_nothing_in_its_name_that_cmd_reads(name
 )
 def test_a_key_that_is_asked_about_is_below_hklm_and_plain(path: str) -> None:
     with pytest.raises(NotExpressible):
-        script.gather(Queries(keys=(path,)), ALICE)
+        scripts.gather(Queries(keys=(path,)), ALICE)
 
 
 @given(st.text(max_size=40))
 def test_the_shell_is_asked_for_nothing_but_a_plain_path(path: str) -> None:
     try:
-        line = script.command(path)
+        line = scripts.command(path)
     except NotExpressible:
         return
     assert re.fullmatch(r"cmd\.exe /d /c [A-Za-z0-9\\:._-]+", line)

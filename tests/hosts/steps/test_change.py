@@ -4,13 +4,12 @@ import pytest
 
 from transom.hosts.errors import Held, HostError, NotExpressible, ScriptFailed, Superseded
 from transom.hosts.owner import Owner
-from transom.hosts.scripts import install_script
-from transom.hosts.scripts.script import Patience
+from transom.hosts.scripts import Patience, install_script
 from transom.hosts.steps.change import _Result
 from transom.windows.nodes.fetch import Fetched
 from transom.windows.parts.installation import Install
 from transom.windows.parts.service import Configuration
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 
 OWNER = Owner("operator-1", "pid 1", 6)
 DIGITS = "1" * 5000

@@ -21,7 +21,7 @@ from transom.hosts.ssh import Access, Timeouts
 from transom.hosts.steps.facts_parser import LIMIT, FactsParser
 from transom.kube.store import ObjectKey
 from transom.windows.host import ObservedState
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 from transom.windows.registry import Registry
 from winsim import Simulator
 

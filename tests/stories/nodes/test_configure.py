@@ -31,7 +31,7 @@ from transom.hosts.passes import PassResult, PassSettings, removal
 from transom.hosts.passes import configure as configuring
 from transom.hosts.passes.configure import Configured, Worker
 from transom.hosts.passes.removal import Removed
-from transom.hosts.scripts.script import Patience
+from transom.hosts.scripts import Patience
 from transom.hosts.scripts.template import BASE
 from transom.hosts.ssh import Timeouts
 from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys

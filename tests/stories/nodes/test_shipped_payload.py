@@ -15,7 +15,7 @@ from transom.hosts.owner import Owner
 from transom.hosts.passes import PassSettings
 from transom.hosts.passes.configure import Configured, Worker, configure
 from transom.hosts.passes.removal import remove
-from transom.hosts.scripts.script import Patience
+from transom.hosts.scripts import Patience
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress

@@ -22,7 +22,7 @@ from tests.support.waiting import until
 from tests.support.workers.payloads import TEXT, write
 
 from transom.controllers.runtime.options import Pace
-from transom.hosts.scripts.script import Patience
+from transom.hosts.scripts import Patience
 from transom.hosts.ssh import Timeouts, public_hash, public_line
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.secret import Secret

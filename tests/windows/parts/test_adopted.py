@@ -11,7 +11,7 @@ from transom.windows.host import DesiredState, ObservedState, Service, ServiceSt
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.parts import certificates
 from transom.windows.parts.adopted import Adopted
-from transom.windows.planning.plan import after, desired_settings, plan
+from transom.windows.planning import after, desired_settings, plan
 from transom.windows.registry import CreateKey, Registry, SetValue, sz
 
 SALT = bytes(16)

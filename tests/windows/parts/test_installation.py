@@ -14,7 +14,7 @@ from transom.windows.host import CHANGED, DesiredState, ObservedState, Preparati
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.parts import certificates, installation
 from transom.windows.parts.service import Configuration
-from transom.windows.planning.plan import plan
+from transom.windows.planning import plan
 from transom.windows.registry import Registry, SetValue, expand_sz, multi_sz
 
 

@@ -6,7 +6,7 @@ from tests.windows.authorities import authorities, der, sha1
 from transom.windows.host import DesiredState, ObservedState
 from transom.windows.host.queries import STORES
 from transom.windows.parts import certificates, keys
-from transom.windows.planning.plan import after, plan
+from transom.windows.planning import after, plan
 from transom.windows.registry import CreateKey, Edit, Key, Registry, SetValue, sz
 
 SALT = b"0123456789abcdef"

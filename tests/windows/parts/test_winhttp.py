@@ -15,8 +15,8 @@ from transom.windows.firstboot import user_data
 from transom.windows.host import ObservedState
 from transom.windows.host.queries import LEDGER
 from transom.windows.parts import winhttp, winhttp_value
+from transom.windows.planning import after, desired_settings, plan
 from transom.windows.planning import queries as questions
-from transom.windows.planning.plan import after, desired_settings, plan
 from transom.windows.registry import CreateKey, Registry, SetValue, Value, binary, sz
 
 SALT = b"0123456789abcdef"

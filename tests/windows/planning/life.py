@@ -39,7 +39,7 @@ from tests.windows.planning.shadow import compare
 
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.parts import certificates, winhttp, winhttp_value
-from transom.windows.planning.plan import desired_settings
+from transom.windows.planning import desired_settings
 from transom.windows.registry import (
     CreateKey,
     DeleteKey,

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from transom.hosts.steps.facts_parser import merged
+from transom.windows import planning
 from transom.windows.host import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.parts import certificates
 from transom.windows.parts.plan_builder import When
-from transom.windows.planning import plan as planning
-from transom.windows.planning import queries
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan, queries
 from transom.windows.registry import DeleteKey, DeleteValue, Edit, Key, Registry, SetValue, ValueType, sz
 
 STORES = tuple(map(certificates.store, (certificates.ROOT, certificates.CA)))

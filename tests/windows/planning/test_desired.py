@@ -7,7 +7,7 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.host import DesiredState
 from transom.windows.ledger import SETTINGS
-from transom.windows.planning.plan import desired_settings
+from transom.windows.planning import desired_settings
 from transom.windows.registry import Registry
 
 PROXY = Secret("http://p.example:3128")

@@ -9,7 +9,7 @@ from transom.windows import ledger
 from transom.windows.host import ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, STORES
 from transom.windows.ledger import FILES, Manager, OtherManager, operator
-from transom.windows.planning.plan import after, desired_settings, plan
+from transom.windows.planning import after, desired_settings, plan
 from transom.windows.registry import CreateKey, DeleteValue, Registry, SetValue, dword
 
 SALT = b"0123456789abcdef"

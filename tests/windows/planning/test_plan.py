@@ -9,7 +9,7 @@ from transom.windows import ledger
 from transom.windows.host import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, STORES
 from transom.windows.parts import certificates
-from transom.windows.planning.plan import Plan, after, plan
+from transom.windows.planning import Plan, after, plan
 from transom.windows.registry import (
     CreateKey,
     DeleteKey,

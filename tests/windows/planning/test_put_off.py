@@ -8,7 +8,7 @@ from transom.windows.host import DesiredState, ObservedState, Service, ServiceSt
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.parts.downtime import Deferred
 from transom.windows.parts.plan_builder import When
-from transom.windows.planning.plan import after, plan
+from transom.windows.planning import after, plan
 from transom.windows.registry import CreateKey, Registry, SetValue, multi_sz
 
 SALT = b"0123456789abcdef"

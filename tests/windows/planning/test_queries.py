@@ -8,7 +8,7 @@ from tests.windows.authorities import authorities, der, sha1
 from transom.windows.host import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, SERVICES, STORES, Queries
 from transom.windows.parts import certificates
-from transom.windows.planning.plan import after, plan
+from transom.windows.planning import after, plan
 from transom.windows.planning.queries import PROCESSES, again, beyond, combined, first, more
 from transom.windows.registry import CreateKey, Edit, Registry, SetValue, multi_sz, sz
 

@@ -12,7 +12,7 @@ from transom.windows.parts.trust import Trusted
 from transom.windows.payload import Payload, PayloadService
 from transom.windows.payload.worker import Facts
 from transom.windows.payload.worker import desired as desired_of
-from transom.windows.planning.plan import Plan, plan
+from transom.windows.planning import Plan, plan
 from transom.windows.registry import Edit, SetValue, multi_sz, sz
 
 NOTHING = DesiredState(wish().registry, payload="")

@@ -32,7 +32,7 @@ from transom.windows.nodes import fetch
 from transom.windows.nodes.instance import WindowsInstanceStatus
 from transom.windows.nodes.node_identity import Identity
 from transom.windows.parts import certificates
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 
 TYPES: Final = (
     "Ready",

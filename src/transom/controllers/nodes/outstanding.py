@@ -15,7 +15,7 @@ from transom.windows.parts.adopted import PEER
 from transom.windows.parts.installation import DRIFT
 from transom.windows.payload import Payload
 from transom.windows.payload.worker import Waiting
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 
 _SHOWN: Final = 5
 

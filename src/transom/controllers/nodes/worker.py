@@ -36,7 +36,7 @@ from transom.proxy.settings import Egress
 from transom.windows.host import ObservedState
 from transom.windows.nodes import support
 from transom.windows.payload.worker import Facts
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 
 _log: Final = structlog.get_logger("transom.nodes")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from transom.hosts.scripts.script import Patience
+from transom.hosts.scripts import Patience
 from transom.hosts.ssh import Timeouts
 from transom.kube.lease import TERMS, Terms
 from transom.kube.reflector import PACE, ReflectorPace

@@ -24,7 +24,7 @@ from transom.hosts.errors import (
     fault,
 )
 from transom.hosts.owner import Owner, claim
-from transom.hosts.scripts.script import Patience
+from transom.hosts.scripts import Patience
 from transom.hosts.ssh import Access, Timeouts
 from transom.hosts.ssh.directory import Directory
 from transom.hosts.ssh.known_hosts import HostKeys
@@ -36,7 +36,7 @@ from transom.windows.host.entries import LedgerError
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.ledger import Manager, OtherManager
 from transom.windows.nodes.fetch import Fetched
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 
 
 class PassSettings(msgspec.Struct, frozen=True):

@@ -24,8 +24,8 @@ from transom.windows.nodes.fetch import configurations
 from transom.windows.parts.adopted import PEER, Adopted
 from transom.windows.parts.plan_builder import When
 from transom.windows.payload.worker import Desired, Facts, Waiting, desired, node_name, others, probed_paths, scripts
+from transom.windows.planning import Plan, desired_settings, plan
 from transom.windows.planning import queries as questions
-from transom.windows.planning.plan import Plan, desired_settings, plan
 
 _NETWORK = rf"{SERVICES}\Tcpip\Parameters"
 """Where `Hostname` is the name that the host has since its boot (Microsoft: "TCP/IP and NBT configuration parameters")."""

@@ -15,7 +15,7 @@ from transom.proxy.secret import Secret
 from transom.windows.host import ObservedState
 from transom.windows.host.queries import Queries
 from transom.windows.parts.adopted import IMPORTED, IMPORTED_LIMIT, Adopted
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 from transom.windows.planning.queries import again, beyond, combined, more
 
 Planner = Callable[[ObservedState], Plan]

@@ -25,7 +25,7 @@ from transom.windows.host.queries import Queries
 from transom.windows.parts.certificates import CA, ROOT, store
 from transom.windows.payload import Payload, PayloadFile, PayloadService
 from transom.windows.payload.worker import Artifact, Facts
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 
 _R = TypeVar("_R")
 

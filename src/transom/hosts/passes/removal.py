@@ -17,8 +17,8 @@ from transom.hosts.steps.gather import gather, probed
 from transom.windows import ledger
 from transom.windows.host import DesiredState, ObservedState
 from transom.windows.host.queries import LEDGER, Queries
+from transom.windows.planning import Plan, plan
 from transom.windows.planning import queries as questions
-from transom.windows.planning.plan import Plan, plan
 from transom.windows.registry import Registry
 
 NOTHING: Final = DesiredState(Registry(), payload="")

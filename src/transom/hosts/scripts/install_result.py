@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from transom.hosts.errors import DirectoryNotOurs, HashMismatch, HostError, InstallFailed, PutBack
 from transom.hosts.scripts.results import Word
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 
 _FEATURE = "dism could not enable the feature Containers; see C:\\Windows\\Logs\\DISM\\dism.log on the host"
 _NAME = "the host did not take its new name; the user must be an administrator, and the name not be in use"

@@ -9,7 +9,7 @@ from transom.windows.host import Preparation
 from transom.windows.host.queries import SERVICES
 from transom.windows.parts.installation import Install
 from transom.windows.parts.service import Configuration
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 from transom.windows.registry import reg
 from transom.windows.registry.names import FoldedDict, within_one
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 
 from transom.hosts.errors import DirectoryNotOurs, FileRefused, NotAdministrator
 from transom.hosts.owner import Owner
-from transom.hosts.scripts.script import Base
+from transom.hosts.scripts import Base
 from transom.hosts.scripts.template import BASE, Script
 from transom.hosts.ssh.transport import ATTEMPTS, BETWEEN_ATTEMPTS, Transport
 

@@ -10,8 +10,8 @@ import asyncssh
 import msgspec
 from asyncssh.packet import PacketDecodeError
 
+from transom.hosts import scripts
 from transom.hosts.errors import ConnectionLost, FileRefused, HostError
-from transom.hosts.scripts import script
 from transom.hosts.ssh import SPOKEN_LIMIT, Access, CommandSession, Timeouts, connect
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.silence import Silence
@@ -143,14 +143,14 @@ class SshTransport:
 
     async def at_prompt(self, line: str) -> bytes:
         """As Transport says. Ends the connection when nothing comes for as long as a channel may be silent."""
-        session = await self._carried_out(script.PROMPT, f"{line}\r\n".encode("ascii"))
+        session = await self._carried_out(scripts.PROMPT, f"{line}\r\n".encode("ascii"))
         return b"".join(session.output)
 
     async def _carried_out(self, path: str, typed: bytes) -> CommandSession:
         session = CommandSession()
         self.channels += 1
         channel, _ = await self._limited(
-            self._connection.create_session(lambda: session, script.command(path), encoding=None, request_pty=False)
+            self._connection.create_session(lambda: session, scripts.command(path), encoding=None, request_pty=False)
         )
         if typed:
             # a command that has ended reads nothing; what it came to is seen below

@@ -7,11 +7,11 @@ from contextlib import suppress
 
 import msgspec
 
+from transom.hosts import scripts
 from transom.hosts.errors import Held, HostError, ImportFailed, Overtaken, RestartsFailed, ScriptFailed, Superseded
 from transom.hosts.owner import Owner
-from transom.hosts.scripts import install_result, install_script, script
+from transom.hosts.scripts import Patience, install_result, install_script
 from transom.hosts.scripts.results import Word
-from transom.hosts.scripts.script import Patience
 from transom.hosts.scripts.template import Script
 from transom.hosts.ssh.directory import Directory, local, remote
 from transom.hosts.ssh.transport import Run
@@ -20,7 +20,7 @@ from transom.proxy.secret import Secret
 from transom.windows.host import ObservedState
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.nodes.fetch import Fetched
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 from transom.windows.registry import reg
 
 _RESULT_LIMIT = 32768
@@ -76,12 +76,12 @@ async def carry_out(
     name = directory.new_name()
     pass_id = name.rpartition("-")[2]
     gathering = await install(directory, questions)
-    files = [script.change(plan, actual, owner, pass_id, gathering, patience=patience, fetches=len(fetches))]
+    files = [scripts.change(plan, actual, owner, pass_id, gathering, patience=patience, fetches=len(fetches))]
     if plan.edits:
         files.append(Script("change.reg", reg.render(plan.edits)))
-    if script.hands_over(plan):
-        files.append(script.task(name))
-    files += (*script.closing_files(plan, actual.registry), *install_script.files(plan))
+    if scripts.hands_over(plan):
+        files.append(scripts.task(name))
+    files += (*scripts.closing_files(plan, actual.registry), *install_script.files(plan))
     files += _fetch_files(fetches)
     await directory.put(name, files)
     try:
@@ -109,7 +109,7 @@ async def carry_out(
 async def fetch(directory: Directory, fetches: Sequence[Secret]) -> tuple[Fetched, ...] | None:
     """What the host fetches now, without a change: one exec channel. None where it has no curl.exe. Raises HostError."""
     name = directory.new_name()
-    await directory.put(name, (script.fetch(name, len(fetches)), *_fetch_files(fetches)))
+    await directory.put(name, (scripts.fetch(name, len(fetches)), *_fetch_files(fetches)))
     ended = await directory.transport.run(local(name, "fetch.cmd"))
     await directory.remove(name)
     return _Result(ended.lines).fetched(len(fetches))
@@ -207,7 +207,7 @@ class _Result:
             return RestartsFailed(
                 "; ".join(problems) + ". Every other service that should run was started; the next pass tries again"
             )
-        if script.hands_over(plan) and not self.says(Word.ENDED):
+        if scripts.hands_over(plan) and not self.says(Word.ENDED):
             return RestartsFailed(
                 "the restarts have not ended; they go on by themselves, and the next pass looks at them again"
             )

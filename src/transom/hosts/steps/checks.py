@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from transom.checked import Claim, Verdict
-from transom.hosts.scripts import light_check
-from transom.hosts.scripts.script import PROMPT
+from transom.hosts.scripts import PROMPT, light_check
 from transom.hosts.scripts.template import template
 from transom.hosts.ssh.transport import Transport
 from transom.windows.host.queries import BOOT, BOOT_MARK, LEDGER

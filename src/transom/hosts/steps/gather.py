@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from transom.hosts import scripts
 from transom.hosts.errors import DirectoryNotOurs, NotAdministrator, ScriptFailed, Unreadable
-from transom.hosts.scripts import script
 from transom.hosts.scripts.results import Told
 from transom.hosts.scripts.template import BASE, Script, render
 from transom.hosts.ssh.directory import Directory, local, remote
@@ -60,7 +60,7 @@ async def gather(directory: Directory, questions: Queries) -> ObservedState:
     directory and says so, before anything with a value in it is placed there.
     """
     transport, owner = directory.transport, directory.owner
-    asked = script.gather(questions, owner)
+    asked = scripts.gather(questions, owner)
     if await directory.has(asked):
         directory.base = "closed"
     elif directory.base == "closed" or await _has_other(directory, questions):
@@ -74,7 +74,7 @@ async def gather(directory: Directory, questions: Queries) -> ObservedState:
 async def _has_other(directory: Directory, questions: Queries) -> bool:
     """Whether the script is there of a pass that expected a change, or did not: it shows the same as the one asked for."""
     other = msgspec.structs.replace(questions, dependants=not questions.dependants)
-    return not questions.walk and await directory.has(script.gather(other, directory.owner))
+    return not questions.walk and await directory.has(scripts.gather(other, directory.owner))
 
 
 async def _state(directory: Directory, collected: Collected, questions: Queries) -> ObservedState:
@@ -85,7 +85,7 @@ async def _state(directory: Directory, collected: Collected, questions: Queries)
 async def _first(directory: Directory, questions: Queries) -> Collected:
     transport, owner = directory.transport, directory.owner
     await directory.prepare()
-    closing = script.gather(questions, owner, directory.base)
+    closing = scripts.gather(questions, owner, directory.base)
     if not await directory.has(closing):
         await directory.install(closing, secrets.token_hex(4))
     ended = await transport.run(local(closing.name))
@@ -109,7 +109,7 @@ async def _first(directory: Directory, questions: Queries) -> Collected:
     await transport.remove(remote(closing.name))
     directory.base = "closed"
     # the next pass finds it there, and writes nothing
-    await directory.install(script.gather(questions, owner), secrets.token_hex(4))
+    await directory.install(scripts.gather(questions, owner), secrets.token_hex(4))
     return await collect(directory, ended)
 
 
@@ -119,14 +119,14 @@ def _unended(ended: Run) -> ScriptFailed:
 
 async def install(directory: Directory, questions: Queries) -> Script:
     """The script for `questions`, seen to be on the host, for another script to call. Raises HostError."""
-    asked = script.gather(questions, directory.owner)
+    asked = scripts.gather(questions, directory.owner)
     if not await directory.has(asked):
         await directory.install(asked, secrets.token_hex(4))
     return asked
 
 
-async def collect(directory: Directory, ended: Run, *scripts: str) -> Collected:
-    """What a script that gathered has left: fetched, and removed from the host with `scripts`. Raises HostError."""
+async def collect(directory: Directory, ended: Run, *spent: str) -> Collected:
+    """What a script that gathered has left: fetched, and removed from the host with the scripts `spent`. Raises HostError."""
     told = next((found for found in map(_GATHERED.fullmatch, ended.lines) if found), None)
     if told is None:
         raise _unended(ended)
@@ -140,7 +140,7 @@ async def collect(directory: Directory, ended: Run, *scripts: str) -> Collected:
     others = [other for other in left if other != name]
     if others:
         await directory.tidy(others[:_TIDIED], name)
-    await directory.remove(name, ("gathered", *scripts))
+    await directory.remove(name, ("gathered", *spent))
     return Collected(await understood(lambda: FactsParser.of(data), len(data)), len(data))
 
 
@@ -195,17 +195,15 @@ class Outputs(msgspec.Struct, frozen=True):
     complaints: dict[str, str] = {}
 
 
-async def outputs(directory: Directory, scripts: Mapping[str, tuple[str, bytes]]) -> Outputs:
-    """Run scripts, given by variable as file name and content. Raises HostError."""
+async def outputs(directory: Directory, asked: Mapping[str, tuple[str, bytes]]) -> Outputs:
+    """What scripts print, run one by one: `asked` has file name and content by variable. Raises HostError."""
     transport, name = directory.transport, directory.new_name()
-    calls = [
-        f"call :{'powershell' if file.endswith('.ps1') else 'batch'} {variable}" for variable, (file, _) in scripts.items()
-    ]
+    calls = [f"call :{'powershell' if file.endswith('.ps1') else 'batch'} {variable}" for variable, (file, _) in asked.items()]
     frame = Script("outputs.cmd", render("outputs.cmd", {"DIRECTORY": local(name), "CALLS": "\n".join(calls)}))
-    await directory.put(name, [frame, *(Script(f"{v}.{file.rpartition('.')[2]}", text) for v, (file, text) in scripts.items())])
+    await directory.put(name, [frame, *(Script(f"{v}.{file.rpartition('.')[2]}", text) for v, (file, text) in asked.items())])
     await transport.run(local(name, "outputs.cmd"))
     texts, complaints = {}, {}
-    for variable in scripts:
+    for variable in asked:
         if text := _first_word(await transport.read(remote(name, f"{variable}.txt"), _LIMIT)):
             texts[variable] = text
         elif said := _words(await transport.read(remote(name, f"{variable}.err"), _LIMIT)):

@@ -17,7 +17,7 @@ from transom.windows.parts.service import ENVIRONMENT, Configuration
 from transom.windows.payload import BOOTSTRAP_KUBECONFIG, Payload, PayloadFile, PayloadService, registries
 from transom.windows.payload.registries import ImageRegistry
 from transom.windows.payload.variables import Unknown, at, filled, json_path, names
-from transom.windows.planning.plan import desired_settings
+from transom.windows.planning import desired_settings
 from transom.windows.registry import SetValue, multi_sz
 from transom.windows.registry.names import FoldedDict, listed, same, without
 

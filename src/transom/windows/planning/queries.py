@@ -6,7 +6,7 @@ from transom.windows.host import DesiredState, ObservedState
 from transom.windows.host.queries import SERVICES, Queries
 from transom.windows.ledger import SETTINGS
 from transom.windows.parts import certificates, trust
-from transom.windows.planning.plan import Plan
+from transom.windows.planning import Plan
 from transom.windows.registry.names import without
 
 PROCESSES = 4
