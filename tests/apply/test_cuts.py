@@ -9,7 +9,7 @@ from tests.apply.traces import OWN, seen
 from tests.apply.windows import SERVICES, SETTINGS, Desk, Simulated, difference
 from tests.support.cuts import Cuts
 
-from transom.apply.report import HostReport
+from transom.apply import HostReport
 from transom.apply.target import Target, converging
 from transom.hosts.owner import Owner
 from transom.hosts.passes import PassSettings

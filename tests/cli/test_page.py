@@ -10,7 +10,7 @@ from tests.support.bundles import certificate, config_map, egress_proxy, write
 from tests.support.command import run
 from tests.support.repository import DOCS
 
-from transom.apply.report import HostReport, Report
+from transom.apply import HostReport, Report
 from transom.capi.image.inputs import Download
 from transom.checked import Checked
 from transom.controllers.clusters import adoption as fleet

@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from tests.support.command import run
 
-from transom.apply.report import STOPPED, HostReport, Report
+from transom.apply import STOPPED, HostReport, Report
 from transom.apply.target import Target
 from transom.cli.options import OptionGroup, grouped
 from transom.cli.progress import Progress

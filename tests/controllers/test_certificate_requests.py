@@ -4,8 +4,8 @@ from typing import cast
 
 from transom.controllers.certificates import CachedRequest, CertificatesController
 from transom.controllers.instance.node_identities import NodeIdentities
+from transom.controllers.join import Members
 from transom.controllers.join.bootstrap_tokens import LABEL
-from transom.controllers.join.members import Members
 from transom.controllers.runtime.cached import CachedInstance, HostNode, NodeCondition, NodeMeta, NodeState
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import CurrentSettings

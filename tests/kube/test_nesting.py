@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transom.controllers.clusters.app_kinds import APPS, RELEASES
-from transom.controllers.machines.kinds import CONTROL_PLANES, TEMPLATES
+from transom.controllers.machines import CONTROL_PLANES, TEMPLATES
 from transom.controllers.runtime.cached import CLUSTERS, INSTANCES, NODES
 from transom.kube.nesting import MAX_LEVELS, shortened, too_deep
 from transom.kube.reading import TOO_DEEP, Read, around, decoded, metadata_of, read_object

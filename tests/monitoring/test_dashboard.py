@@ -7,7 +7,7 @@ import sys
 from tests.monitoring.dashboard import FILE, queries
 from tests.support.repository import ROOT
 
-from transom.monitoring.metric import METRICS
+from transom.monitoring import METRICS
 
 
 def test_it_is_what_its_script_prints() -> None:

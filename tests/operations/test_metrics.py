@@ -18,7 +18,7 @@ from transom.hosts.passes import PassResult
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.store import ObjectKey
-from transom.monitoring.metric import METRICS
+from transom.monitoring import METRICS
 from transom.operations import server
 from transom.operations.metrics import OperatorMetrics, _unconfigured
 from transom.pods.decision import WITHHELD

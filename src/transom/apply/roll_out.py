@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from transom.apply.report import STOPPED, STOPPED_WITHIN, HostReport
+from transom.apply import STOPPED, STOPPED_WITHIN, HostReport
 from transom.apply.target import Target, Work, report_of
 from transom.apply.turns import PATIENCE, Turns, stopped
 from transom.hosts.errors import Fault, Held, Overtaken, Superseded, fault

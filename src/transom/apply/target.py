@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from transom.apply.report import HostReport, Result
+from transom.apply import HostReport, Result
 from transom.hosts.errors import AuthenticationRefused, HostError, ManagedByOther
 from transom.hosts.passes import EVERYBODY, Admit, PassResult, PassSettings, key_move
 from transom.hosts.passes.converge import converge

@@ -10,7 +10,7 @@ from transom.cli.options import Output, grouped
 from transom.cli.output import ExitCode, Format, fail, saying_on_ctrl_c
 
 if TYPE_CHECKING:
-    from transom.apply.report import HostReport, Report
+    from transom.apply import HostReport, Report
     from transom.apply.target import Target
 
 OnlyObjects = Annotated[
@@ -97,7 +97,7 @@ def _carry_out(
 def _report(source: Source, hosts: HostOptions, *, dry_run: bool, all_at_once: bool, remove: bool, take_over: bool) -> "Report":
     import msgspec
 
-    from transom.apply.report import Report
+    from transom.apply import Report
     from transom.cli.manager import manager_of, pause, worked_on
 
     operators = source
@@ -122,7 +122,7 @@ def _report(source: Source, hosts: HostOptions, *, dry_run: bool, all_at_once: b
 
 def _targets(source: Source, hosts: HostOptions, *, remove: bool) -> "tuple[list[Target], list[HostReport]]":
     """Hosts to work on, and what is to be said of those that nobody works on."""
-    from transom.apply.report import HostReport
+    from transom.apply import HostReport
     from transom.apply.target import emptied, targets_of
     from transom.sources.examination import BASE_MISSING
 

@@ -94,7 +94,7 @@ class _Story:
     async def _apply(self, expected: str) -> bool:
         from datetime import UTC
 
-        from transom.apply.report import Report
+        from transom.apply import Report
         from transom.apply.target import converging, targets_of
         from transom.cli.tables import print_report
         from transom.hosts.owner import Owner

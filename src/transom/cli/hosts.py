@@ -23,7 +23,7 @@ from transom.cli.options import (
 from transom.cli.output import ExitCode, Format, fail, print_data, saying_on_ctrl_c, tell
 
 if TYPE_CHECKING:
-    from transom.apply.report import Report
+    from transom.apply import Report
     from transom.apply.target import Target
     from transom.hosts.ssh import Timeouts
 

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from transom import __version__
-from transom.apply.report import HostReport, Result
+from transom.apply import HostReport, Result
 from transom.apply.roll_out import change_of
 from transom.apply.target import Target, targets_of
 from transom.cli.findings import Source, counted, examine, print_findings

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from transom.apply.report import HostReport, Report
+from transom.apply import HostReport, Report
 from transom.apply.target import Target, report_of
 from transom.cli.cluster import ask
 from transom.cli.findings import Source

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from transom.apply.report import STOPPED, HostReport
+from transom.apply import STOPPED, HostReport
 from transom.apply.target import Target, Work
 from transom.cli.tables import STYLES, line_of, named
 from transom.cli.terminal import Terminal

@@ -11,7 +11,7 @@ from transom.cli.output import Format, saying_on_ctrl_c, tell
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from transom.apply.report import Report
+    from transom.apply import Report
     from transom.apply.target import Target
     from transom.windows.ledger import Manager
 
@@ -46,7 +46,7 @@ def _roll_back(
 ) -> "Report":
     import msgspec
 
-    from transom.apply.report import Report
+    from transom.apply import Report
     from transom.apply.target import report_of
     from transom.cli.passed import PassedFiles
     from transom.cli.rollout import compare, put_back

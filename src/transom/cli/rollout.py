@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from types import TracebackType
 from typing import Final
 
-from transom.apply.report import STOPPED, HostReport, Report
+from transom.apply import STOPPED, HostReport, Report
 from transom.apply.roll_out import change_of, roll_out, side_by_side
 from transom.apply.target import Target, Work, moving, passing, report_of, reporting
 from transom.cli.hosts import HostOptions

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from transom.apply.report import HostReport, Report, Result
+from transom.apply import HostReport, Report, Result
 from transom.cli.output import for_people, struct_for_people
 from transom.cli.terminal import Terminal
 from transom.proxy.secret import REDACTED

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import structlog
 
+from transom.controllers.join import Members
 from transom.controllers.join.bootstrap_tokens import LABEL
-from transom.controllers.join.members import Members
 from transom.controllers.join.reserved_names import ReservedNames
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership, Result

@@ -23,9 +23,9 @@ from transom.controllers.hosts import HostReconciler
 from transom.controllers.hosts.proxy_only import EgressHosts
 from transom.controllers.hosts.services import HostServices
 from transom.controllers.instance.node_identities import NodeIdentities
-from transom.controllers.instances.controller import InstancesController
+from transom.controllers.instances import InstancesController
 from transom.controllers.instances.strays import StraysController
-from transom.controllers.join.members import Members
+from transom.controllers.join import Members
 from transom.controllers.keys import KeysController
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.machines.controller import MachinesController

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from transom.monitoring.metric import (
+from transom.monitoring import (
     API_REQUESTS,
     CHECK_INTERVAL,
     EGRESS_PROXIES,

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from transom.monitoring.metric import API_REQUESTS, DELAY, HOSTS, LATENCY, LEADER, PASSES, REVIEWS
+from transom.monitoring import API_REQUESTS, DELAY, HOSTS, LATENCY, LEADER, PASSES, REVIEWS
 
 
 class Objective(msgspec.Struct, frozen=True):

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
+from transom.monitoring import METRICS, Process
 from transom.monitoring.alert import ALERTS, Alert
-from transom.monitoring.metric import METRICS, Process
 from transom.monitoring.objective import OBJECTIVES
 
 _WRITTEN = "<!-- written by scripts/reference from src/transom/monitoring -->"

@@ -1,4 +1,4 @@
-"""The metrics of an operator, as `transom.monitoring.metric` names them."""
+"""The metrics of an operator, as `transom.monitoring` names them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -10,13 +10,13 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
+from transom import monitoring
 from transom.controllers.operator import Operator
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import moment
 from transom.hosts.passes import PassResult
 from transom.kube.store import ObjectKey
-from transom.monitoring import metric
-from transom.monitoring.metric import Metric
+from transom.monitoring import Metric
 from transom.reasons import REASONS
 
 _CONDITIONS: Final = (
@@ -58,17 +58,19 @@ class OperatorMetrics:
         self.registry = CollectorRegistry()
         self._now = now
         self._passes = Histogram(
-            metric.PASSES.name,
-            metric.PASSES.help,
-            metric.PASSES.labels,
-            buckets=metric.PASSES.buckets,
+            monitoring.PASSES.name,
+            monitoring.PASSES.help,
+            monitoring.PASSES.labels,
+            buckets=monitoring.PASSES.buckets,
             registry=self.registry,
         )
         for result in ("unchanged", "changed", "failed"):
             self._passes.labels(result)
-        self._channels = Counter(metric.CHANNELS.name, metric.CHANNELS.help, registry=self.registry)
-        self._last = Gauge(metric.LAST_PASS.name, metric.LAST_PASS.help, registry=self.registry)
-        self._delay = Histogram(metric.DELAY.name, metric.DELAY.help, buckets=metric.DELAY.buckets, registry=self.registry)
+        self._channels = Counter(monitoring.CHANNELS.name, monitoring.CHANNELS.help, registry=self.registry)
+        self._last = Gauge(monitoring.LAST_PASS.name, monitoring.LAST_PASS.help, registry=self.registry)
+        self._delay = Histogram(
+            monitoring.DELAY.name, monitoring.DELAY.help, buckets=monitoring.DELAY.buckets, registry=self.registry
+        )
         self._had: dict[ObjectKey, str] = {}
         """The settings that a host had when it was last Ready."""
 
@@ -118,26 +120,26 @@ class _State(Collector):
         """All of it."""
         operator = self._operator
         queues = {name: controller.queue for name, controller in operator.controllers.items()}
-        yield _family(metric.QUEUE_DEPTH, {(name,): len(queue) for name, queue in queues.items()})
-        yield _family(metric.QUEUE_WORKING, {(name,): queue.working for name, queue in queues.items()})
-        yield _family(metric.QUEUE_FAILING, {(name,): queue.failing for name, queue in queues.items()})
-        yield _family(metric.LEADER, {(): operator.working})
-        yield _family(metric.CHECK_INTERVAL, {(): operator.check_interval})
-        yield _family(metric.SETTINGS_VALID, {(): operator.settings.valid})
+        yield _family(monitoring.QUEUE_DEPTH, {(name,): len(queue) for name, queue in queues.items()})
+        yield _family(monitoring.QUEUE_WORKING, {(name,): queue.working for name, queue in queues.items()})
+        yield _family(monitoring.QUEUE_FAILING, {(name,): queue.failing for name, queue in queues.items()})
+        yield _family(monitoring.LEADER, {(): operator.working})
+        yield _family(monitoring.CHECK_INTERVAL, {(): operator.check_interval})
+        yield _family(monitoring.SETTINGS_VALID, {(): operator.settings.valid})
         yield _hosts(operator)
         yield _unconfigured(operator)
         yield _egress_proxies(operator)
         own = operator.settings.own
-        yield _family(metric.TRUST_EXPIRY, {(one.sha256,): one.not_after.timestamp() for one in (own.trust if own else ())})
+        yield _family(monitoring.TRUST_EXPIRY, {(one.sha256,): one.not_after.timestamp() for one in (own.trust if own else ())})
         yield _malformed(operator)
-        yield _family(metric.EVENTS_DROPPED, {(): operator.dropped_events})
-        yield _family(metric.API_REQUESTS, {(code,): count for code, count in operator.answers.items()})
+        yield _family(monitoring.EVENTS_DROPPED, {(): operator.dropped_events})
+        yield _family(monitoring.API_REQUESTS, {(code,): count for code, count in operator.answers.items()})
         lists, watches = dict.fromkeys(operator.informers.kinds, 0), dict.fromkeys(operator.informers.kinds, 0)
         for kind, reflector in zip(operator.informers.kinds, operator.informers.reflectors, strict=True):
             lists[kind] += reflector.lists
             watches[kind] += reflector.watches
-        yield _family(metric.API_LISTS, {(kind,): count for kind, count in lists.items()})
-        yield _family(metric.API_WATCHES, {(kind,): count for kind, count in watches.items()})
+        yield _family(monitoring.API_LISTS, {(kind,): count for kind, count in lists.items()})
+        yield _family(monitoring.API_WATCHES, {(kind,): count for kind, count in watches.items()})
 
 
 def _family(one: Metric, values: Mapping[Any, float]) -> Family:
@@ -153,7 +155,7 @@ def _malformed(operator: Operator) -> Family:
     counts = dict.fromkeys(operator.informers.kinds, 0)
     for kind, _ in operator.informers.malformed():
         counts[kind] += 1
-    return _family(metric.MALFORMED, {(kind,): count for kind, count in counts.items()})
+    return _family(monitoring.MALFORMED, {(kind,): count for kind, count in counts.items()})
 
 
 def _hosts(operator: Operator) -> Family:
@@ -163,7 +165,7 @@ def _hosts(operator: Operator) -> Family:
         for type_ in _CONDITIONS:
             status = conditions.get(type_)
             counts[type_, status if status in _STATUSES else "Unknown"] += 1
-    return _family(metric.HOSTS, counts)
+    return _family(monitoring.HOSTS, counts)
 
 
 def _unconfigured(operator: Operator) -> Family:
@@ -173,7 +175,7 @@ def _unconfigured(operator: Operator) -> Family:
         if configured.status == "False":
             reason = configured.reason if configured.reason in REASONS else _OTHER
             counts[(reason,)] = counts.get((reason,), 0) + 1
-    return _family(metric.UNCONFIGURED, counts)
+    return _family(monitoring.UNCONFIGURED, counts)
 
 
 def _egress_proxies(operator: Operator) -> Family:
@@ -183,4 +185,4 @@ def _egress_proxies(operator: Operator) -> Family:
             where = one.get("type"), one.get("status")
             if where in counts:
                 counts[where] += 1
-    return _family(metric.EGRESS_PROXIES, counts)
+    return _family(monitoring.EGRESS_PROXIES, counts)

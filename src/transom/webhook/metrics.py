@@ -6,7 +6,7 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.exposition import generate_latest
 
-from transom.monitoring.metric import LATENCY, PODS, REVIEWS, SERVING_EXPIRY, SETTINGS_KNOWN
+from transom.monitoring import LATENCY, PODS, REVIEWS, SERVING_EXPIRY, SETTINGS_KNOWN
 from transom.pods.decision import WITHHELD
 from transom.pods.patch import Patch
 

@@ -5,7 +5,7 @@ import pytest
 from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.waiting import until
 
-from transom.apply.report import HostReport
+from transom.apply import HostReport
 from transom.apply.target import Target, converging
 from transom.hosts.owner import Owner
 from transom.hosts.passes import PassSettings

@@ -4,7 +4,7 @@ from typing import cast
 
 from tests.support.waiting import until
 
-from transom.controllers.instances.controller import InstancesController
+from transom.controllers.instances import InstancesController
 from transom.controllers.runtime.informers import CachedApiMachine, Informers, machines
 from transom.kube.client import Client
 from transom.kube.objects import ObjectMeta

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transom.controllers.machines.kinds import CachedControlPlane, CachedDeployment
+from transom.controllers.machines import CachedControlPlane, CachedDeployment
 from transom.controllers.machines.rollout import PATIENCE, Group, MachinesDecision, MachinesStanding, counted, decide, next_look
 from transom.controllers.runtime.conditions import timestamp
 

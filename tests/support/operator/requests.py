@@ -10,8 +10,8 @@ from tests.support.operator.clusters import Cluster
 from tests.support.waiting import PATIENCE, until
 
 from transom.controllers.certificates import CertificatesController
+from transom.controllers.join import Members
 from transom.controllers.join.bootstrap_tokens import Token
-from transom.controllers.join.members import Members
 from transom.controllers.operator import Operator
 from transom.controllers.runtime.cached import INSTANCES
 from transom.controllers.runtime.controller import Leadership

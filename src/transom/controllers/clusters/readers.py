@@ -6,7 +6,7 @@ import msgspec
 
 from transom.capi.injection import on_windows, secrets_named
 from transom.controllers.clusters.app_kinds import APPS, RELEASES
-from transom.controllers.machines.kinds import (
+from transom.controllers.machines import (
     CONFIGS,
     CONTROL_PLANES,
     DEPLOYMENTS,

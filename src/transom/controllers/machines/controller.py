@@ -13,9 +13,7 @@ import structlog
 
 from transom.capi.identity import InvalidIdentity, identity_of, systemd_name
 from transom.capi.windows_proxy import secret_name as windows_name
-from transom.controllers.machines import rollout as machine_rollout
-from transom.controllers.machines import status as machines_status
-from transom.controllers.machines.kinds import (
+from transom.controllers.machines import (
     CONTROL_PLANES,
     DEPLOYMENTS,
     ROLLOUT_MANAGER,
@@ -26,6 +24,8 @@ from transom.controllers.machines.kinds import (
     Written,
     WrittenMeta,
 )
+from transom.controllers.machines import rollout as machine_rollout
+from transom.controllers.machines import status as machines_status
 from transom.controllers.machines.pools import MachinePools
 from transom.controllers.machines.rollout import Group, MachinesStanding, RolloutStep
 from transom.controllers.machines.status import ClusterMachines

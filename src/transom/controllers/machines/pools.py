@@ -6,7 +6,7 @@ v1.14.2, bootstrap/kubeadm/reconcilers/kubeadmconfig, rotateMachinePoolBootstrap
 
 import contextlib
 
-from transom.controllers.machines.kinds import CONFIGS, CachedPool, CachedPoolConfig
+from transom.controllers.machines import CONFIGS, CachedPool, CachedPoolConfig
 from transom.controllers.machines.rollout import Group
 from transom.controllers.machines.template_edits import ExaminedTemplates
 from transom.controllers.machines.templates import MachineTemplates

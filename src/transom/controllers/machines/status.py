@@ -11,7 +11,7 @@ from transom.capi.injection import CLUSTER_CLASS, on_windows
 from transom.capi.kubeadm import Entries, File
 from transom.capi.machine_files import linux_entries
 from transom.capi.objects import key_of
-from transom.controllers.machines.kinds import CachedControlPlane
+from transom.controllers.machines import CachedControlPlane
 from transom.controllers.machines.rollout import MachinesDecision, MachinesStanding, counted
 from transom.controllers.machines.template_edits import ExaminedTemplates
 from transom.controllers.runtime.conditions import Condition, Conditions

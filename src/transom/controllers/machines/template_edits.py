@@ -23,7 +23,7 @@ from transom.capi.injection import (
 )
 from transom.capi.kubeadm import Entries
 from transom.capi.machine_files import CA_STEM, linux_entries, runtime_of
-from transom.controllers.machines.kinds import (
+from transom.controllers.machines import (
     CONFIGS,
     CONTROL_PLANES,
     TEMPLATES,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from transom.capi.injection import on_windows, secrets_named
-from transom.controllers.machines.kinds import (
+from transom.controllers.machines import (
     CLUSTER_NAME,
     CONFIGS,
     CONTROL_PLANES,

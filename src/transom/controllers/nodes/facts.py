@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from transom.controllers.instance.view import InstanceView, regarding_of
+from transom.controllers.join import OPENSHIFT_BOOTSTRAPPER, OPENSHIFT_TOKEN, Members
 from transom.controllers.join.cluster_facts import ClusterFacts
-from transom.controllers.join.members import OPENSHIFT_BOOTSTRAPPER, OPENSHIFT_TOKEN, Members
 from transom.controllers.runtime.cached import HOST_NAME, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership
 from transom.hosts.errors import HostError

@@ -4,10 +4,10 @@ from transom.controllers.hosts.services import HostServices
 from transom.controllers.hosts.settings_turns import EARLIEST
 from transom.controllers.instance import joined_nodes
 from transom.controllers.instance.view import InstanceView, regarding_of
+from transom.controllers.join import Members
 from transom.controllers.join.api_server_trust import ApiServerTrust
 from transom.controllers.join.cluster_facts import ClusterFacts
 from transom.controllers.join.credential_providers import CredentialProviders
-from transom.controllers.join.members import Members
 from transom.controllers.nodes.facts import NodeFacts
 from transom.controllers.nodes.light_checks import LightChecks
 from transom.controllers.nodes.outstanding import configurations, put_right
