@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from transom.diagnosis import Check, Diagnosis, Observed, newcomers, settings, waits, workloads
+from transom.diagnosis import Check, Diagnosis, Observed, newcomers, settings, workloads
 
 PAGE: Final = "docs/doctor.md"
 CHECKS: Final = (
@@ -74,7 +74,7 @@ CHECKS: Final = (
     Check(
         "waits-for-you",
         ("EgressProxy", "WindowsInstance"),
-        waits.waits_for_you,
+        settings.waits_for_you,
         "it stays so until that is done; then Transom goes on by itself",
     ),
     Check(
