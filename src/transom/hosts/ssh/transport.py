@@ -12,9 +12,8 @@ from asyncssh.packet import PacketDecodeError
 
 from transom.hosts import scripts
 from transom.hosts.errors import ConnectionLost, FileRefused, HostError
-from transom.hosts.ssh import SPOKEN_LIMIT, Access, CommandSession, Timeouts, connect
+from transom.hosts.ssh import SPOKEN_LIMIT, Access, CommandSession, Silence, Timeouts, connect
 from transom.hosts.ssh.known_hosts import HostKeys
-from transom.hosts.ssh.silence import Silence
 from transom.shown import shown
 from transom.windows.addresses import address
 
