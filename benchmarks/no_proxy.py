@@ -22,8 +22,10 @@ from tests.proxy.clients.corpus import OBSERVED
 from tests.proxy.clients.drawn import disagreements, draw_cases
 from tests.proxy.clients.measuring import measure
 
-from transom.proxy.clients import CLIENTS, NODE_CLIENTS, decide, lint
+from transom.proxy.clients import CLIENTS, NODE_CLIENTS
 from transom.proxy.clients.cases import Case, decide_case, read_case
+from transom.proxy.clients.decision import decide
+from transom.proxy.clients.lint import lint
 
 TRANSOM = Path(sys.executable).parent / "transom"
 AT_ONCE = 500

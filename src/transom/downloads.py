@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from transom.proxy.clients.catalog import CLIENTS
+from transom.proxy.clients import CLIENTS
 from transom.proxy.clients.decision import decide
 from transom.proxy.settings import Egress
 from transom.proxy.trust import pem

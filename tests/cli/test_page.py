@@ -19,7 +19,7 @@ from transom.controllers.clusters.objects import Kept
 from transom.controllers.instances import adoption as windows
 from transom.diagnosis import Diagnosis, Unread, overview, story
 from transom.pods.outdated import Outdated
-from transom.proxy.clients import Decision
+from transom.proxy.clients.decision import Decision
 from transom.proxy.clients.lint import LintFinding
 from transom.windows.host import Step
 

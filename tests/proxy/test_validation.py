@@ -23,7 +23,7 @@ from tests.support.bundles import (
 
 from transom.controllers.egress.status import concerning, validity
 from transom.proxy import no_proxy
-from transom.proxy.clients import lint
+from transom.proxy.clients.lint import lint
 from transom.proxy.finding import Place
 from transom.sources.directory import load
 from transom.sources.examination import examine

@@ -103,7 +103,8 @@ def check(
         return
     if not urls:
         fail("no URL: write transom no-proxy check URL --no-proxy LIST, or --cases FILE")
-    from transom.proxy.clients import CLIENTS, decide
+    from transom.proxy.clients import CLIENTS
+    from transom.proxy.clients.decision import decide
     from transom.proxy.clients.urls import parse_url
 
     for url in urls:
@@ -136,7 +137,7 @@ def lint(
     Windows or a Linux node, or for those given with --client. Ends with 1 when it finds something.
     """
     from transom.proxy.clients import NODE_CLIENTS
-    from transom.proxy.clients import lint as find
+    from transom.proxy.clients.lint import lint as find
 
     names = tuple(_known(client)) if client else NODE_CLIENTS
     _refuse_other_languages(names)

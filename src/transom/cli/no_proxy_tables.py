@@ -8,7 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from transom.cli.terminal import Terminal
-from transom.proxy.clients import CLIENTS, Decision, LintFinding
+from transom.proxy.clients import CLIENTS
+from transom.proxy.clients.decision import Decision
+from transom.proxy.clients.lint import LintFinding
 
 _WIDTH = 100
 _WORD = {True: ("bypasses", "yellow"), False: ("proxy", "green"), None: ("fails", "red")}

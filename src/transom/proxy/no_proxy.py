@@ -118,7 +118,7 @@ def _is_mapped(item: str) -> bool:
 def _read_otherwise(item: str) -> tuple[str, str] | None:
     """What the profile of Go, which kubelet and containerd are written in, makes of a valid item."""
     # most lists have no such item, and an operator need not hold the profiles of 40 clients
-    from transom.proxy.clients import lint
+    from transom.proxy.clients.lint import lint
 
     for found in lint(item, ("go",)):
         instead = f"; write `{found.instead}`" if found.instead else ""

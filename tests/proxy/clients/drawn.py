@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from tests.proxy.clients import measuring
 from tests.proxy.clients.strategies import related
 
-from transom.proxy.clients import CLIENTS, decide
+from transom.proxy.clients import CLIENTS
+from transom.proxy.clients.decision import decide
 
 VARIABLES = st.sampled_from(["no_proxy", "no_proxy", "NO_PROXY", "both"])
 

@@ -8,8 +8,21 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 from tests.proxy.clients import corpus
 from tests.support.repository import DOCS
 
-from transom.proxy.clients import CLIENTS, ClientProfile, decide
-from transom.proxy.clients.profile import Addresses, Cgi, Cidr, Glob, Items, Names, ProfilePass, Schemeless, Source, Splitting
+from transom.proxy.clients import CLIENTS
+from transom.proxy.clients.decision import decide
+from transom.proxy.clients.profile import (
+    Addresses,
+    Cgi,
+    Cidr,
+    ClientProfile,
+    Glob,
+    Items,
+    Names,
+    ProfilePass,
+    Schemeless,
+    Source,
+    Splitting,
+)
 
 PAGE = DOCS / "how-no-proxy-is-read.md"
 

@@ -5,7 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.proxy.clients.strategies import related
 
-from transom.proxy.clients import CLIENTS, decide
+from transom.proxy.clients import CLIENTS
+from transom.proxy.clients.decision import decide
 from transom.proxy.clients.urls import parse_url
 
 DECISIONS = [

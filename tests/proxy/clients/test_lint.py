@@ -7,8 +7,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.proxy.clients.strategies import ITEMS, related
 
-from transom.proxy.clients import CLIENTS, NODE_CLIENTS, decide, lint
-from transom.proxy.clients.lint import NO_PROXY_CLIENTS
+from transom.proxy.clients import CLIENTS, NODE_CLIENTS
+from transom.proxy.clients.decision import decide
+from transom.proxy.clients.lint import NO_PROXY_CLIENTS, lint
 from transom.proxy.clients.meaning import read_meaning
 
 FINDINGS = [

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.proxy.clients.strategies import ITEMS, urls
 
-from transom.proxy.clients import CLIENTS, decide, translate
+from transom.proxy.clients import CLIENTS
+from transom.proxy.clients.decision import decide
+from transom.proxy.clients.translation import translate
 
 READERS = {"nonProxyHosts": "java-nonproxyhosts", "ProxyOverride": "wininet", "chromium": "chromium-bypass-rules"}
 

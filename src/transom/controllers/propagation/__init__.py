@@ -28,7 +28,8 @@ from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, Resource
 from transom.kube.store import ObjectKey
 from transom.proxy import layers
-from transom.proxy.clients import CLIENTS, decide
+from transom.proxy.clients import CLIENTS
+from transom.proxy.clients.decision import decide
 from transom.proxy.objects import EgressProxy
 from transom.proxy.settings import Egress
 from transom.sources.yaml_text import InvalidText, read_documents

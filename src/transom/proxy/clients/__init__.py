@@ -1,13 +1,18 @@
 """How programs read NO_PROXY: one profile a client, one engine that evaluates them all.
 
-`decide(CLIENTS["go"], url, no_proxy)` says what a client does with a URL, and which item decides.
-`lint(no_proxy)` names the items that clients on nodes misread, each with a safer form; `translate` writes other languages.
+`decision.decide(CLIENTS["go"], url, no_proxy)` says what a client does with a URL, and which item decides.
+`lint.lint(no_proxy)` names the items that clients on nodes misread, each with a safer form; `translation` writes other
+languages. Where a version matters, each version is a row; the plain name is the newest measured.
 """
 
-from transom.proxy.clients.catalog import CLIENTS, NODE_CLIENTS
-from transom.proxy.clients.decision import Decision, decide
-from transom.proxy.clients.lint import LintFinding, lint
-from transom.proxy.clients.profile import ClientProfile
-from transom.proxy.clients.translation import Translation, translate
+from types import MappingProxyType
 
-__all__ = ["CLIENTS", "NODE_CLIENTS", "ClientProfile", "Decision", "LintFinding", "Translation", "decide", "lint", "translate"]
+from transom.proxy.clients import lists, node, programs, python
+
+_ROWS = (*programs.ROWS, *python.ROWS, *node.ROWS, *lists.ROWS)
+
+CLIENTS = MappingProxyType({row.name: row for row in _ROWS})
+"""Every client by its name, in the order of the page in the docs."""
+
+NODE_CLIENTS = tuple(row.name for row in _ROWS if row.nodes)
+"""The clients that run on a Windows or a Linux node."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from transom.proxy.clients.catalog import CLIENTS
+from transom.proxy.clients import CLIENTS
 from transom.proxy.clients.decision import Decision, decide
 
 PLACEHOLDERS = {"$P1": "http://127.0.0.1:3128", "$P2": "http://127.0.0.1:3129", "$H1": "127.0.0.1:3128"}

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import msgspec
 
-from transom.proxy.clients.catalog import CLIENTS, NODE_CLIENTS
+from transom.proxy.clients import CLIENTS, NODE_CLIENTS
 from transom.proxy.clients.decision import decide
 from transom.proxy.clients.meaning import Meaning, read_meaning
 from transom.proxy.clients.profile import Source

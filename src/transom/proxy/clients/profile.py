@@ -1,4 +1,4 @@
-"""What is said of one client: the words of which the rows in `catalog` are made."""
+"""What is said of one client: the words of which the rows in `CLIENTS` are made."""
 
 import enum
 
@@ -233,7 +233,7 @@ BOTH = LINUX | WINDOWS
 
 
 class ClientProfile(msgspec.Struct, frozen=True, cache_hash=True):
-    """One client in one version. A new client is a new row in one of the modules that `catalog` joins."""
+    """One client in one version. A new client is a new row in one of the modules that `CLIENTS` joins."""
 
     name: str
     title: str

@@ -10,7 +10,7 @@ from typing import Final, Literal
 import msgspec
 
 from transom.proxy import url
-from transom.proxy.clients.catalog import CLIENTS
+from transom.proxy.clients import CLIENTS
 from transom.proxy.clients.decision import decide
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
