@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import typer
 
-from transom.cli.app import app
 from transom.cli.man_page import leaves
+from transom.cli.program import program
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "cli.md"
 _SHARED: Final = 8
@@ -18,7 +18,7 @@ _SHARED: Final = 8
 
 def page() -> str:
     """The page, as Markdown."""
-    commands = list(leaves(typer.main.get_command(app)))
+    commands = list(leaves(typer.main.get_command(program())))
     counted = Counter(row for _, command in commands for row in _options(command))
     often = [row for row, number in reversed(counted.most_common()) if number >= _SHARED]
     shared = set(dict(often).items())

@@ -29,7 +29,7 @@ from transom.capi.providers import PROVIDERS
 from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import PAUSE
 from transom.capi.worker import CRI_SOCKET, POWERSHELL, WorkerTemplate, make
-from transom.cli.app import app
+from transom.cli.program import program
 from transom.windows.registry import SetValue, reg
 
 pytestmark = pytest.mark.lab
@@ -330,7 +330,7 @@ def test_the_settings_of_the_management_cluster(management: ControlPlane, monkey
     context = yaml.safe_load(management.kubeconfig.read_text())["current-context"]
     monkeypatch.setenv("KUBECONFIG", str(management.kubeconfig))
     arguments = ["capi", "worker", "--cluster", "prod", "--provider", "gcp", "--context", context, "-o", "json"]
-    done = CliRunner().invoke(app, arguments)
+    done = CliRunner().invoke(program(), arguments)
     assert done.exit_code == 0, done.stderr
     (secret,) = [item for item in json.loads(done.stdout)["items"] if item["kind"] == "Secret"]
     assert secret["metadata"]["name"] == "prod-windows-proxy"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from transom.capi.injection import CONTROL_PLANE_SPEC, TEMPLATE_SPEC, edit
 from transom.capi.kubeadm import Entries
 from transom.capi.machine_files import DROP_INS, ENV_FILE
-from transom.cli.app import app
+from transom.cli.program import program
 
 EVERY_NODE = ["Nodes", "StaticPods"]
 SECRETS = frozenset(("mycluster-systemd-proxy", "mycluster-windows-proxy"))
@@ -21,7 +21,7 @@ SECRETS = frozenset(("mycluster-systemd-proxy", "mycluster-windows-proxy"))
 
 def rendered(tmp_path: Path, *objects: dict[str, Any], form: str = "entries") -> list[dict[str, Any]]:
     (tmp_path / "all.yaml").write_text(yaml.safe_dump_all([*objects, manifests.credentials()]))
-    done = CliRunner().invoke(app, ["render", "-f", str(tmp_path), "--machine-templates", form])
+    done = CliRunner().invoke(program(), ["render", "-f", str(tmp_path), "--machine-templates", form])
     assert done.exit_code == 0, done.output
     assert "hunter2" not in done.stdout
     return [item for item in yaml.safe_load_all(done.stdout) if item]

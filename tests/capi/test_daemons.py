@@ -13,7 +13,7 @@ from lab import powershell
 from transom.capi.content import script
 from transom.capi.inputs import WorkerInputs
 from transom.capi.worker import WorkerTemplate, make
-from transom.cli.app import app
+from transom.cli.program import program
 
 
 def made(**fields: Any) -> WorkerTemplate:
@@ -130,7 +130,7 @@ def test_calicos_operator_is_told_the_clusters_own_networks(tmp_path: Path) -> N
     manifest = tmp_path / "cluster.yaml"
     manifest.write_text(CLUSTER)
     arguments = ["capi", "worker", "--cluster", "prod", "--provider", "aws", "-f", str(manifest), "--part", "network"]
-    done = CliRunner().invoke(app, arguments)
+    done = CliRunner().invoke(program(), arguments)
     assert done.exit_code == 0, done.stderr
     installation, endpoint = yaml.safe_load_all(done.stdout)
     assert (installation["apiVersion"], installation["kind"]) == ("operator.tigera.io/v1", "Installation")
@@ -141,7 +141,7 @@ def test_calicos_operator_is_told_the_clusters_own_networks(tmp_path: Path) -> N
     assert endpoint["metadata"] == {"name": "kubernetes-services-endpoint", "namespace": "tigera-operator"}
     assert endpoint["data"] == {"KUBERNETES_SERVICE_HOST": "prod.example.com", "KUBERNETES_SERVICE_PORT": "6443"}
     assert "strictAffinity" in done.stderr
-    services = CliRunner().invoke(app, [*arguments[:-2], "--daemons", "services", "-o", "json"])
+    services = CliRunner().invoke(program(), [*arguments[:-2], "--daemons", "services", "-o", "json"])
     assert "-ClusterCidr 10.128.0.0/14 " in services.stdout
 
 
@@ -177,6 +177,6 @@ def test_wins_is_refused_with_the_reason(tmp_path: Path) -> None:
         (["image", "--provider", "aws", "--daemons", "wins"], "--daemons: "),
     )
     for arguments, place in commands:
-        done = CliRunner().invoke(app, ["capi", *arguments])
+        done = CliRunner().invoke(program(), ["capi", *arguments])
         assert (done.exit_code, done.stdout) == (2, "")
         assert f"{place}wins is not made any more" in done.stderr

@@ -20,7 +20,7 @@ from lab import powershell
 from transom.capi.image import InvalidRecipe, Recipe, make
 from transom.capi.image.inputs import ImageInputs
 from transom.capi.inputs import Daemons, ProviderName
-from transom.cli.app import app
+from transom.cli.program import program
 
 FILES = Path(str(importlib.resources.files("transom.capi") / "image" / "files"))
 PROVIDERS = get_args(ProviderName)
@@ -136,7 +136,7 @@ def test_services_of_the_image_have_their_programs() -> None:
 
 def test_offline(tmp_path: Path) -> None:
     runner = CliRunner()
-    told = runner.invoke(app, ["capi", "image", "--provider", "openstack", "--offline", "-o", "json"])
+    told = runner.invoke(program(), ["capi", "image", "--provider", "openstack", "--offline", "-o", "json"])
     downloads: list[dict[str, Any]] = json.loads(told.stdout)
     variables = {item["variable"] for item in downloads}
     assert variables == {"containerd_url", "cloudbase_init_url", "ssh_source_url", "cni_plugins_url", "kubernetes_base_url"}
@@ -145,10 +145,10 @@ def test_offline(tmp_path: Path) -> None:
     for item in downloads[1:]:
         (held / item["file"]).write_bytes(item["name"].encode())
     arguments = ["capi", "image", "--provider", "openstack", "--output-dir", str(tmp_path / "image"), "--downloads", str(held)]
-    refused = runner.invoke(app, arguments)
+    refused = runner.invoke(program(), arguments)
     assert (refused.exit_code, downloads[0]["file"] in refused.stderr) == (2, True)
     (held / downloads[0]["file"]).write_bytes(b"x")
-    assert runner.invoke(app, arguments).exit_code == 0
+    assert runner.invoke(program(), arguments).exit_code == 0
     manifest = json.loads((tmp_path / "image" / "manifest.json").read_text())
     assert all(item["check"] == "sha256" and len(item["sha256"]) == 64 for item in manifest["downloads"])
     assert 'source      = "${path.root}/downloads/"' in (tmp_path / "image" / "windows.pkr.hcl").read_text()

@@ -13,7 +13,7 @@ from tests.support.management.manifests import USER, base, cluster, credentials
 from typer.testing import CliRunner
 
 from transom.capi.machine_files import MACHINE_ENV, READ_MACHINE_ENV, SET_MACHINE_ENV, TRUST
-from transom.cli.app import app
+from transom.cli.program import program
 
 PASSWORD = 'hunter2%^&!"\\é$ x'
 URL = f"http://{USER}:hunter2%25%5E%26%21%22%5C%C3%A9%24%20x@192.168.52.220:3128"
@@ -33,7 +33,7 @@ def rendered(tmp_path: Path, kind: str, *arguments: str, **spec: Any) -> tuple[l
     bundle = config_map("corp-ca", {"ca-bundle.crt": certificate("corp")})
     values = [base(trustedCA={"name": "corp-ca"}, **spec), credentials(PASSWORD), bundle, one]
     (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(values))
-    done = CliRunner().invoke(app, ["render", "-f", str(tmp_path), "--machine-templates", "entries", *arguments])
+    done = CliRunner().invoke(program(), ["render", "-f", str(tmp_path), "--machine-templates", "entries", *arguments])
     assert done.exit_code == 0, done.output
     return [item for item in yaml.safe_load_all(done.stdout) if item], done.output
 

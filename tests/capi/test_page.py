@@ -9,7 +9,7 @@ import yaml
 from tests.support.repository import DOCS
 from typer.testing import CliRunner
 
-from transom.cli.app import app
+from transom.cli.program import program
 
 PAGE = (DOCS / "windows-workers.md").read_text("utf-8")
 SECTION = PAGE.partition("## What you want")[2].partition("\n## ")[0]
@@ -42,7 +42,7 @@ def test_a_command_of_the_page(command: str, tmp_path: Path, monkeypatch: pytest
         (tmp_path / directory / "all.yaml").write_text(MANIFESTS)
     (tmp_path / "inputs.yaml").write_text("cluster: prod\nprovider: vsphere\npreKubeadmCommands: [hostname]\n")
     words = shlex.split(re.split(r"\\\||>", command)[0])
-    done = CliRunner().invoke(app, words)
+    done = CliRunner().invoke(program(), words)
     assert done.exit_code == 0, done.stderr
     if words[1] == "worker":
         kinds = {item["kind"] for item in yaml.safe_load_all(done.stdout)}

@@ -18,7 +18,7 @@ from transom.capi.inputs import InputFile, ProviderName, WorkerInputs
 from transom.capi.providers import PROVIDERS
 from transom.capi.template_check import GivenObject, check
 from transom.capi.worker import WorkerTemplate, make, replaced
-from transom.cli.app import app
+from transom.cli.program import program
 from transom.proxy.secret import Secret
 
 PROXY_CMD = "C:/k/proxy.cmd"
@@ -38,7 +38,7 @@ def of_kind(worker: WorkerTemplate, kind: str) -> dict[str, Any]:
 @pytest.mark.parametrize("provider", ["aws", "azure"])
 def test_the_command_makes_a_pool(provider: ProviderName) -> None:
     flags = ["--machine-pool", "--replicas", "12", *(("--location", "westeurope") if provider == "azure" else ())]
-    done = CliRunner().invoke(app, ["capi", "worker", "--cluster", "prod", "--provider", provider, *flags])
+    done = CliRunner().invoke(program(), ["capi", "worker", "--cluster", "prod", "--provider", provider, *flags])
     assert done.exit_code == 0, done.stderr
     configuration, machines, owner, *_ = yaml.safe_load_all(done.stdout)
     assert [configuration["kind"], owner["kind"], owner["spec"]["replicas"]] == ["KubeadmConfig", "MachinePool", 12]

@@ -14,7 +14,7 @@ from transom.capi.image.inputs import ImageInputs
 from transom.capi.inputs import ProviderName, WorkerInputs
 from transom.capi.template_check import GivenObject, check
 from transom.capi.worker import make
-from transom.cli.app import app
+from transom.cli.program import program
 
 NAMES = get_args(ProviderName)
 Change = Callable[[dict[str, Any]], object]
@@ -145,13 +145,13 @@ def test_the_command(tmp_path: Path) -> None:
     file.parent.mkdir()
     given = objects("aws")
     file.write_text(yaml.safe_dump_all(given))
-    assert runner.invoke(app, ["capi", "check", "-f", str(file.parent)]).exit_code == 0
+    assert runner.invoke(program(), ["capi", "check", "-f", str(file.parent)]).exit_code == 0
     spec(given[1]).pop("uncompressedUserData")
     file.write_text(yaml.safe_dump_all(given))
-    done = runner.invoke(app, ["capi", "check", "-f", str(file.parent), "-o", "json"])
+    done = runner.invoke(program(), ["capi", "check", "-f", str(file.parent), "-o", "json"])
     (told,) = json.loads(done.stdout)
     assert (done.exit_code, told["severity"], told["file"]) == (1, "warning", str(file))
     assert told["field"] == "spec.template.spec.uncompressedUserData"
-    assert runner.invoke(app, ["capi", "check", "-f", str(tmp_path / "none")]).exit_code == 3
+    assert runner.invoke(program(), ["capi", "check", "-f", str(tmp_path / "none")]).exit_code == 3
     (tmp_path / "empty").mkdir()
-    assert runner.invoke(app, ["capi", "check", "-f", str(tmp_path / "empty")]).exit_code == 3
+    assert runner.invoke(program(), ["capi", "check", "-f", str(tmp_path / "empty")]).exit_code == 3

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from transom.capi import providers, windows_proxy
 from transom.capi.inputs import InputFile, InputUser, ProviderName, WorkerInputs, schema
 from transom.capi.worker import WorkerTemplate, make, replaced
-from transom.cli.app import app
+from transom.cli.program import program
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
@@ -53,7 +53,7 @@ def test_each_module_of_a_provider_is_named() -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_the_defaults_are_enough(provider: ProviderName) -> None:
-    done = CliRunner().invoke(app, ["capi", "worker", "--cluster", "prod", "--provider", provider])
+    done = CliRunner().invoke(program(), ["capi", "worker", "--cluster", "prod", "--provider", provider])
     assert done.exit_code == 0, done.stderr
     objects = list(yaml.safe_load_all(done.stdout))
     kinds = [item["kind"] for item in objects]
@@ -241,23 +241,25 @@ def test_credentials_are_in_the_secret_alone(tmp_path: Path) -> None:
     ]
     manifests.write_text(yaml.safe_dump_all(objects))
     arguments = ["capi", "worker", "--cluster", "prod", "--provider", "gcp", "-f", str(manifests)]
-    told = CliRunner().invoke(app, arguments)
+    told = CliRunner().invoke(program(), arguments)
     assert (told.exit_code, "prod-windows-proxy" in told.stderr) == (0, True)
     assert "kind: Secret" not in told.stdout
-    shown = CliRunner().invoke(app, [*arguments, "--show-secrets"])
+    shown = CliRunner().invoke(program(), [*arguments, "--show-secrets"])
     secret = next(item for item in yaml.safe_load_all(shown.stdout) if item["kind"] == "Secret")
     held = gzip.decompress(base64.b64decode(base64.b64decode(secret["data"]["proxyReg"])))
     environments = [edit.value.texts() for edit in reg.parse(held) if isinstance(edit, SetValue) and edit.name == "Environment"]
     assert [PASSWORD in items[0] for items in environments] == [True, True]
     assert secret["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "transom"
 
-    written = CliRunner().invoke(app, [*arguments, "--output-dir", str(tmp_path / "out")])
+    written = CliRunner().invoke(program(), [*arguments, "--output-dir", str(tmp_path / "out")])
     assert written.exit_code == 0, written.stderr
     file = tmp_path / "out" / "default" / "secret-prod-windows-proxy.yaml"
     assert (file.stat().st_mode & 0o777, yaml.safe_load(file.read_text())["data"]) == (0o600, secret["data"])
-    again = CliRunner().invoke(app, [*arguments, "--output-dir", str(tmp_path / "out"), "--kubernetes-version", "v1.36.4"])
+    again = CliRunner().invoke(
+        program(), [*arguments, "--output-dir", str(tmp_path / "out"), "--kubernetes-version", "v1.36.4"]
+    )
     assert "is an old one" in again.stderr
-    assert CliRunner().invoke(app, [*arguments[:-2], "-f", str(manifests), "--cluster-namespace", "x"]).exit_code == 2
+    assert CliRunner().invoke(program(), [*arguments[:-2], "-f", str(manifests), "--cluster-namespace", "x"]).exit_code == 2
 
 
 def test_settings_without_anything_change_nothing() -> None:
@@ -266,7 +268,7 @@ def test_settings_without_anything_change_nothing() -> None:
 
 
 def test_the_schema_is_published() -> None:
-    assert json.loads(SCHEMA.read_text()) == json.loads(CliRunner().invoke(app, ["capi", "worker", "--schema"]).stdout)
+    assert json.loads(SCHEMA.read_text()) == json.loads(CliRunner().invoke(program(), ["capi", "worker", "--schema"]).stdout)
     assert json.loads(msgspec.json.encode(schema())) == json.loads(SCHEMA.read_text())
 
 
@@ -274,11 +276,11 @@ def test_inputs_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "inputs.yaml"
     network = "{network: {devices: [{networkName: lab, dhcp4: true}]}}"
     file.write_text(f"cluster: prod\nprovider: vsphere\nreplicas: 3\nmachine: {network}\n")
-    done = CliRunner().invoke(app, ["capi", "worker", "--inputs", str(file), "--replicas", "5"])
+    done = CliRunner().invoke(program(), ["capi", "worker", "--inputs", str(file), "--replicas", "5"])
     objects = list(yaml.safe_load_all(done.stdout))
     assert objects[2]["spec"]["replicas"] == 5
     assert objects[1]["spec"]["template"]["spec"]["network"] == {"devices": [{"networkName": "lab", "dhcp4": True}]}
     file.write_text("cluster: prod\nprovider: aws\nreplica: 3\n")
-    bad = CliRunner().invoke(app, ["capi", "worker", "--inputs", str(file)])
+    bad = CliRunner().invoke(program(), ["capi", "worker", "--inputs", str(file)])
     assert (bad.exit_code, "replica" in bad.stderr, str(file) in bad.stderr) == (2, True, True)
-    assert CliRunner().invoke(app, ["capi", "worker", "--cluster", "prod", "--provider", "oci"]).exit_code == 2
+    assert CliRunner().invoke(program(), ["capi", "worker", "--cluster", "prod", "--provider", "oci"]).exit_code == 2

@@ -12,9 +12,8 @@ from tests.cli.tree import GROUPS, WITHOUT_DATA, commands
 from tests.support.bundles import egress_proxy, secret, write
 from tests.support.command import run
 
-from transom.cli.app import app
 from transom.cli.examples import lines
-from transom.cli.program import COMMANDS
+from transom.cli.program import COMMANDS, program
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=" ".join)
@@ -32,7 +31,7 @@ def test_each_command_is_summed_up_in_a_sentence_that_fits(group: tuple[str, ...
 
 def test_each_command_has_examples_that_are_right() -> None:
     """The options of each are there; what they do, the pages' blocks say."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(program())
     found = lines()
     names = {" ".join((*group, name)) for group in GROUPS for name in dict(commands(group))}
     assert found.keys() == names - {one[0] for one in GROUPS if one}

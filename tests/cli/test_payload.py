@@ -15,7 +15,7 @@ from tests.support.workers.payloads import TEXT, write
 from tests.support.workers.shipped import FACTS, PROVIDED, shipped
 from typer.testing import CliRunner
 
-from transom.cli.app import app
+from transom.cli.program import program
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.settings import Egress as Settings
 from transom.sources.payload import read_payload
@@ -103,7 +103,7 @@ def test_files_are_copied_and_checked(built: Path, tmp_path: Path) -> None:
     target = tmp_path / "payload"
     target.mkdir()
     (target / "payload.yaml").write_text(TEXT)
-    incomplete = CliRunner().invoke(app, ["payload", "check", str(target)])
+    incomplete = CliRunner().invoke(program(), ["payload", "check", str(target)])
     assert incomplete.exit_code == 2
     assert f"{target}/payload.yaml: files[0].source: {target}/bin/containerd.exe cannot be read" in incomplete.stderr
     assert "3 services, 6 files" in shipped("build", str(target), "--from", str(built))
@@ -128,7 +128,7 @@ def test_a_url_is_fetched_through_the_proxy_and_its_hash_is_checked(tmp_path: Pa
         directory = tmp_path / "payload"
         directory.mkdir()
         (directory / "payload.yaml").write_text(head + rf"- {{path: 'C:\k\m', url: '{url}', sha256: {'a' * 64}}}")
-        wrong = CliRunner().invoke(app, ["payload", "build", str(directory)])
+        wrong = CliRunner().invoke(program(), ["payload", "build", str(directory)])
         assert wrong.exit_code == 1 and "its SHA-256 is" in wrong.stderr
         found = re.search(r"its SHA-256 is ([0-9a-f]{64})", wrong.stderr)
         assert found and not list((directory / "downloads").iterdir())

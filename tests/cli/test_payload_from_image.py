@@ -13,7 +13,7 @@ import yaml
 from tests.support.workers.shipped import shipped
 from typer.testing import CliRunner
 
-from transom.cli.app import app
+from transom.cli import program as cli
 from transom.image_files import ImageError, take
 
 NAMES = [file["source"] for file in yaml.safe_load(shipped("default"))["files"] if "source" in file]
@@ -140,6 +140,6 @@ def test_what_is_wrong_with_an_image_is_named_and_nothing_is_written(
 def test_the_command_names_it(tmp_path: Path) -> None:
     target = tmp_path / "payload"
     shipped("default", "--output-dir", str(target))
-    done = CliRunner().invoke(app, ["payload", "build", str(target), "--from-image", str(tmp_path / "none.tar")])
+    done = CliRunner().invoke(cli.program(), ["payload", "build", str(target), "--from-image", str(tmp_path / "none.tar")])
     assert done.exit_code == 2
     assert "--from-image:" in done.stderr and "none.tar" in done.stderr

@@ -18,7 +18,7 @@ from tests.support.workers.publishers import HOSTS, beside, published
 from tests.support.workers.shipped import shipped
 from typer.testing import CliRunner, Result
 
-from transom.cli.app import app
+from transom.cli.program import program
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.payloads import CNIS, kubeadm, table, versions
 from transom.sources.payload import read_payload
@@ -71,7 +71,7 @@ def test_the_page_has_the_table_of_versions() -> None:
     ],
 )
 def test_what_cannot_be_is_named(arguments: tuple[str, ...], said: str) -> None:
-    done = CliRunner().invoke(app, ["payload", "default", *arguments])
+    done = CliRunner().invoke(program(), ["payload", "default", *arguments])
     assert done.exit_code == 2 and said in done.stderr
 
 
@@ -97,7 +97,7 @@ class Bench:
         mirror.files |= published(payload, {})
 
     def build(self) -> Result:
-        return CliRunner().invoke(app, ["payload", "build", str(self.directory), "--from", str(self.own)])
+        return CliRunner().invoke(program(), ["payload", "build", str(self.directory), "--from", str(self.own)])
 
     def refused(self, *said: str) -> None:
         """The build says so, and what is there no operator takes for a payload."""
@@ -105,7 +105,7 @@ class Bench:
         assert done.exit_code == 1, done.output
         assert all(one in done.stderr for one in said), done.stderr
         assert "hunter2" not in done.output
-        checked = CliRunner().invoke(app, ["payload", "check", str(self.directory)])
+        checked = CliRunner().invoke(program(), ["payload", "check", str(self.directory)])
         assert checked.exit_code == 2 and "run transom payload build" in checked.stderr
 
 
@@ -219,5 +219,5 @@ def test_a_lock_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
     for text, said in (("{", "truncated"), ('{"version": 9}', "this Transom reads 1"), ('{"more": 1}', "more")):
         (tmp_path / "payload.lock").write_text(text)
-        done = CliRunner().invoke(app, ["payload", "check", str(tmp_path)])
+        done = CliRunner().invoke(program(), ["payload", "check", str(tmp_path)])
         assert done.exit_code == 2 and "payload.lock: cannot be read" in done.stderr and said in done.stderr

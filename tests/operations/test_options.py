@@ -11,8 +11,8 @@ import yaml
 from typer.testing import CliRunner
 
 from transom import payloads
-from transom.cli.app import app
 from transom.cli.options import seconds as read
+from transom.cli.program import program
 from transom.controllers.runtime.options import Options
 from transom.hosts.ssh import Timeouts
 from transom.hosts.steps.payload_directory import LOCK
@@ -62,7 +62,7 @@ def test_what_is_no_address(text: str) -> None:
     ],
 )
 def test_bad_options_end_with_a_sentence(arguments: list[str], environment: dict[str, str], message: str) -> None:
-    ended = CliRunner().invoke(app, ["run", *arguments], env=environment)
+    ended = CliRunner().invoke(program(), ["run", *arguments], env=environment)
     assert ended.exit_code == 2
     assert message in ended.output
     assert "Traceback" not in ended.output
@@ -108,7 +108,7 @@ def test_timeouts_of_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     kubeconfig.write_text(yaml.safe_dump(config | {"users": [{"name": "u", "user": {"token": "hunter2"}}]}))
     arguments = ["run", f"--kubeconfig={kubeconfig}", "--log-level=error"]
     for more in ([], ["--connect-timeout=5s", "--channel-timeout=90s", "--pass-timeout=1h"]):
-        assert CliRunner().invoke(app, [*arguments, *more]).exit_code == 0
+        assert CliRunner().invoke(program(), [*arguments, *more]).exit_code == 0
     assert [one.pace.timeouts for one in told] == [Timeouts(10, 60, 900), Timeouts(5, 90, 3600)]
 
 
@@ -119,7 +119,7 @@ def test_the_shipped_payload_of_another_transom_has_a_directory_of_its_own(
     arguments = ["run", "--kubeconfig=/nowhere/at/all", "--payload-kubeadm=v1.36.3", f"--payload-cache={tmp_path}"]
 
     def directories() -> list[Path]:
-        assert "/nowhere/at/all" in CliRunner().invoke(app, arguments).output
+        assert "/nowhere/at/all" in CliRunner().invoke(program(), arguments).output
         return sorted(tmp_path.iterdir(), key=lambda path: path.stat().st_mtime_ns)
 
     (first,) = directories()

@@ -23,7 +23,7 @@ from tests.support.pages import PAGES
 from tests.support.repository import DOCS, ROOT
 from website import options_page, pictures, values_page
 
-from transom.cli.app import app
+from transom.cli.program import program
 
 ANSWERS = {
     "Which Kubernetes, Windows, OpenSSH, OpenShift versions are supported?": "support",
@@ -144,10 +144,10 @@ def wrong(command: str, at: Any) -> str:
 def test_commands_that_pages_name_are_there_with_their_options() -> None:
     named = list(named_commands())
     assert len(named) > 150
-    program = typer.main.get_command(app)
-    assert wrong("transom apply --nonsense", program) == "--nonsense"
-    assert wrong("transom aply -f lab", program) == "aply"
-    assert [(page, command) for page, command in named if wrong(command, program)] == []
+    root = typer.main.get_command(program())
+    assert wrong("transom apply --nonsense", root) == "--nonsense"
+    assert wrong("transom aply -f lab", root) == "aply"
+    assert [(page, command) for page, command in named if wrong(command, root)] == []
 
 
 def objects(page: Path) -> Iterator[list[dict[str, Any]]]:

@@ -16,7 +16,7 @@ from tests.support.operator.clusters import admin
 from tests.support.repository import DOCS, ROOT
 from tests.verification.verifying import going_on
 
-from transom.cli.app import app
+from transom.cli.program import program
 from transom.kube.client import Client
 from transom.kube.errors import NotFound
 from transom.kube.resources import EGRESS_PROXIES
@@ -45,7 +45,7 @@ def test_a_dry_run_prints_commands_that_there_are(tmp_path: Path, files: list[st
     assert given[:4] == ["--settings", "/settings/settings.yaml", "--changed", "/settings/changed.yaml"]
     done = ran(tmp_path, *files, *given[4:], "--host", "10.0.0.11", "--key", "id", "--dry-run")
     assert done.returncode == 0
-    root: Any = typer.main.get_command(app)
+    root: Any = typer.main.get_command(program())
     lines = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("transom ")]
     assert len(lines) == 10
     for group, name, *rest in lines:

@@ -77,13 +77,13 @@ def completion(
     shell: Annotated[CompletionShell, typer.Argument(metavar="bash|zsh|fish", help="The shell that is to complete.")],
 ) -> None:
     """Print the completion of a shell, to be sourced."""
-    from transom.cli.app import app
+    from transom.cli.program import program
 
-    app(["--show-completion", shell.value], prog_name="transom")
+    program()(["--show-completion", shell.value], prog_name="transom")
 
 
 def help_of(command: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...", help="A command.")] = None) -> None:
     """Show the help of a command, as its --help does."""
-    from transom.cli.app import app
+    from transom.cli.program import program
 
-    app([*(command or ()), "--help"], prog_name="transom")
+    program()([*(command or ()), "--help"], prog_name="transom")

@@ -102,6 +102,6 @@ def main() -> None:
     os.environ["_TRANSOM_COMPLETE"] = "complete_fish"
     os.environ["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
     os.environ["_TYPER_COMPLETE_ARGS"] = shlex.join(["transom", *sys.argv[1:]])
-    from transom.cli.app import app
+    from transom.cli.program import program
 
-    app(prog_name="transom")
+    program()(prog_name="transom")

@@ -25,9 +25,9 @@ _FILES = (
 
 def man_page(version: str) -> str:
     """The page of a version."""
-    from transom.cli.app import app
+    from transom.cli.program import program
 
-    root: Any = typer.main.get_command(app)
+    root: Any = typer.main.get_command(program())
     lines = [
         '.\\" Made by scripts/reference from the commands: change them.',
         f'.TH TRANSOM 1 "" "transom {_text(version)}" "User Commands"',

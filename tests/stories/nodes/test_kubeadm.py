@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 import transom
 from lab import build, cache
-from transom.cli.app import app
+from transom.cli.program import program
 from transom.sources.payload import read_payload
 
 pytestmark = pytest.mark.lab
@@ -48,7 +48,7 @@ def built(target: Path) -> None:
         authority = egress.directory / "trusted.pem"
         authority.write_text(egress.certificate)
         environment = {"HTTPS_PROXY": egress.url, "SSL_CERT_FILE": str(authority), "NO_PROXY": "", "no_proxy": ""}
-        done = CliRunner().invoke(app, ["payload", "build", str(target)], env=environment)
+        done = CliRunner().invoke(program(), ["payload", "build", str(target)], env=environment)
         assert done.exit_code == 0, done.output
         assert mirror.asked and all("://dl.k8s.io/" in url or "://github.com/" in url for url in mirror.asked)
 
