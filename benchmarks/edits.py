@@ -27,7 +27,7 @@ from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress, WindowsSettings
 from transom.proxy.trust import parse_bundle
-from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
 
 ROUNDS = 3
 OWN_ROUNDS = 7

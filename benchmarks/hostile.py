@@ -25,7 +25,7 @@ from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
-from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
 
 ROUNDS = 10
 SERVICES = {"containerd": (), "kubelet": ("containerd",)}

@@ -40,7 +40,7 @@ from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate, parse_bundle
-from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
 from transom.windows.planning import desired_settings
 from transom.windows.planning import queries as questions
 from winsim import Simulator

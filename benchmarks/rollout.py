@@ -17,7 +17,7 @@ from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
-from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
 
 PATIENT = Timeouts(connect=120, progress=300)
 """The machine is shared: time is not what is measured."""

@@ -7,7 +7,7 @@ from tests.apply.windows import Desk
 from transom.apply.target import Target
 from transom.sources.directory import load
 from transom.sources.examination import examine
-from transom.windows.nodes.instance import private_key
+from transom.windows.nodes import private_key
 
 
 def target(desk: Desk) -> Target:

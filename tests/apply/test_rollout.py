@@ -17,7 +17,7 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.queries import SERVICES as SERVICES_KEY
-from transom.windows.nodes.instance import WindowsInstance
+from transom.windows.nodes import WindowsInstance
 from transom.windows.nodes.rollout import Stage
 from transom.windows.planning import Plan
 from winsim import Simulator

@@ -12,7 +12,7 @@ from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.client import Client
 from transom.kube.objects import ObjectMeta, Whole
 from transom.proxy.status import StatusCondition
-from transom.windows.nodes.instance import WindowsInstanceStatus
+from transom.windows.nodes import WindowsInstanceStatus
 
 
 async def test_a_request_that_was_left_is_judged_anew_for_what_it_is_judged_by_and_for_nothing_else() -> None:

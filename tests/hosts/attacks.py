@@ -20,7 +20,7 @@ from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
 from transom.windows.payload.worker import Facts
 from transom.windows.registry import SetValue, dword, multi_sz, sz
 from winsim import Host, Simulator

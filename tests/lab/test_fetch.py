@@ -16,8 +16,8 @@ from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
+from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
 from transom.windows.nodes.fetch import FetchResult, judge
-from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
 
 pytestmark = pytest.mark.lab
 

@@ -24,7 +24,7 @@ from transom.manifests import admission, install, roles
 from transom.manifests.install import InstallPart
 from transom.manifests.rights import BEGIN, END, EVERY, page_with_rights
 from transom.manifests.values import plain, read
-from transom.windows.nodes.signers import BOOTSTRAPPERS
+from transom.windows.nodes import BOOTSTRAPPERS
 
 PAGE = DOCS / "security.md"
 OWN, ELSEWHERE = "transom-system", "somewhere"

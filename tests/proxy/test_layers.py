@@ -10,7 +10,7 @@ from transom.proxy.objects import LabelSelector
 from transom.proxy.settings import Egress
 from transom.sources.directory import load
 from transom.sources.examination import Examined, examine
-from transom.windows.nodes.instance import WindowsInstance
+from transom.windows.nodes import WindowsInstance
 
 BASE: dict[str, Any] = {
     "httpProxy": "http://p.x:1",

@@ -11,7 +11,7 @@ from tests.support.bundles import NOW, cluster, private_key, secret, write
 
 from transom.sources.directory import load
 from transom.sources.examination import examine
-from transom.windows.nodes.instance import private_key as key_of
+from transom.windows.nodes import private_key as key_of
 
 KEY = secret("cloud-private-key", stringData={"private-key.pem": private_key()})
 OTHER = secret("other", stringData={"private-key.pem": private_key()})

@@ -39,8 +39,8 @@ from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
+from transom.windows.nodes import WindowsInstance
 from transom.windows.nodes.fetch import Fetched
-from transom.windows.nodes.instance import WindowsInstance
 from transom.windows.planning import Plan
 
 Kind = Literal["settings", "upgrade", "keys"]

@@ -18,7 +18,7 @@ from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.windows.nodes.instance import WindowsInstance
+from transom.windows.nodes import WindowsInstance
 
 
 def target(number: int, proxy: str = "http://one", *endpoints: str) -> Target:

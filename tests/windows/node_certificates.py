@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from transom.windows.addresses import address
+from transom.windows.nodes import address
 
 _KEY = ec.generate_private_key(ec.SECP256R1())
 CLIENT_USAGES = ("digital signature", "client auth")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transom.windows.addresses import address
+from transom.windows.nodes import address
 
 
 @pytest.mark.parametrize(

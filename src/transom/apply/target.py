@@ -20,8 +20,7 @@ from transom.sources.objects import Objects
 from transom.windows import ledger
 from transom.windows.host import ObservedState, Step
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.nodes import fetch
-from transom.windows.nodes.instance import PREVIOUS, WindowsInstance, earlier_keys, private_key
+from transom.windows.nodes import PREVIOUS, WindowsInstance, earlier_keys, fetch, private_key
 from transom.windows.parts.adopted import Adopted
 from transom.windows.parts.plan_builder import When
 from transom.windows.planning import Plan, desired_settings, plan

@@ -142,7 +142,7 @@ def addressed(addresses: list[str], username: str, port: int | None, key: Path |
 
 def _as_ssh_writes(text: str) -> tuple[str, str]:
     """User and address of `user@address`; ends the command where it is no address."""
-    from transom.windows.nodes.instance import is_address
+    from transom.windows.nodes import is_address
 
     user, _, address = text.rpartition("@")
     head, colon, tail = address.rpartition(":")

@@ -66,7 +66,7 @@ def _left(targets: Sequence[Target], source: Source) -> dict[str, HostReport]:
 
     from transom.controllers.instance.view import managed_message
     from transom.hosts.passes import PassResult
-    from transom.windows.addresses import address
+    from transom.windows.nodes import address
 
     found = {}
     nodes = ask(source, _managed_by_others)

@@ -95,7 +95,7 @@ async def _serve(objects: "Objects", host_key: bytes) -> None:
 
     import asyncssh
 
-    from transom.windows.nodes.instance import private_key
+    from transom.windows.nodes import private_key
     from winsim import Simulator
 
     stop = asyncio.Event()

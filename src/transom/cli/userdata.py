@@ -66,7 +66,7 @@ def userdata(
 
 
 def _private_key(objects: "Objects", namespace: str) -> "Secret":
-    from transom.windows.nodes.instance import KEY
+    from transom.windows.nodes import KEY
 
     secret = objects.secret(namespace, "cloud-private-key")
     key = secret.data.get(KEY) if secret else None

@@ -19,8 +19,8 @@ from transom.kube.objects import Metadata, ObjectMeta, Projected, T, Whole
 from transom.kube.queue import KeyQueue
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store
+from transom.windows.nodes import CLIENT, SERVING
 from transom.windows.nodes.node_certificates import CertificateRequest, Judgement, KnownNode, Member, judge, requested_node
-from transom.windows.nodes.signers import CLIENT, SERVING
 
 _log: Final = structlog.get_logger("transom.certificates")
 

@@ -20,7 +20,7 @@ from transom.kube.store import ObjectKey
 from transom.proxy.secret import Secret
 from transom.sources.objects import ObjectReader
 from transom.windows.firstboot import user_data
-from transom.windows.nodes.instance import KEY
+from transom.windows.nodes import KEY
 
 _log: Final = structlog.get_logger("transom.userdata")
 PRIVATE_KEY: Final = "cloud-private-key"

@@ -23,7 +23,7 @@ from transom.pods.registration import NAME as REGISTRATION
 from transom.proxy.layers import BASE
 from transom.proxy.secret import Secret
 from transom.reasons import next_step
-from transom.windows.nodes.instance import KEY, PREVIOUS, WindowsInstanceSpec, has_passphrase
+from transom.windows.nodes import KEY, PREVIOUS, WindowsInstanceSpec, has_passphrase
 from transom.windows.nodes.inventory import CONFIG_MAP, OF_PEER
 
 _NOT_PULLED: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")

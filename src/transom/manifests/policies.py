@@ -12,7 +12,7 @@ from transom.manifests.grants import LABELS, NAME, SYSTEM
 from transom.manifests.templates import OWN, Conditional, IsGiven, ValuePlace, choice
 from transom.manifests.workloads import BEHIND_PROXY, COMPONENT, PORT, SECURE_PORT
 from transom.proxy.validation import BUNDLE_KEY
-from transom.windows.nodes.signers import BOOTSTRAPPERS
+from transom.windows.nodes import BOOTSTRAPPERS
 
 METRICS_LABEL: Final = "transom.dev/metrics"
 """The label of a namespace whose pods may read the metrics."""

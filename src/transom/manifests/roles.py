@@ -8,8 +8,8 @@ from transom.manifests.templates import OWN, AnyOf, Both, Conditional, IsGiven, 
 from transom.pods.environment import CONFIG_MAP, LEDGER, SECRET
 from transom.pods.registration import NAME as REGISTRATION
 from transom.proxy.infrastructure_kinds import read_kinds
+from transom.windows.nodes import BOOTSTRAPPERS, CLIENT, SERVING
 from transom.windows.nodes.rollout import ROLLOUTS
-from transom.windows.nodes.signers import BOOTSTRAPPERS, CLIENT, SERVING
 
 EGRESS_PROXIES: Final = "egressproxies.transom.dev"
 FOLLOW: Final = "list watch"

@@ -3,7 +3,7 @@
 from typing import Final
 
 from transom.manifests.schema import AGE, NAME, CelRule, Kind, Rules, column, condition_column
-from transom.windows.nodes.instance import WindowsInstanceSpec, WindowsInstanceStatus
+from transom.windows.nodes import WindowsInstanceSpec, WindowsInstanceStatus
 
 _RULES: Final = {
     "spec": Rules("How the host is reached, and what Transom is to it.", required=("address", "username")),

@@ -10,8 +10,8 @@ from transom.proxy.finding import Finding
 from transom.proxy.layers import BASE
 from transom.proxy.settings import Effective, effective
 from transom.sources.objects import Objects
-from transom.windows.nodes import instance
-from transom.windows.nodes.instance import WindowsInstance
+from transom.windows import nodes
+from transom.windows.nodes import WindowsInstance
 
 
 class Examined(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ def examine(objects: Objects, now: datetime, server: str | None = None) -> Exami
         *objects.findings,
         *settings.findings,
         *_identities(objects),
-        *instance.examine(objects.windows_instances, objects),
+        *nodes.examine(objects.windows_instances, objects),
     ]
     if settings.own is not None and settings.own.missing and (keeping := _without_base(objects)):
         message = f"{BASE_MISSING}, so nothing is changed on {counted_hosts(keeping)}"

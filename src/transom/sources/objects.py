@@ -20,7 +20,7 @@ from transom.shown import NAME, shown_key, shown_name
 from transom.sources import cluster_api, core_objects, infrastructure, workloads
 from transom.sources.decoding import INVALID, Decoder
 from transom.sources.workloads import DEFAULT_NAMESPACE, NamespaceObject, PodHolder, ServiceObject
-from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec, is_address
+from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec, is_address
 
 Locate = Callable[[Path], tuple[int, int]]
 

@@ -5,7 +5,7 @@ from transom.controllers.egress.host_counts import WAITS, HostCounts, HostTally
 from transom.controllers.runtime.cached import CachedInstance
 from transom.kube.objects import ObjectMeta
 from transom.proxy.status import StatusCondition
-from transom.windows.nodes.instance import WindowsInstanceStatus
+from transom.windows.nodes import WindowsInstanceStatus
 
 NAMES = ("win-1", "win-2", "win-3")
 

@@ -14,7 +14,7 @@ from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
 from winsim import Host
 
 pytestmark = pytest.mark.lab

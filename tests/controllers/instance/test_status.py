@@ -18,8 +18,8 @@ from transom.proxy.trust import parse_bundle
 from transom.windows import ledger
 from transom.windows.host import ObservedState, Step
 from transom.windows.host.queries import LEDGER
+from transom.windows.nodes import WindowsInstanceStatus
 from transom.windows.nodes.fetch import Fetched
-from transom.windows.nodes.instance import WindowsInstanceStatus
 from transom.windows.parts.certificates import DISALLOWED, store
 from transom.windows.parts.downtime import Deferred, Downtime
 from transom.windows.parts.trust import Trusted

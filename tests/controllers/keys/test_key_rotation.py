@@ -35,7 +35,7 @@ from transom.proxy.finding import Place
 from transom.proxy.objects import Meta, SettingsObjects
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
 
 HOSTS = 30
 

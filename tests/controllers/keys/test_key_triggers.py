@@ -13,7 +13,7 @@ from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.options import Pace
 from transom.kube.client import Client
 from transom.kube.objects import ObjectMeta
-from transom.windows.nodes.instance import WindowsInstanceStatus
+from transom.windows.nodes import WindowsInstanceStatus
 
 
 async def test_a_key_that_comes_to_many_hosts_has_them_looked_through_once() -> None:

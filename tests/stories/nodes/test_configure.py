@@ -44,8 +44,8 @@ from transom.proxy.settings import Egress
 from transom.windows import ledger
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.queries import SERVICES as SERVICE_KEYS
+from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
 from transom.windows.nodes.fetch import Fetched
-from transom.windows.nodes.instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.parts.files import FilePlace
 from transom.windows.payload.worker import Artifact, Facts, Waiting
 from transom.windows.registry import SetValue, sz

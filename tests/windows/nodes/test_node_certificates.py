@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from tests.windows.node_certificates import CLIENT_USAGES, SERVING_USAGES, pem
 
-from transom.windows.addresses import address
+from transom.windows.nodes import address
 from transom.windows.nodes.node_certificates import (
     CLIENT,
     SERVING,

@@ -13,7 +13,7 @@ from transom.hosts.passes import Admit, PassResult
 from transom.hosts.passes.converge import taken
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
-from transom.windows.nodes.instance import Lifecycle
+from transom.windows.nodes import Lifecycle
 from transom.windows.parts.adopted import Adopted
 
 

@@ -11,7 +11,7 @@ from transom.controllers.runtime.informers import Informers, place_of, read_inst
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.store import ObjectKey
 from transom.proxy.finding import Finding
-from transom.windows.nodes import instance as instances
+from transom.windows.nodes import KEY, examine, private_key
 from transom.windows.nodes.node_identity import Identity
 
 
@@ -40,7 +40,7 @@ class InstanceReader:
         if found is None:
             return InstanceView(cached, None, tuple(errors), None, None, None)
         objects = self._informers.instance_objects(found)
-        errors += [one for one in instances.examine([found], objects) if one.severity == "error" and not _of_key(one)]
+        errors += [one for one in examine([found], objects) if one.severity == "error" and not _of_key(one)]
         spec = found.spec
         others = [
             one.metadata.name
@@ -51,7 +51,7 @@ class InstanceReader:
         if spec.address and others:
             message = f"WindowsInstance {others[0]} has the same address and port: one host is one WindowsInstance"
             errors.append(found.place.error(("spec", "address"), message))
-        key_text = instances.private_key(found, objects)
+        key_text = private_key(found, objects)
         egress = self._settings.of(found)
         target = None
         if egress is not None and key_text is not None:
@@ -59,9 +59,7 @@ class InstanceReader:
             target = Target(found, egress, key_text, previous=earlier)
         missing = None
         if key_text is None:
-            missing = (
-                f"Secret {found.metadata.namespace}/{spec.key_secret.name} with the SSH key as `{instances.KEY}` is missing"
-            )
+            missing = f"Secret {found.metadata.namespace}/{spec.key_secret.name} with the SSH key as `{KEY}` is missing"
         withheld = self._settings.withheld_from(found)
         case = InstanceView(cached, found, tuple(errors), target, missing, None, withheld=withheld)
         return self.identified(case, self._identities.of(cached), cached)

@@ -28,7 +28,7 @@ from transom.kube.errors import Conflict, NotFound
 from transom.kube.resources import NODES, Resource
 from transom.kube.versions import served
 from transom.proxy.settings import Egress
-from transom.windows.nodes import instance as instances
+from transom.windows.nodes import WindowsInstance, private_key
 from transom.windows.nodes.inventory import ignored
 
 _log: Final = structlog.get_logger("transom.hosts")
@@ -184,9 +184,9 @@ class Removal:
         leadership.permit()
         return found
 
-    def _target(self, instance: instances.WindowsInstance) -> Target:
+    def _target(self, instance: WindowsInstance) -> Target:
         """What is left to do needs no valid settings."""
-        key = instances.private_key(instance, self._on.informers.instance_objects(instance))
+        key = private_key(instance, self._on.informers.instance_objects(instance))
         return Target(instance, Egress(), key)
 
     async def _give_up(self, case: InstanceView, why: str, leadership: Leadership, *, machine: bool) -> Result:

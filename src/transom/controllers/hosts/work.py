@@ -16,7 +16,7 @@ from transom.hosts.passes import Admit, PassResult, PassSettings
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
 from transom.windows.host import ObservedState
-from transom.windows.nodes.instance import Lifecycle
+from transom.windows.nodes import Lifecycle
 
 Managed = Callable[[str, str], HostNode | None]
 """A Node of another operator's that a host with this computer name, reached at this address, may be."""

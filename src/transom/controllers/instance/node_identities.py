@@ -21,9 +21,8 @@ from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store
-from transom.windows.addresses import address
 from transom.windows.host import ObservedState
-from transom.windows.nodes.instance import WindowsInstanceStatus
+from transom.windows.nodes import WindowsInstanceStatus, address
 from transom.windows.nodes.node_identity import Candidate, ClusterView, Holder, Identity, Proof, Record, SeenNode, decide, rank
 
 _log: Final = structlog.get_logger("transom.nodes")

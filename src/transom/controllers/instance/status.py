@@ -28,8 +28,7 @@ from transom.shown import shown
 from transom.windows import ledger
 from transom.windows.host import ObservedState, Step
 from transom.windows.host.entries import LedgerError
-from transom.windows.nodes import fetch
-from transom.windows.nodes.instance import WindowsInstanceStatus
+from transom.windows.nodes import WindowsInstanceStatus, fetch
 from transom.windows.nodes.node_identity import Identity
 from transom.windows.parts import certificates
 from transom.windows.planning import Plan

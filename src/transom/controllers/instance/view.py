@@ -14,7 +14,7 @@ from transom.hosts.ssh.known_hosts import Fingerprint, KnownKey, missing
 from transom.kube.events import Regarding
 from transom.proxy.finding import Finding
 from transom.proxy.settings import Withheld
-from transom.windows.nodes.instance import WindowsInstance
+from transom.windows.nodes import WindowsInstance
 from transom.windows.nodes.node_identity import Identity
 
 KEY_PLACE: Final = "spec.hostKey of the WindowsInstance"

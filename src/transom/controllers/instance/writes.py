@@ -19,7 +19,7 @@ from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata
 from transom.kube.resources import DEFINITIONS, NAMESPACES
 from transom.kube.store import ObjectKey, Store
-from transom.windows.nodes.instance import WindowsInstanceStatus
+from transom.windows.nodes import WindowsInstanceStatus
 
 FINALIZER: Final = "transom.dev/host"
 

@@ -22,8 +22,7 @@ from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, NODES, SECRETS, Resource
 from transom.proxy.settings import Egress
-from transom.windows.addresses import address
-from transom.windows.nodes.instance import KEY
+from transom.windows.nodes import KEY, address
 from transom.windows.nodes.inventory import (
     CONFIG_MAP,
     OS_ID,

@@ -13,7 +13,7 @@ from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.store import ObjectKey
-from transom.windows.nodes.instance import WindowsInstanceStatus
+from transom.windows.nodes import WindowsInstanceStatus
 
 GRACE: Final = 30.0
 """Seconds in which the operator of that namespace, where there is one, says something of an instance."""

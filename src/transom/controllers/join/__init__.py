@@ -13,7 +13,7 @@ from transom.controllers.runtime.cached import SOURCE, CachedInstance
 from transom.controllers.runtime.informers import Informers, addresses_of, spelled
 from transom.kube.objects import Whole
 from transom.kube.resources import SECRETS
-from transom.windows.addresses import address
+from transom.windows.nodes import address
 from transom.windows.nodes.inventory import machine_addresses
 from transom.windows.nodes.node_certificates import Member
 

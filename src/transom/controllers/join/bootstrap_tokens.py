@@ -20,7 +20,7 @@ from transom.kube.errors import Conflict, NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import SECRETS
 from transom.proxy.secret import Secret
-from transom.windows.nodes.signers import BOOTSTRAPPERS
+from transom.windows.nodes import BOOTSTRAPPERS
 
 LABEL: Final = "transom.dev/bootstrap-token"
 """The label of Transom's own Secret: the token's id."""

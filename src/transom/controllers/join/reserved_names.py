@@ -10,7 +10,7 @@ from transom.kube.client import Client
 from transom.kube.errors import NotFound
 from transom.kube.objects import ObjectMeta, Projected
 from transom.kube.resources import Resource
-from transom.windows.addresses import address
+from transom.windows.nodes import address
 from transom.windows.nodes.node_certificates import Member, Reserved
 
 _DOMAIN: Final = "cluster.local"

@@ -29,7 +29,7 @@ from transom.kube.resources import SECRETS
 from transom.kube.store import ObjectKey
 from transom.proxy.secret import Secret
 from transom.sources.core_objects import decoded_text
-from transom.windows.nodes.instance import KEY
+from transom.windows.nodes import KEY
 
 _log: Final = structlog.get_logger("transom.keys")
 _REFUSED: Final = "KeyRefused"

@@ -22,7 +22,7 @@ from transom.kube.events import Regarding
 from transom.proxy.objects import SettingsObjects
 from transom.proxy.secret import Secret
 from transom.sources.core_objects import decoded_text
-from transom.windows.nodes.instance import KEY, PREVIOUS
+from transom.windows.nodes import KEY, PREVIOUS
 from transom.windows.nodes.rollout import FAILURES, HostResult
 
 Record = Callable[[str], Awaitable[None]]

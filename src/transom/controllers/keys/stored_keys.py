@@ -22,7 +22,7 @@ from transom.kube.objects import Whole
 from transom.kube.resources import SECRETS
 from transom.proxy.secret import Secret
 from transom.sources.core_objects import decoded_text
-from transom.windows.nodes.instance import KEY, PREVIOUS
+from transom.windows.nodes import KEY, PREVIOUS
 
 _log: Final = structlog.get_logger("transom.keys")
 OF: Final = "transom.dev/key-secret"

@@ -25,8 +25,7 @@ from transom.hosts.passes.light_check import look
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.kube.store import ObjectKey
 from transom.sources.payload import PayloadError
-from transom.windows.nodes import support
-from transom.windows.nodes.instance import Lifecycle
+from transom.windows.nodes import Lifecycle, support
 from transom.windows.payload import API_SERVER_CA, BOOTSTRAP_KUBECONFIG, Payload
 
 _log: Final = structlog.get_logger("transom.nodes")

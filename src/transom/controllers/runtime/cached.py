@@ -15,8 +15,7 @@ from transom.kube.resources import WINDOWS_INSTANCES as WHOLE_INSTANCES
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey
 from transom.kube.versions import PREFERRED
-from transom.windows.addresses import address
-from transom.windows.nodes.instance import WindowsInstanceStatus
+from transom.windows.nodes import WindowsInstanceStatus, address
 
 MANAGED_BY_WMCO: Final = "windowsmachineconfig.openshift.io/version"
 ADOPT: Final = "transom.dev/adopt"

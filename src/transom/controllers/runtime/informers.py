@@ -21,8 +21,7 @@ from transom.proxy.objects import SettingsObjects
 from transom.proxy.trust import INJECT_LABEL, OPENSHIFT_LABEL
 from transom.sources.infrastructure import KINDS
 from transom.sources.objects import ObjectReader, Objects
-from transom.windows.addresses import address
-from transom.windows.nodes.instance import WindowsInstance
+from transom.windows.nodes import WindowsInstance, address
 from transom.windows.nodes.inventory import OS_ID, SSH
 
 

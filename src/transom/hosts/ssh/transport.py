@@ -15,7 +15,7 @@ from transom.hosts.errors import ConnectionLost, FileRefused, HostError
 from transom.hosts.ssh import SPOKEN_LIMIT, Access, CommandSession, Silence, Timeouts, connect
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.shown import shown
-from transom.windows.addresses import address
+from transom.windows.nodes import address
 
 _T = TypeVar("_T")
 # draft-ietf-secsh-filexfer-02, 3: every server takes reads and writes of this size

@@ -8,10 +8,10 @@ import msgspec
 
 from transom.hosts.errors import ScriptFailed, Unreadable
 from transom.hosts.scripts.results import Entry
-from transom.windows.addresses import address
 from transom.windows.host import ObservedState, Service, ServiceState
 from transom.windows.host.queries import BOOT, ENVIRONMENT, LEDGER, SERVICES, Queries
 from transom.windows.ledger import MOST_ENTRIES
+from transom.windows.nodes import address
 from transom.windows.registry import Key, Registry, reg
 from transom.windows.registry import reg as query
 from transom.windows.registry.names import FoldedDict

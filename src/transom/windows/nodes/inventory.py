@@ -13,8 +13,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from transom.shown import NAME
-from transom.windows.addresses import address
-from transom.windows.nodes.instance import host_key_fault, is_address
+from transom.windows.nodes import address, host_key_fault, is_address
 
 CONFIG_MAP: Final = "windows-instances"
 OF_PEER: Final = "openshift-windows-machine-config-operator"

@@ -13,8 +13,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
-from transom.windows.addresses import address
-from transom.windows.nodes.signers import BOOTSTRAPPERS, CLIENT, SERVING
+from transom.windows.nodes import BOOTSTRAPPERS, CLIENT, SERVING, address
 
 NODES: Final = "system:nodes"
 _NODE: Final = "system:node:"
