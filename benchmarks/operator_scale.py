@@ -33,9 +33,9 @@ from lab.ports import reserve
 
 from transom.apply.roll_out import side_by_side
 from transom.hosts.ssh import Access
+from transom.kube import ApiError
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import ApiError
 from transom.kube.resources import EGRESS_PROXIES, EVENTS, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.manifests.definitions import definitions
 from transom.manifests.workloads import ENVIRONMENT

@@ -42,9 +42,9 @@ from lab.control_plane import ControlPlane
 from lab.ports import reserve
 
 from transom.hosts.ssh import Access
+from transom.kube import ApiError
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import ApiError
 from transom.kube.resources import CONFIG_MAPS
 from transom.windows.nodes.rollout import ROLLOUTS
 

@@ -24,7 +24,7 @@ from transom.hosts.passes import PassResult
 from transom.hosts.scripts import Patience, light_check
 from transom.hosts.steps.change import _Result
 from transom.hosts.steps.facts_parser import FactsParser
-from transom.kube.errors import ConfigurationError
+from transom.kube import ConfigurationError
 from transom.kube.kubeconfig import choose_foreign
 from transom.kube.reading import read_object
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, SECRETS

@@ -10,7 +10,7 @@ from tests.support.operator.clusters import Cluster, environment
 from tests.support.operator.stories import OTHER, changes, story
 from tests.support.waiting import PATIENCE, until
 
-from transom.kube.errors import NotFound
+from transom.kube import NotFound
 from transom.kube.resources import DEFINITIONS, EGRESS_PROXIES, SECRETS, WINDOWS_INSTANCES
 from transom.manifests.definitions import definitions
 

@@ -11,9 +11,9 @@ from tests.windows.node_certificates import CLIENT_USAGES, SERVING_USAGES, pem
 
 from transom.controllers.operator import Operator
 from transom.controllers.runtime.cached import INSTANCES
+from transom.kube import StatusError
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import StatusError
 from transom.kube.resources import NODES
 from transom.manifests.roles import roles
 from transom.windows.nodes.node_certificates import CLIENT, SERVING

@@ -10,9 +10,9 @@ import pytest
 from tests.support.operator.clusters import PROXY, Cluster
 from tests.support.waiting import PATIENCE
 
+from transom.kube import NotFound
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import NotFound
 from transom.kube.resources import SECRETS
 from transom.manifests.roles import roles
 

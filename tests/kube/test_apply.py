@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from lab.control_plane import ControlPlane
 
+from transom.kube import Conflict
 from transom.kube.apply import apply, differs
 from transom.kube.client import Client
-from transom.kube.errors import Conflict
 from transom.kube.resources import CONFIG_MAPS, NODES
 
 CONDITION = {"type": "Ready", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}

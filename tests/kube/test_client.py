@@ -8,10 +8,9 @@ import pytest
 from lab.control_plane import ControlPlane
 from tests.support.waiting import until
 
-from transom.kube import client
+from transom.kube import AnswerTooLarge, Conflict, ConnectionFailed, NotFound, client
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import AnswerTooLarge, Conflict, ConnectionFailed, NotFound
 from transom.kube.lease import LeaseLost
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES
 

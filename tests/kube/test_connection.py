@@ -14,10 +14,9 @@ from lab.control_plane import ControlPlane
 from tests.kube.relay import Relay
 from tests.support.waiting import PATIENCE
 
-from transom.kube import kubeconfig
+from transom.kube import ConfigurationError, ConnectionFailed, StatusError, kubeconfig
 from transom.kube.client import Client, WatchEvent
 from transom.kube.connection import connect
-from transom.kube.errors import ConfigurationError, ConnectionFailed, StatusError
 from transom.kube.resources import NAMESPACES
 
 

@@ -9,8 +9,8 @@ import pytest
 from lab.control_plane import ControlPlane
 from tests.kube.virtual_time import run
 
+from transom.kube import ConnectionFailed, NotFound
 from transom.kube.client import Client
-from transom.kube.errors import ConnectionFailed, NotFound
 from transom.kube.events import EventRecorder, Regarding
 
 NODE = Regarding("v1", "Node", "win-1", uid="win-1")

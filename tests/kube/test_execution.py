@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from transom.kube.errors import UnreadableObject
+from transom.kube import UnreadableObject
 from transom.kube.execution import ended
 
 

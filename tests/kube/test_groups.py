@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from transom.kube.errors import ConnectionFailed, NotFound
+from transom.kube import ConnectionFailed, NotFound
 from transom.kube.versions import Groups
 
 

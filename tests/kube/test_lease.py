@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from tests.kube.virtual_time import VirtualLoop, run
 
+from transom.kube import ApiError, Conflict, ConnectionFailed, NotFound, StatusError
 from transom.kube.client import Client
-from transom.kube.errors import ApiError, Conflict, ConnectionFailed, NotFound, StatusError
 from transom.kube.lease import Holding, LeaseElection, LeaseLost, Terms
 from transom.kube.objects import LeaseObject
 

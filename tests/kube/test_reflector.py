@@ -10,10 +10,10 @@ from tests.kube.gadgets import GADGETS, QUICK, WHOLE_GADGETS, Gadget, GadgetSpec
 from tests.kube.relay import Relay
 from tests.support.waiting import until
 
+from transom.kube import UnreadableObject
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import UnreadableObject
 from transom.kube.reading import TOO_DEEP
 from transom.kube.reflector import Reflector, ReflectorPace
 from transom.kube.store import Store

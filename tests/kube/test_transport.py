@@ -13,10 +13,9 @@ import yaml
 from lab.authority import Authority
 from tests.support.waiting import PATIENCE
 
-from transom.kube import connection
+from transom.kube import ConfigurationError, ConnectionFailed, connection
 from transom.kube.client import Client
 from transom.kube.connection import Connection, connect, connect_foreign
-from transom.kube.errors import ConfigurationError, ConnectionFailed
 from transom.kube.kubeconfig import choose_foreign
 from transom.kube.transport import FOREIGN
 

@@ -24,9 +24,9 @@ from tests.support.waiting import until
 
 from lab import kubernetes, systemd
 from transom.capi.machine_files import ENV_FILE, READ_ENV
+from transom.kube import NotFound
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import NotFound
 
 pytestmark = pytest.mark.lab
 ENDPOINT = "api.prod.example"

@@ -14,7 +14,7 @@ from transom.controllers.rollout.host_turns import HostTurns
 from transom.controllers.rollout.marks import CHANGES
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.informers import Informers
-from transom.kube.errors import Conflict, NotFound
+from transom.kube import Conflict, NotFound
 from transom.kube.objects import Whole
 from transom.kube.queue import KeyQueue
 from transom.kube.resources import CONFIG_MAPS

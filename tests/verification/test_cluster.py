@@ -23,9 +23,9 @@ from tests.verification.verifying import QUICK, going_on, left, namespaces_end, 
 
 from transom.checked import Checked
 from transom.cli.verified import page_with_checks, read
+from transom.kube import StatusError
 from transom.kube.client import Client, Listing
 from transom.kube.connection import connect
-from transom.kube.errors import StatusError
 from transom.kube.resources import NAMESPACES, PODS
 from transom.manifests.roles import VERIFY_CLUSTER, verify_cluster_role
 from transom.verification import clean, new_name, verify

@@ -17,8 +17,8 @@ from tests.support.repository import DOCS, ROOT
 from tests.verification.verifying import going_on
 
 from transom.cli.program import program
+from transom.kube import NotFound
 from transom.kube.client import Client
-from transom.kube.errors import NotFound
 from transom.kube.resources import EGRESS_PROXIES
 from transom.manifests.roles import verify_cluster_role
 

@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from transom.kube import ApiError, NotFound
 from transom.kube.client import Client
-from transom.kube.errors import ApiError, NotFound
 from transom.kube.resources import NAMESPACES, NODES, PODS, SERVICES
 from transom.verification import PREFIX, Waits, new_name
 from transom.verification.objects import AGNHOST_IMAGE, LABEL, Wanted

@@ -14,9 +14,9 @@ from lab.ports import reserve
 from tests.pods.table import NAMESPACES, OWN, decoded, objects
 from tests.support.operator.clusters import QUICK
 
+from transom.kube import NotFound
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import NotFound
 from transom.kube.lease import Terms
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, LEASES, REGISTRATIONS, SECRETS, Resource

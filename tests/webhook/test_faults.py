@@ -19,7 +19,7 @@ from tests.support.waiting import until
 from tests.webhook.clusters import PROBED, Admission, plain_pod
 
 from transom.controllers.pods import registered
-from transom.kube.errors import NotFound
+from transom.kube import NotFound
 from transom.kube.objects import Metadata
 from transom.kube.resources import EGRESS_PROXIES, SECRETS, Resource
 from transom.manifests.admission import admission_roles

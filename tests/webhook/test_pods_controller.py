@@ -17,9 +17,9 @@ from tests.webhook.clusters import Admission, plain_pod
 
 from transom.controllers import pods
 from transom.controllers.operator import Operator, Options
+from transom.kube import NotFound
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, REGISTRATIONS, SECRETS, Resource
 from transom.manifests.admission import admission_roles

@@ -32,7 +32,7 @@ def version(
 
     Of the cluster: Kubernetes, and the images of Transom's Deployments. Without a kubeconfig this program alone is told.
     """
-    from transom.kube.errors import ConfigurationError
+    from transom.kube import ConfigurationError
     from transom.kube.kubeconfig import choose
 
     found: dict[str, Any] = {"client": __version__, "server": None, "kubernetes": None, "images": {}}
@@ -57,7 +57,7 @@ def version(
 
 
 async def _of_cluster(client: "Client", namespace: str) -> dict[str, Any]:
-    from transom.kube.errors import NotFound
+    from transom.kube import NotFound
 
     told = await client.get_json("/version")
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"

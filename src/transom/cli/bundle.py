@@ -23,8 +23,8 @@ from transom.diagnosis.masking import Masker
 from transom.diagnosis.overview import overview
 from transom.diagnosis.story import story
 from transom.hosts.errors import HostError
+from transom.kube import ApiError
 from transom.kube.client import Client
-from transom.kube.errors import ApiError
 from transom.kube.objects import Whole
 from transom.kube.resources import EVENTS, NODES, Resource
 from transom.proxy.secret import Secret

@@ -11,9 +11,9 @@ from transom.cli.options import OptionGroup, Verbose, log_to_stderr
 from transom.cli.output import ExitCode, fail
 
 if TYPE_CHECKING:
+    from transom.kube import ApiError
     from transom.kube.client import Client
     from transom.kube.connection import Connection
-    from transom.kube.errors import ApiError
 
 _T = TypeVar("_T")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -94,9 +94,9 @@ def ask(
     """
     import asyncio
 
+    from transom.kube import ApiError, ConfigurationError
     from transom.kube.client import Client
     from transom.kube.connection import connect
-    from transom.kube.errors import ApiError, ConfigurationError
 
     log_to_stderr(verbose=cluster.verbose)
 
@@ -125,7 +125,7 @@ def ask(
 
 async def _is_there(client: "Client", namespace: str) -> bool:
     """Whether there is such a namespace; who may not ask is believed."""
-    from transom.kube.errors import NotFound, StatusError
+    from transom.kube import NotFound, StatusError
     from transom.kube.resources import NAMESPACES
 
     try:
@@ -146,7 +146,7 @@ def place(connection: "Connection") -> str:
 
 def _told(error: "ApiError", connection: "Connection") -> str:
     """What went wrong, where, and what there is to do."""
-    from transom.kube.errors import ConnectionFailed, StatusError, UnreadableObject
+    from transom.kube import ConnectionFailed, StatusError, UnreadableObject
 
     told, where = str(error), place(connection)
     if isinstance(error, ConnectionFailed | UnreadableObject):

@@ -23,7 +23,7 @@ _SECONDS = 2.0
 
 def contexts(ctx: typer.Context, incomplete: str) -> list[str]:
     """The contexts of the kubeconfig."""
-    from transom.kube.errors import ConfigurationError
+    from transom.kube import ConfigurationError
     from transom.kube.kubeconfig import read
 
     with contextlib.suppress(ConfigurationError):
@@ -75,9 +75,9 @@ def providers(incomplete: str) -> list[str]:
 def _asked(ctx: typer.Context, names: "Callable[[Client], Coroutine[Any, Any, list[str]]]") -> list[str]:
     import asyncio
 
+    from transom.kube import ApiError, ConfigurationError
     from transom.kube.client import Client
     from transom.kube.connection import connect
-    from transom.kube.errors import ApiError, ConfigurationError
 
     async def run() -> list[str]:
         connection = connect(ctx.params.get("kubeconfig"), ctx.params.get("context"))

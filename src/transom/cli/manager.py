@@ -21,7 +21,7 @@ def manager_of(source: Source, *, adopts: bool = False) -> Manager:
 
     async def read(client: "Client") -> str:
         from transom.hosts.owner import operator
-        from transom.kube.errors import NotFound
+        from transom.kube import NotFound
         from transom.kube.resources import NAMESPACES
 
         try:

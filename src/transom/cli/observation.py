@@ -12,8 +12,8 @@ from transom.cli import thin
 from transom.diagnosis import OWN_KINDS, Observed, Unread, Value
 from transom.diagnosis.newcomers import references
 from transom.diagnosis.reading import sealed, with_settings
+from transom.kube import NotFound, StatusError
 from transom.kube.client import Client
-from transom.kube.errors import NotFound, StatusError
 from transom.kube.objects import Metadata, Whole
 from transom.kube.resources import EGRESS_PROXIES, OPENSHIFT_PROXIES, REGISTRATIONS, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.kube.versions import PREFERRED, served

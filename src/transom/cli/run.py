@@ -126,8 +126,8 @@ def run(
 
     from transom.controllers.rollout.operator_condition import VARIABLE
     from transom.controllers.runtime.options import Options, Pace
+    from transom.kube import ConfigurationError
     from transom.kube.connection import connect
-    from transom.kube.errors import ConfigurationError
     from transom.manifests import roles
     from transom.operations.server import AddressInvalid, parse_address
     from transom.proxy.trust import SYSTEM_CA_FILE

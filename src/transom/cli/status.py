@@ -112,7 +112,7 @@ def _insist_on_definitions(found: "Answers") -> None:
 async def _older_pods(client: "Client", namespace: str) -> "tuple[Outdated, ...] | Unread":
     """The pods that are older than the settings, or why that is not known."""
     from transom.diagnosis import Unread
-    from transom.kube.errors import NotFound, StatusError
+    from transom.kube import NotFound, StatusError
     from transom.sources.api_server import HashKeyUnread, older_pods
 
     what = "pods older than the settings"

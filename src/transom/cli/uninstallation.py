@@ -13,8 +13,8 @@ from transom.controllers.instance.writes import FINALIZER as OF_HOST
 from transom.controllers.runtime.base_removal import FINALIZER as OF_SETTINGS
 from transom.controllers.runtime.base_removal import LEAVE_HOST
 from transom.controllers.runtime.cached import UNINSTALL
+from transom.kube import NotFound
 from transom.kube.client import Client
-from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata, ObjectMeta, Whole
 from transom.kube.resources import (
     CONFIG_MAPS,

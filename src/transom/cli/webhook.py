@@ -57,8 +57,8 @@ def webhook(
 
     with _lean():
         import aiohttp  # noqa: F401
+    from transom.kube import ConfigurationError
     from transom.kube.connection import connect
-    from transom.kube.errors import ConfigurationError
     from transom.operations.server import AddressInvalid, parse_address
     from transom.webhook.webhook import WebhookOptions
 

@@ -13,7 +13,7 @@ from transom.controllers.runtime.cached import INSTANCES, CachedInstance, HostNo
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import CurrentSettings
-from transom.kube.errors import Conflict, NotFound
+from transom.kube import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.objects import Metadata, ObjectMeta, Projected, T, Whole
 from transom.kube.queue import KeyQueue

@@ -46,8 +46,8 @@ from transom.controllers.userdata import UserDataController
 from transom.hosts import owner
 from transom.hosts.owner import Owner
 from transom.hosts.passes import PassResult
+from transom.kube import ApiError
 from transom.kube.client import Client
-from transom.kube.errors import ApiError
 from transom.kube.events import EventRecorder, Regarding
 from transom.kube.lease import Holding, LeaseElection
 from transom.kube.reading import Malformed

@@ -11,8 +11,8 @@ from transom.controllers.runtime.informers import MACHINES, Informers, machines
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.hosts.errors import KeyUnusable
 from transom.hosts.ssh import public_line
+from transom.kube import NotFound, StatusError
 from transom.kube.apply import apply
-from transom.kube.errors import NotFound, StatusError
 from transom.kube.events import Regarding
 from transom.kube.queue import KeyQueue
 from transom.kube.resources import SECRETS

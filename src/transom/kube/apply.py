@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from transom.kube import NotFound
 from transom.kube.client import FIELD_MANAGER, Client
-from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import Resource
 

@@ -11,8 +11,8 @@ import aiohttp
 import msgspec
 import structlog
 
+from transom.kube import AnswerTooLarge, ApiError, ConnectionFailed, UnreadableObject, status_error
 from transom.kube.connection import NO_ANSWER, Connection
-from transom.kube.errors import AnswerTooLarge, ApiError, ConnectionFailed, UnreadableObject, status_error
 from transom.kube.execution import EXEC_PROTOCOLS, Executed, output_of
 from transom.kube.nesting import shortened, too_deep
 from transom.kube.objects import T

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from transom.kube.errors import ConfigurationError
+from transom.kube import ConfigurationError
 from transom.kube.kubeconfig import Chosen, choose
 from transom.kube.transport import FOREIGN, HttpTransport, transport_to
 

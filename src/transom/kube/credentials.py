@@ -11,7 +11,7 @@ import msgspec
 import yaml
 from yarl import URL
 
-from transom.kube.errors import ConfigurationError
+from transom.kube import ConfigurationError
 from transom.kube.kubeconfig import Chosen, Plugin
 
 _EXEC_SECONDS: Final = 60

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal
 import msgspec
 import structlog
 
+from transom.kube import ApiError, NotFound
 from transom.kube.client import Client
-from transom.kube.errors import ApiError, NotFound
 from transom.kube.resources import EVENTS
 from transom.shown import shown
 

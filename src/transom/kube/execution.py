@@ -9,7 +9,7 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from transom.kube.errors import AnswerTooLarge, ConnectionFailed, UnreadableObject
+from transom.kube import AnswerTooLarge, ConnectionFailed, UnreadableObject
 
 EXEC_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 """The newer one only adds the end of stdin, which no command here has."""

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import yaml
 
-from transom.kube.errors import ConfigurationError
+from transom.kube import ConfigurationError
 
 DEFAULT: Final = "~/.kube/config"
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from transom.kube import ApiError, Conflict, NotFound
 from transom.kube.client import Client
-from transom.kube.errors import ApiError, Conflict, NotFound
 from transom.kube.objects import LeaseObject, LeaseSpec
 from transom.kube.resources import LEASES
 

@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 import structlog
 
-from transom.kube.errors import StatusError, status_error
+from transom.kube import StatusError, status_error
 from transom.kube.nesting import MAX_LEVELS, shortened, too_deep
 from transom.kube.objects import Metadata, ObjectMeta, T
 from transom.kube.resources import Resource

@@ -14,9 +14,9 @@ from typing import Any, Final, Generic
 import msgspec
 import structlog
 
+from transom.kube import ApiError, Gone, NotFound, StatusError
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client, WatchEvent, status_of
-from transom.kube.errors import ApiError, Gone, NotFound, StatusError
 from transom.kube.objects import Metadata, T
 from transom.kube.reading import Malformed, metadata_of, read_object
 from transom.kube.resources import Resource

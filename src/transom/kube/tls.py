@@ -6,7 +6,7 @@ import os
 import ssl
 from collections.abc import Iterator
 
-from transom.kube.errors import ConfigurationError
+from transom.kube import ConfigurationError
 from transom.kube.kubeconfig import Chosen, ClusterEntry, User
 
 

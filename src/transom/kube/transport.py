@@ -12,8 +12,8 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from transom.kube import AnswerTooLarge, ConfigurationError, ConnectionFailed
 from transom.kube.credentials import Credentials, basic, credentials_of
-from transom.kube.errors import AnswerTooLarge, ConfigurationError, ConnectionFailed
 from transom.kube.kubeconfig import Chosen
 from transom.kube.tls import context_of
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.kube.errors import ApiError, NotFound
+from transom.kube import ApiError, NotFound
 from transom.kube.objects import T
 from transom.kube.resources import Resource
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
+from transom.kube import ApiError, NotFound
 from transom.kube.client import Client
-from transom.kube.errors import ApiError, NotFound
 from transom.kube.objects import ObjectMeta, Projected, Whole
 from transom.kube.resources import (
     CONFIG_MAPS,

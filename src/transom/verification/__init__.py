@@ -14,8 +14,8 @@ import aiohttp
 import msgspec
 
 from transom.checked import Checked, Told, Verdict
+from transom.kube import ApiError, ConnectionFailed, NotFound, StatusError
 from transom.kube.client import Client
-from transom.kube.errors import ApiError, ConnectionFailed, NotFound, StatusError
 from transom.kube.objects import Whole
 from transom.kube.resources import NAMESPACES, NODES, PODS, SERVICES, Resource
 from transom.verification.checks import ACCEPTED, CHECKS, CLEAN, ClusterCheck

@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from transom.kube import ApiError, NotFound, StatusError
 from transom.kube.apply import apply
 from transom.kube.backoff import set_within
 from transom.kube.client import Client
-from transom.kube.errors import ApiError, NotFound, StatusError
 from transom.kube.lease import TERMS, Holding, LeaseElection, Terms
 from transom.kube.objects import Metadata, Whole
 from transom.kube.resources import REGISTRATIONS, SECRETS, Resource

@@ -10,7 +10,7 @@ from tests.support.waiting import until
 
 from transom.controllers.runtime.base_removal import FINALIZER
 from transom.controllers.runtime.options import Pace
-from transom.kube.errors import NotFound
+from transom.kube import NotFound
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES
 from transom.manifests.definitions import definitions
 from transom.windows.host.queries import LEDGER

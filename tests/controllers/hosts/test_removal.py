@@ -19,7 +19,7 @@ from tests.support.workers.payloads import TEXT, write
 
 from transom.controllers.runtime.options import Pace
 from transom.hosts.ssh import Timeouts
-from transom.kube.errors import NotFound
+from transom.kube import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, LEASES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.windows.host.queries import LEDGER

@@ -25,9 +25,9 @@ from transom.controllers.instance.node_identities import NodeIdentities
 from transom.controllers.join.bootstrap_tokens import Token
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.controller import Leadership
+from transom.kube import NotFound
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import NODES, WINDOWS_INSTANCES, Resource
 from transom.manifests.roles import roles

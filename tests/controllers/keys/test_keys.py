@@ -15,7 +15,7 @@ from transom.controllers.runtime.informers import MACHINES
 from transom.controllers.runtime.options import Pace
 from transom.hosts.passes import key_move
 from transom.hosts.ssh import Timeouts, public_hash, public_line
-from transom.kube.errors import NotFound
+from transom.kube import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.proxy.secret import Secret

@@ -20,7 +20,7 @@ from tests.support.waiting import PATIENCE, until
 from tests.support.workers.payloads import TEXT, write
 
 from transom.controllers.runtime.options import Pace
-from transom.kube.errors import NotFound
+from transom.kube import NotFound
 from transom.kube.resources import CONFIG_MAPS, LEASES, SECRETS, WINDOWS_INSTANCES
 from transom.operations.metrics import OperatorMetrics
 from transom.windows.host import ServiceState

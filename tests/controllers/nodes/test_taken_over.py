@@ -20,7 +20,7 @@ from tests.windows.authorities import authority
 
 from transom.controllers.join.cluster_facts import EXPORTER
 from transom.controllers.join.cluster_registries import MIRROR_SETS
-from transom.kube.errors import NotFound
+from transom.kube import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.proxy.trust import pem

@@ -17,7 +17,7 @@ from tests.support.waiting import PATIENCE, until
 from tests.support.workers.payloads import TEXT, write
 
 from lab import openshift
-from transom.kube.errors import NotFound
+from transom.kube import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import NODES, WINDOWS_INSTANCES, Resource
 

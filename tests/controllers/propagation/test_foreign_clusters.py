@@ -17,9 +17,9 @@ from lab.authority import Authority
 from tests.support.management.management import Management
 
 from transom.controllers.propagation import read_kubeconfig, way_to
+from transom.kube import ApiError, ConfigurationError, ConnectionFailed, StatusError
 from transom.kube.client import Client
 from transom.kube.connection import Connection, connect_foreign
-from transom.kube.errors import ApiError, ConfigurationError, ConnectionFailed, StatusError
 from transom.kube.kubeconfig import choose_foreign
 from transom.kube.objects import Whole
 from transom.kube.resources import EGRESS_PROXIES

@@ -22,9 +22,9 @@ from tests.webhook.clusters import PODS, plain_pod
 from transom.controllers.operator import Operator, Options
 from transom.controllers.propagation import read_kubeconfig, way_to
 from transom.controllers.propagation.propagated import CA, CREDENTIALS
+from transom.kube import ConfigurationError, ConnectionFailed, NotFound
 from transom.kube.client import Client
 from transom.kube.connection import Connection, connect_foreign
-from transom.kube.errors import ConfigurationError, ConnectionFailed, NotFound
 from transom.kube.kubeconfig import choose_foreign
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, REGISTRATIONS, SECRETS, Resource

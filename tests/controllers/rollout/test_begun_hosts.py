@@ -12,7 +12,7 @@ from tests.support.operator.clusters import Cluster
 from transom.controllers.rollout.begun_hosts import Begun, BegunHosts
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
-from transom.kube.errors import ApiError, Conflict, NotFound
+from transom.kube import ApiError, Conflict, NotFound
 from transom.kube.resources import CONFIG_MAPS
 from transom.kube.store import Store
 from transom.windows.nodes.rollout import ROLLOUTS

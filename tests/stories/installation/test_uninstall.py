@@ -20,7 +20,7 @@ from tests.support.workers.hosts import everything_of
 from tests.support.workers.payloads import write
 
 from lab import cluster_api
-from transom.kube.errors import NotFound
+from transom.kube import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.manifests.definitions import definitions

@@ -15,8 +15,8 @@ from tests.support.waiting import PATIENCE, until
 
 from transom.controllers.clusters.app_kinds import APPS
 from transom.controllers.operator import Operator, Options
+from transom.kube import NotFound
 from transom.kube.client import Client
-from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, SECRETS, Resource
 

@@ -14,10 +14,10 @@ from tests.support.waiting import PATIENCE, until
 
 from transom.controllers.operator import Operator, Options
 from transom.controllers.runtime.options import Pace
+from transom.kube import NotFound
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.reflector import ReflectorPace
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource

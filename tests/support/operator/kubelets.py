@@ -11,7 +11,7 @@ from typing import Any
 from tests.support.operator.clusters import QUICK, Cluster
 
 from transom.controllers.runtime.cached import FIRST
-from transom.kube.errors import ConnectionFailed, NotFound, StatusError
+from transom.kube import ConnectionFailed, NotFound, StatusError
 from transom.kube.objects import Whole
 from transom.kube.reflector import Reflector
 from transom.kube.resources import NODES, Resource

@@ -16,9 +16,9 @@ from transom.controllers.operator import Operator
 from transom.controllers.runtime.cached import INSTANCES
 from transom.controllers.runtime.controller import Leadership
 from transom.hosts.owner import Owner
+from transom.kube import StatusError
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import StatusError
 from transom.kube.events import EventRecorder
 from transom.kube.objects import Whole
 from transom.kube.resources import Resource

@@ -12,8 +12,8 @@ from transom.capi.identity import ID_LABEL, values_names
 from transom.capi.values import fields_for, identity_for, in_spec
 from transom.controllers.clusters.app_kinds import APPS, RELEASES, ValuesReader
 from transom.controllers.runtime.informers import Informers
+from transom.kube import Conflict, NotFound
 from transom.kube.client import Client
-from transom.kube.errors import Conflict, NotFound
 from transom.kube.resources import Resource
 from transom.kube.store import IndexFunction, ObjectKey, Store
 

@@ -15,8 +15,8 @@ from transom.controllers.runtime.cached import CLUSTERS
 from transom.controllers.runtime.hash_key import fleet_key
 from transom.controllers.runtime.informers import INFRASTRUCTURE
 from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap
+from transom.kube import ApiError, Conflict, NotFound
 from transom.kube.client import Client
-from transom.kube.errors import ApiError, Conflict, NotFound
 from transom.kube.resources import NAMESPACES
 from transom.kube.store import ObjectKey, Store
 from transom.kube.versions import served

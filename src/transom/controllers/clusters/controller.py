@@ -26,7 +26,7 @@ from transom.controllers.runtime.hash_key import fleet_key
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap, ours
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
-from transom.kube.errors import ApiError
+from transom.kube import ApiError
 from transom.kube.objects import ObjectMeta
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.store import ObjectKey

@@ -15,8 +15,8 @@ from transom.capi.identity import SECRETS_ANNOTATION, ca_name, systemd_name, val
 from transom.capi.objects import FleetObject
 from transom.capi.windows_proxy import secret_name as windows_name
 from transom.controllers.runtime.owned import CONFIG_MAPS, SECRETS, CachedSecret, OwnedConfigMap, handed_over, ours
+from transom.kube import Conflict, NotFound
 from transom.kube.client import Client
-from transom.kube.errors import Conflict, NotFound
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store
 

@@ -15,8 +15,8 @@ from transom.controllers.machines import (
     CachedDeployment,
     CachedTemplate,
 )
+from transom.kube import NotFound
 from transom.kube.client import Client
-from transom.kube.errors import NotFound
 from transom.kube.objects import T
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey

@@ -21,8 +21,8 @@ from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
+from transom.kube import Conflict, NotFound
 from transom.kube.apply import differs
-from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.objects import BundleHolder, Whole
 from transom.kube.queue import KeyQueue, Priority

@@ -28,7 +28,7 @@ from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts import errors
 from transom.hosts.errors import AuthenticationRefused
 from transom.hosts.passes import PassResult
-from transom.kube.errors import ApiError
+from transom.kube import ApiError
 from transom.kube.lease import LeaseLost
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress

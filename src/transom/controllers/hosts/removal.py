@@ -24,7 +24,7 @@ from transom.controllers.runtime.informers import CLUSTER_MACHINES, MACHINES, pl
 from transom.hosts.errors import ManagedByOther
 from transom.hosts.passes import removal as hosts
 from transom.hosts.passes.removal import Removed
-from transom.kube.errors import Conflict, NotFound
+from transom.kube import Conflict, NotFound
 from transom.kube.resources import NODES, Resource
 from transom.kube.versions import served
 from transom.proxy.settings import Egress

@@ -24,7 +24,7 @@ from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.options import Options
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.hosts.passes import PassResult, PassSettings
-from transom.kube.errors import ApiError
+from transom.kube import ApiError
 from transom.kube.lease import LeaseLost
 from transom.kube.queue import KeyQueue
 from transom.kube.store import ObjectKey

@@ -20,7 +20,7 @@ from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.hosts.errors import HostKeyChanged, HostKeyNotRecorded
-from transom.kube.errors import ApiError, Conflict, NotFound
+from transom.kube import ApiError, Conflict, NotFound
 from transom.kube.store import ObjectKey
 
 _log: Final = structlog.get_logger("transom.hosts")

@@ -12,7 +12,7 @@ from typing import Any, Final
 from transom.controllers.instance.view import regarding_of
 from transom.controllers.runtime.cached import FIRST, JOINED, NODES, PAYLOAD_VERSION, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership
-from transom.kube.errors import Conflict, NotFound
+from transom.kube import Conflict, NotFound
 from transom.kube.resources import NODES as WHOLE_NODES
 
 CORDONED: Final = "Cordoned"

@@ -17,7 +17,7 @@ from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import MACHINES, CachedApiMachine, Informers, addresses_of
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.hosts.errors import HostError
-from transom.kube.errors import NotFound
+from transom.kube import NotFound
 from transom.kube.objects import Metadata
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store

@@ -14,8 +14,8 @@ import msgspec
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
+from transom.kube import NotFound
 from transom.kube.client import FIELD_MANAGER
-from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata
 from transom.kube.resources import DEFINITIONS, NAMESPACES
 from transom.kube.store import ObjectKey, Store

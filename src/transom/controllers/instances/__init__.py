@@ -18,7 +18,7 @@ from transom.controllers.runtime.cached import (
 )
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers, cluster_machines, machines, spelled
-from transom.kube.errors import Conflict, NotFound
+from transom.kube import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.queue import KeyQueue
 from transom.kube.resources import CONFIG_MAPS, NAMESPACES

@@ -17,8 +17,8 @@ import msgspec
 from transom.controllers.runtime.cached import ADOPT, MANAGED_BY_WMCO, TAKE_OVER
 from transom.controllers.runtime.informers import MACHINES
 from transom.controllers.userdata import PRIVATE_KEY
+from transom.kube import NotFound
 from transom.kube.client import Client
-from transom.kube.errors import NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, NODES, SECRETS, Resource
 from transom.proxy.settings import Egress

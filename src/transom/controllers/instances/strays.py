@@ -9,7 +9,7 @@ from transom.controllers.instance.writes import apply_status
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
-from transom.kube.errors import Conflict, NotFound
+from transom.kube import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.store import ObjectKey

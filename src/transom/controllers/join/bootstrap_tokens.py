@@ -16,7 +16,7 @@ import msgspec
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
-from transom.kube.errors import Conflict, NotFound
+from transom.kube import Conflict, NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import SECRETS
 from transom.proxy.secret import Secret

@@ -18,8 +18,8 @@ from urllib.parse import unquote_to_bytes
 
 import structlog
 
+from transom.kube import ApiError
 from transom.kube.client import Client
-from transom.kube.errors import ApiError
 from transom.kube.objects import Metadata
 from transom.kube.resources import Resource
 from transom.proxy.secret import Secret

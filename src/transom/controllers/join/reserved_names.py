@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import CurrentSettings
+from transom.kube import NotFound
 from transom.kube.client import Client
-from transom.kube.errors import NotFound
 from transom.kube.objects import ObjectMeta, Projected
 from transom.kube.resources import Resource
 from transom.windows.nodes import address

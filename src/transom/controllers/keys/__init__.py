@@ -23,7 +23,7 @@ from transom.controllers.runtime.options import Pace
 from transom.controllers.userdata import MACHINE_API, NAME, PRIVATE_KEY
 from transom.hosts.errors import KeyUnusable
 from transom.hosts.ssh import public_hash, public_line
-from transom.kube.errors import Conflict, NotFound
+from transom.kube import Conflict, NotFound
 from transom.kube.queue import KeyQueue
 from transom.kube.resources import SECRETS
 from transom.kube.store import ObjectKey

@@ -17,7 +17,7 @@ from transom.hosts.errors import Held, HostError, KeyUnusable
 from transom.hosts.passes import PassSettings, key_move
 from transom.hosts.ssh import public_hash
 from transom.hosts.ssh.known_hosts import HostKeys
-from transom.kube.errors import ApiError
+from transom.kube import ApiError
 from transom.kube.events import Regarding
 from transom.proxy.objects import SettingsObjects
 from transom.proxy.secret import Secret

@@ -17,7 +17,7 @@ from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
 from transom.hosts.errors import KeyUnusable
 from transom.hosts.ssh import public_hash
-from transom.kube.errors import Conflict, NotFound
+from transom.kube import Conflict, NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import SECRETS
 from transom.proxy.secret import Secret

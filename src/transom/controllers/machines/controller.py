@@ -37,8 +37,8 @@ from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
+from transom.kube import NotFound, StatusError
 from transom.kube.client import FIELD_MANAGER
-from transom.kube.errors import NotFound, StatusError
 from transom.kube.objects import Projected
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import Resource

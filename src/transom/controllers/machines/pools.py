@@ -11,8 +11,8 @@ from transom.controllers.machines.rollout import Group
 from transom.controllers.machines.template_edits import ExaminedTemplates
 from transom.controllers.machines.templates import MachineTemplates
 from transom.controllers.runtime.informers import Informers
+from transom.kube import NotFound
 from transom.kube.client import Client
-from transom.kube.errors import NotFound
 from transom.kube.resources import Resource
 
 

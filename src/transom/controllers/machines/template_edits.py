@@ -33,8 +33,8 @@ from transom.controllers.machines import (
     CachedTemplate,
 )
 from transom.controllers.runtime.informers import Informers
+from transom.kube import StatusError
 from transom.kube.client import Client
-from transom.kube.errors import StatusError
 from transom.kube.resources import Resource
 from transom.proxy.settings import Egress
 

@@ -13,7 +13,7 @@ from transom.controllers.join.cluster_facts import ClusterFacts
 from transom.controllers.runtime.cached import HOST_NAME, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership
 from transom.hosts.errors import HostError
-from transom.kube.errors import NotFound
+from transom.kube import NotFound
 from transom.kube.resources import NODES
 from transom.proxy.secret import Secret
 from transom.windows.payload import BOOTSTRAP_KUBECONFIG, Payload

@@ -8,7 +8,7 @@ import structlog
 
 from transom.controllers.runtime.conditions import Condition
 from transom.hosts.steps.delivery import DeliveryProgress
-from transom.kube.errors import ApiError
+from transom.kube import ApiError
 from transom.kube.events import EventRecorder, Regarding
 
 _log: Final = structlog.get_logger("transom.nodes")

@@ -31,7 +31,7 @@ from transom.hosts.passes import Admit, PassResult
 from transom.hosts.passes import configure as hosts
 from transom.hosts.passes.configure import Configured, Worker
 from transom.hosts.steps.payload_directory import PayloadDirectory
-from transom.kube.errors import ApiError
+from transom.kube import ApiError
 from transom.proxy.settings import Egress
 from transom.windows.host import ObservedState
 from transom.windows.nodes import support

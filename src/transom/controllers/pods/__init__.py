@@ -21,7 +21,7 @@ from transom.controllers.runtime.conditions import Condition, ConditionAggregato
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
-from transom.kube.errors import Conflict, NotFound, StatusError
+from transom.kube import Conflict, NotFound, StatusError
 from transom.kube.events import Regarding
 from transom.kube.objects import BundleHolder, Namespace, ObjectMeta, Projected, Whole
 from transom.kube.queue import KeyQueue, Priority

@@ -16,11 +16,11 @@ from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
+from transom.kube import ApiError, ConfigurationError, NotFound
 from transom.kube.apply import apply
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect_foreign
-from transom.kube.errors import ApiError, ConfigurationError, NotFound
 from transom.kube.kubeconfig import choose_foreign
 from transom.kube.lease import LeaseLost
 from transom.kube.objects import ObjectMeta, Projected, Whole

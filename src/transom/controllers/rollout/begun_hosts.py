@@ -15,7 +15,7 @@ from transom.capi.identity import MANAGED_BY, TRANSOM
 from transom.controllers.runtime.conditions import moment
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
-from transom.kube.errors import Conflict, NotFound
+from transom.kube import Conflict, NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS
 from transom.windows.nodes.rollout import ROLLOUTS

@@ -14,7 +14,7 @@ import msgspec
 from transom.controllers.runtime.cached import CORDONED, DRAIN, DRAINED, NODES, HostNode
 from transom.controllers.runtime.conditions import timestamp
 from transom.controllers.runtime.controller import Leadership
-from transom.kube.errors import Conflict, NotFound, StatusError
+from transom.kube import Conflict, NotFound, StatusError
 from transom.kube.events import Regarding
 from transom.kube.objects import OwnerReference, Projected
 from transom.kube.resources import Resource

@@ -20,7 +20,7 @@ from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey
 from transom.hosts.errors import Held, Overtaken, Superseded
 from transom.hosts.passes import PassResult
-from transom.kube.errors import ApiError
+from transom.kube import ApiError
 from transom.kube.lease import LeaseLost
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.store import ObjectKey

@@ -15,7 +15,7 @@ import structlog
 from transom.controllers.rollout.rollouts import Rollouts
 from transom.controllers.runtime.conditions import Condition, timestamp
 from transom.controllers.runtime.controller import Leadership
-from transom.kube.errors import ApiError
+from transom.kube import ApiError
 from transom.kube.objects import Whole
 from transom.kube.resources import Resource
 

@@ -17,7 +17,7 @@ from transom.capi.identity import MANAGED_BY, TRANSOM
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import Cluster
-from transom.kube.errors import ApiError
+from transom.kube import ApiError
 from transom.kube.resources import SECRETS
 from transom.proxy.settings import Egress
 

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from transom.controllers.runtime.watched_settings import SettingsInformers
-from transom.kube.errors import Conflict, NotFound
+from transom.kube import Conflict, NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.layers import BASE

@@ -12,8 +12,8 @@ from structlog.contextvars import bound_contextvars
 
 from transom.hosts.errors import frames
 from transom.hosts.owner import Owner
+from transom.kube import ApiError
 from transom.kube.client import Client, Permit
-from transom.kube.errors import ApiError
 from transom.kube.events import EventRecorder
 from transom.kube.lease import LeaseLost
 from transom.kube.queue import KeyQueue, QueueClosed

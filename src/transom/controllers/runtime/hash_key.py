@@ -16,8 +16,8 @@ import structlog
 from transom.capi.identity import MANAGED_BY, TRANSOM
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
+from transom.kube import Conflict, NotFound
 from transom.kube.client import Client
-from transom.kube.errors import Conflict, NotFound
 from transom.kube.objects import Whole
 from transom.kube.resources import SECRETS
 

@@ -11,8 +11,8 @@ import structlog
 from transom.controllers.runtime.base_removal import Deletion, judged, without
 from transom.controllers.runtime.gate import Gate
 from transom.controllers.runtime.watched_settings import SettingsInformers
+from transom.kube import ApiError
 from transom.kube.backoff import set_within
-from transom.kube.errors import ApiError
 from transom.proxy.objects import Networks
 from transom.proxy.settings import Effective, Egress, Instance, Withheld, effective
 

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from transom.kube import resources
+from transom.kube import NotFound, resources
 from transom.kube.client import Client
-from transom.kube.errors import NotFound
 from transom.kube.objects import T, Whole
 from transom.kube.reading import Malformed
 from transom.kube.reflector import PACE, Reflector, ReflectorPace
