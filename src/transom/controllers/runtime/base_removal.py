@@ -17,6 +17,7 @@ from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.layers import BASE
 from transom.proxy.objects import Cluster, EgressProxy, EgressProxySpec, SettingsObjects
 
+# the admission server has this module, and nothing of what works on hosts
 if TYPE_CHECKING:
     from transom.controllers.runtime.controller import Leadership
 
