@@ -166,7 +166,7 @@ class ChangesWorld(HostsWorld):
                 self._move(name, one)
             if one.stage == "changing" and runs_on:
                 self.running.setdefault(name, one)
-            elif one.stage == "changing" and after_the_change:
+            elif one.stage == "changing" and after_the_change and name not in self.running:
                 self._change(name, one)
         self.start()
 
@@ -185,6 +185,11 @@ class ChangesWorld(HostsWorld):
         """Time goes by: what waits for a clock comes again."""
         self.now += timedelta(seconds=seconds)
         self.ask_all()
+
+    @property
+    def changing(self) -> list[str]:
+        """The hosts that scripts are changing now."""
+        return [name for name, one in self.passes.items() if one.stage in ("moving", "changing")]
 
     # --- passes
 
@@ -210,8 +215,7 @@ class ChangesWorld(HostsWorld):
             case "changing" if name in self.running:
                 held = Held("the process before", None)
                 await self._end(name, one, PassResult(plan=Plan(forget=True), begun=True, error=held))
-                self._change(name, self.running.pop(name))
-                self.queue.add(ObjectKey(NAMESPACE, name))
+                self.run_out(name)
             case "changing":
                 self._change(name, one)
                 await self._end(name, one, self._found(name, one, begun=True))

@@ -20,6 +20,8 @@ HISTORIES = settings(
     # a long run is to find what there is; without the variable what was found is made small
     phases=list(Phase) if "TRANSOM_HISTORIES" not in os.environ else (Phase.explicit, Phase.generate),
 )
+LIVES = st.lists(st.integers(1, 20), max_size=3)
+"""Steps after which the processes end that follow one that has ended."""
 _NUMBERS = st.integers(0, 11)
 _TROUBLES = st.sampled_from(["unreachable", "restarts", "dead"])
 
@@ -42,6 +44,10 @@ class DrawnWorld(RuleBasedStateMachine):
         """What is wrong with what was asked for is mended: it comes to rest, and nothing is left over."""
         raise NotImplementedError
 
+    def nobody_follows_before_their_turn(self) -> None:
+        """How many were begun is right, after each step: a moment later more may be."""
+        raise NotImplementedError
+
     @rule()
     def resume(self) -> None:
         self.edits += 1
@@ -53,10 +59,19 @@ class DrawnWorld(RuleBasedStateMachine):
         for number in sorted(numbers):
             self.world.afflict(f"win-{number}", trouble)
 
-    @precondition(lambda self: not self.flawless)
+    @precondition(lambda self: any(self.world.trouble.values()))
     @rule(number=_NUMBERS)
     def heal(self, number: int) -> None:
-        self.world.afflict(f"win-{number}", "")
+        ill = [name for name, trouble in self.world.trouble.items() if trouble]
+        self.world.afflict(ill[number % len(ill)], "")
+
+    async def _work_into_a_change(self, number: int, steps: int) -> None:
+        """So many steps, and on until a host is being changed: then an end harms the most."""
+        await self._work(number, steps)
+        for step in range(60):
+            if self.world.changing:
+                return
+            await self._work(number + step, 1)
 
     async def _work(self, number: int, steps: int) -> None:
         for step in range(steps):
@@ -65,6 +80,7 @@ class DrawnWorld(RuleBasedStateMachine):
             elif self.world.passes:
                 passes = list(self.world.passes)
                 await self.world.step(passes[(number * 7 + step) % len(passes)])
+            self.nobody_follows_before_their_turn()
 
     @rule()
     def hear(self) -> None:

@@ -97,11 +97,16 @@ class HostsWorld(ABC):
         self.kept = ConfigMaps()
         """What outlives a process beside the statuses."""
         self.running: dict[str, Any] = {}
-        """Passes of processes that ended while the script ran: it refuses one pass that comes meanwhile, and ends."""
+        """Passes of processes that ended while the script ran: it refuses one pass at most that comes meanwhile, and ends."""
 
     def begun_hosts(self) -> BegunHosts:
         """Those of a process that begins now."""
         return BegunHosts(cast(Informers, self.kept), pause=0.0)
+
+    @property
+    @abstractmethod
+    def changing(self) -> list[str]:
+        """The hosts that scripts are changing now."""
 
     @abstractmethod
     def show(self, name: str) -> None:
@@ -114,6 +119,15 @@ class HostsWorld(ABC):
     @abstractmethod
     async def step(self, name: str) -> None:
         """The next step of a pass."""
+
+    @abstractmethod
+    def _change(self, name: str, one: Any) -> None:
+        """The script of a pass ends."""
+
+    def run_out(self, name: str) -> None:
+        """The script that a process before has left running ends."""
+        self._change(name, self.running.pop(name))
+        self.queue.add(ObjectKey(NAMESPACE, name))
 
     def resume(self, word: str) -> None:
         """A person has halted rollouts go on."""
@@ -153,6 +167,8 @@ class HostsWorld(ABC):
                 await self.step(next(iter(self.passes)))
             elif self.turns.listening:
                 await asyncio.wait(self.turns.listening)
+            elif self.running:
+                self.run_out(next(iter(self.running)))
             else:
                 return
         raise AssertionError("it does not end")

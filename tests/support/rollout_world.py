@@ -147,7 +147,7 @@ class World(HostsWorld):
         for name, one in self.passes.items():
             if one.changing and runs_on:
                 self.running.setdefault(name, one)
-            elif one.changing and after_the_change:
+            elif one.changing and after_the_change and name not in self.running:
                 self._change(name, one)
             self.queue.done(ObjectKey(NAMESPACE, name))
         self.passes = {}
@@ -158,6 +158,11 @@ class World(HostsWorld):
         """Other settings hold."""
         self.want, self.endpoint = proxy, endpoint
         self.ask_all()
+
+    @property
+    def changing(self) -> list[str]:
+        """The hosts that scripts are changing now."""
+        return [name for name, one in self.passes.items() if one.changing]
 
     def fell(self, name: str) -> None:
         """A Node says that it is not Ready, now and later."""
@@ -194,8 +199,7 @@ class World(HostsWorld):
             return
         if one.changing and name in self.running:
             await self._end(name, PassResult(plan=Plan(forget=True), begun=True, error=Held("the process before", None)))
-            self._change(name, self.running.pop(name))
-            self.queue.add(ObjectKey(NAMESPACE, name))
+            self.run_out(name)
             return
         if one.changing:
             self._change(name, one)
@@ -247,6 +251,8 @@ class World(HostsWorld):
         self._done(name)
         for rollout in self.rollouts.halted.values():
             under_way = {host for host, one in self.passes.items() if one.changing and one.rollout is rollout}
+            # a script of a process before this one, too
+            under_way |= {host for host, one in self.running.items() if one.rollout.text == rollout.text}
             self.halts.setdefault(rollout.text, {*self.changed.get(rollout.text, ()), *under_way, *rollout.rollout.working})
 
     def _done(self, name: str) -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 from tests.support.changes_world import KINDS, ChangesWorld, Kind
-from tests.support.drawn_world import HISTORIES, DrawnWorld
+from tests.support.drawn_world import HISTORIES, LIVES, DrawnWorld
 from tests.support.hosts_world import BAD, BREAKS
 
 from transom.windows.nodes.rollout import FAILURES
@@ -40,11 +40,23 @@ class Changes(DrawnWorld):
     def crash(self, after_the_change: bool, runs_on: bool) -> None:
         self.runner.run(self.world.crash(after_the_change=after_the_change, runs_on=runs_on))
 
-    @rule(kind=st.sampled_from(["upgrade", "keys"]), what=WHAT, steps=st.integers(5, 60))
-    def crash_in_a_change(self, kind: Kind, what: str, steps: int) -> None:
+    @rule(
+        kind=st.sampled_from(KINDS),
+        what=WHAT,
+        steps=st.integers(0, 60),
+        runs_on=st.booleans(),
+        lives=LIVES,
+        rests=st.booleans(),
+    )
+    def crash_in_a_change(self, kind: Kind, what: str, steps: int, runs_on: bool, lives: list[int], rests: bool) -> None:
         self.edit(kind, what)
-        self.runner.run(self._work(steps, steps))
-        self.crash(after_the_change=True, runs_on=True)
+        self.runner.run(self._work_into_a_change(steps, steps))
+        self.crash(after_the_change=True, runs_on=runs_on)
+        for steps in lives:
+            self.runner.run(self._work(steps, steps))
+            self.crash(after_the_change=True, runs_on=runs_on)
+        if rests:
+            self.quiet()
 
     @rule(number=st.integers(0, 100), steps=st.integers(1, 80))
     def work(self, number: int, steps: int) -> None:

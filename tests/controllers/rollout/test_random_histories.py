@@ -5,8 +5,8 @@ from collections import Counter
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
-from tests.support.drawn_world import HISTORIES, DrawnWorld
-from tests.support.hosts_world import BAD, BREAKS
+from tests.support.drawn_world import HISTORIES, LIVES, DrawnWorld
+from tests.support.hosts_world import BAD, BREAKS, Trouble
 from tests.support.rollout_world import World
 
 from transom.windows.nodes.rollout import FAILURES
@@ -37,13 +37,25 @@ class Histories(DrawnWorld):
         self.world.edit(self.world.want, f"https://x-{self.edits}")
 
     @precondition(lambda self: not self.flawless)
-    @rule()
-    def two_fail(self) -> None:
+    @rule(many=st.sampled_from([2, 2, 1]), trouble=st.sampled_from(["restarts", "dead"]))
+    def the_first_fail(self, many: int, trouble: Trouble) -> None:
         self.quiet()
-        for name in self.world.names[:2]:
-            self.world.afflict(name, "restarts")
+        for name in self.world.names[:many]:
+            self.world.afflict(name, trouble)
         self.edit("good")
         self.quiet()
+
+    @rule()
+    def quiet(self) -> None:
+        super().quiet()
+        world = self.world
+        known = world.rollouts.known(world.target("win-0"))
+        if "good" in world.want:
+            # who is well again is no failure any more
+            assert known is None or all(world.trouble[host] for host in known.rollout.failed)
+        elif not world.flawed and set(world.has.values()) != {world.want}:
+            # who was begun by a process before speaks against it, too
+            assert world.halted
 
     @rule(after_the_change=st.booleans(), runs_on=st.booleans())
     def crash(self, after_the_change: bool, runs_on: bool = False) -> None:
@@ -55,13 +67,18 @@ class Histories(DrawnWorld):
         self.runner.run(self._stop())
         self.world.lose_lease(after_the_change=after_the_change, runs_on=runs_on)
 
-    @rule(what=st.sampled_from(["good", BREAKS]), before=st.integers(1, 20), meanwhile=st.integers(10, 60))
-    def lose_lease_for_a_while(self, what: str, before: int, meanwhile: int) -> None:
+    @rule(
+        what=st.sampled_from(["good", BREAKS]),
+        before=st.integers(1, 20),
+        meanwhile=st.integers(10, 60),
+        runs_on=st.booleans(),
+    )
+    def lose_lease_for_a_while(self, what: str, before: int, meanwhile: int, runs_on: bool) -> None:
         self.edit(what)
         self.runner.run(self._work(before, before))
-        self.lose_lease(True, False)
+        self.lose_lease(True, runs_on)
         self.runner.run(self._work(meanwhile, meanwhile))
-        self.lose_lease(True, False)
+        self.lose_lease(True, runs_on)
 
     async def _stop(self) -> None:
         listening = self.world.turns.listening
@@ -79,14 +96,23 @@ class Histories(DrawnWorld):
 
     @rule(
         what=st.sampled_from(["good", BAD, BREAKS]),
-        steps=st.integers(1, 40),
+        steps=st.integers(0, 40),
         after_the_change=st.booleans(),
         runs_on=st.booleans(),
+        lives=LIVES,
+        rests=st.booleans(),
     )
-    def edit_and_crash(self, what: str, steps: int, after_the_change: bool, runs_on: bool) -> None:
+    def edit_and_crash(
+        self, what: str, steps: int, after_the_change: bool, runs_on: bool, lives: list[int], rests: bool
+    ) -> None:
         self.edit(what)
-        self.runner.run(self._work(steps, steps))
+        self.runner.run(self._work_into_a_change(steps, steps))
         self.crash(after_the_change, runs_on)
+        for steps in lives:
+            self.runner.run(self._work(steps, steps))
+            self.crash(after_the_change, runs_on)
+        if rests:
+            self.quiet()
 
     @precondition(lambda self: self.world.halted)
     @rule(crash=st.booleans())
