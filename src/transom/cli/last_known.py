@@ -1,7 +1,7 @@
 """What was last known of the hosts of a directory, from here: no host is asked.
 
 After each command on a host a line about it is kept below the state directory; it holds no settings. Whether these hold still,
-the sealed settings of `transom.cli.passed` say.
+the sealed settings of `transom.cli.state` say.
 """
 
 import hashlib
@@ -19,8 +19,7 @@ from transom.apply.roll_out import change_of
 from transom.apply.target import Target, targets_of
 from transom.cli.findings import Source, counted, examine, print_findings
 from transom.cli.output import ExitCode, fail
-from transom.cli.passed import PassedFiles, place_of
-from transom.cli.state import directory
+from transom.cli.state import PassedFiles, directory, place_of
 from transom.controllers.runtime.conditions import timestamp
 from transom.diagnosis.overview import ObjectStatus, Overview, by_urgency, ending
 from transom.diagnosis.story import EventRow, HostSettings, Story

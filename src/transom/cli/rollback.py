@@ -48,9 +48,8 @@ def _roll_back(
 
     from transom.apply import Report
     from transom.apply.target import report_of
-    from transom.cli.passed import PassedFiles
     from transom.cli.rollout import compare, put_back
-    from transom.cli.state import directory
+    from transom.cli.state import PassedFiles, directory
     from transom.hosts.passes import PassResult
 
     passed = PassedFiles(directory())

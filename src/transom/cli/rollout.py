@@ -10,9 +10,8 @@ from transom.apply.roll_out import change_of, roll_out, side_by_side
 from transom.apply.target import Target, Work, moving, passing, report_of, reporting
 from transom.cli.hosts import HostOptions
 from transom.cli.last_known import Command, LastKnown
-from transom.cli.passed import PassedFiles
 from transom.cli.progress import Progress
-from transom.cli.state import directory, host_keys, settings
+from transom.cli.state import PassedFiles, directory, host_keys, settings
 from transom.controllers.egress.status import readiness
 from transom.hosts.errors import Fault
 from transom.hosts.passes import Admit, PassResult
