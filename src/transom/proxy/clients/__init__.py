@@ -2,7 +2,7 @@
 
 `decision.decide(CLIENTS["go"], url, no_proxy)` says what a client does with a URL, and which item decides.
 `lint.lint(no_proxy)` names the items that clients on nodes misread, each with a safer form; `translation` writes other
-languages. Where a version matters, each version is a row; the plain name is the newest measured.
+languages. Where a version matters, each version is a row of its own.
 """
 
 from types import MappingProxyType
