@@ -256,8 +256,8 @@ async def _executed(prod: Cluster, *command: str, pod: str = "etcd-cp-2") -> tup
     """By the client of Transom itself."""
     config = yaml.safe_load(prod.first.root.file(ADMIN.partition("=")[2]).read_text())
     config["clusters"][0]["cluster"]["server"] = f"https://{prod.first.place.address}:6443"
-    prod.first.root.put("/root/outside.conf", yaml.safe_dump(config).encode(), 0o600)
-    connection = connect(str(prod.first.root.file("/root/outside.conf")))
+    prod.first.root.put("/etc/kubernetes/outside.conf", yaml.safe_dump(config).encode(), 0o600)
+    connection = connect(str(prod.first.root.file("/etc/kubernetes/outside.conf")))
     try:
         found = await Client(connection).execute("kube-system", pod, command)
     finally:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from abc import abstractmethod
 from typing import Any
 from unittest.mock import patch
 
@@ -40,13 +41,13 @@ class DrawnWorld(RuleBasedStateMachine):
         self._no_patience = patch.object(heartbeats, "HEARTBEAT", 0.0)
         self._no_patience.start()
 
+    @abstractmethod
     async def rest(self) -> None:
         """What is wrong with what was asked for is mended: it comes to rest, and nothing is left over."""
-        raise NotImplementedError
 
+    @abstractmethod
     def nobody_follows_before_their_turn(self) -> None:
         """How many were begun is right, after each step: a moment later more may be."""
-        raise NotImplementedError
 
     @rule()
     def resume(self) -> None:
