@@ -30,6 +30,7 @@ from transom.kube.reading import read_object
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, SECRETS
 from transom.kube.resources import WINDOWS_INSTANCES as WHOLE_INSTANCES
 from transom.pods import environment as pod_environment
+from transom.pods.patch import PodPatcher
 from transom.proxy.objects import WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
@@ -67,7 +68,7 @@ EGRESS = Egress(PROXY, PROXY, ".svc", windows=WindowsSettings(services=("contain
 QUESTIONS = questions.everything(("containerd", "kubelet"))
 EMPTY = DesiredState(Registry())
 SALT = bytes(16)
-POD_EGRESS = pod_environment.of(EGRESS, "transom-system", "10.96.0.1", SALT)
+POD_PATCHER = PodPatcher(pod_environment.of(EGRESS, "transom-system", "10.96.0.1", SALT))
 SENDER = Owner("fuzz@fuzz", "pid 1", 1)
 ENTRIES = 40_000
 """More entries are refused where answers are counted; a parser of one part is tried with as many."""
@@ -331,7 +332,7 @@ def read_api_object(data: bytes) -> None:
 
 def decide_review(data: bytes) -> None:
     request = review.read(data)
-    made = review.decide(request, {}, POD_EGRESS)
+    made = review.decide(request, {}, POD_PATCHER)
     review.answer(request, review.fitting(made, data) if made is not None else None)
 
 

@@ -1,8 +1,10 @@
 """What holds of every patch: it never removes or alters what a pod set, and a second one is empty."""
 
+import base64
 import functools
 from typing import Any
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pods.json_patch import applied
@@ -10,7 +12,7 @@ from tests.pods.strategies import pods
 from tests.pods.table import SETTINGS, decoded, pod_egress
 
 from transom.pods.environment import CONFIG_MAP, PROXY_VARIABLES, PodEgress
-from transom.pods.patch import patch
+from transom.pods.patch import PodPatcher, patch
 
 LABELS = [{}, {"transom.dev/inject-ca": "true"}, {"team": "a"}]
 
@@ -18,6 +20,11 @@ LABELS = [{}, {"transom.dev/inject-ca": "true"}, {"team": "a"}]
 @functools.cache
 def made(name: str) -> PodEgress:
     return pod_egress(name)
+
+
+@functools.cache
+def patcher(name: str) -> PodPatcher:
+    return PodPatcher(made(name))
 
 
 def containers(pod: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -65,6 +72,18 @@ def test_nothing_of_the_pods_own_is_lost(pod: dict[str, Any], name: str, labels:
     assert patch(decoded(after), "shop", labels, egress).operations == ()
     if not found.operations:
         assert after == pod
+
+
+@settings(max_examples=400, deadline=None)
+@given(pods(), st.sampled_from(list(SETTINGS)), st.sampled_from(LABELS))
+def test_what_other_pods_got_changes_nothing(pod: dict[str, Any], name: str, labels: dict[str, str]) -> None:
+    """Operations are kept for the next pod of the same shape."""
+    kept, new = patcher(name).patch(decoded(pod), "shop", labels), patch(decoded(pod), "shop", labels, made(name))
+    assert kept == new
+    assert kept.operations.encoded == new.operations.encoded
+    text = base64.b64decode(msgspec.json.decode(kept.operations.encoded.base64))
+    assert text == msgspec.json.encode(new.operations)
+    assert len(text) == kept.operations.encoded.size
 
 
 @settings(max_examples=100, deadline=None)

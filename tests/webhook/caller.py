@@ -12,17 +12,18 @@ import aiohttp
 from lab.authority import Authority
 from tests.pods.table import CASES, pod_egress
 
+from transom.pods.patch import PodPatcher
 from transom.webhook import review
 from transom.webhook.server import AdmissionServer
 
-EGRESS = pod_egress("plain")
+PATCHER = PodPatcher(pod_egress("plain"))
 
 
 def respond(body: bytes, path: str) -> bytes:
     request = review.read(body)
     if request.namespace == "broken":
         raise RuntimeError("hunter2")
-    return review.answer(request, review.decide(request, {}, EGRESS))
+    return review.answer(request, review.decide(request, {}, PATCHER))
 
 
 def reviewed(**request: Any) -> dict[str, Any]:

@@ -7,8 +7,7 @@ import msgspec
 
 from transom.kube.nesting import shortened
 from transom.pods import Pod
-from transom.pods.environment import PodEgress
-from transom.pods.patch import Operation, Patch, ca_text, patch, proxy_text
+from transom.pods.patch import Patch, PodPatcher, ca_text, proxy_text
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -78,7 +77,7 @@ class _Response(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     uid: str
     allowed: Literal[True] | None = None
     patch_type: str | None = None
-    patch: bytes | None = None
+    patch: msgspec.Raw | None = None
     audit_annotations: dict[str, str] | None = None
     warnings: tuple[str, ...] = ()
 
@@ -124,7 +123,7 @@ def _read(body: bytes) -> _Review[PodRequest] | _Review[AdmissionRequest]:
 
 def fitting(made: Patch, body: bytes) -> Patch:
     """What is to be done to the pod of a review, or nothing where it would be larger than the API server takes."""
-    added = len(_encode(made.operations)) if made.operations else 0
+    added = made.operations.encoded.size if made.operations else 0
     if not added or len(body) + added <= MAX_POD or _pod_size(body) + added <= MAX_POD:
         return made
     return Patch(proxy=_TOO_LARGE, ca=_TOO_LARGE, warnings=(*made.warnings, f"no settings for this pod: {_TOO_LARGE}"))
@@ -147,7 +146,7 @@ def _read_any(body: bytes) -> _Review[AdmissionRequest]:
         raise NoReview("the body is not JSON") from None
 
 
-def decide(request: AdmissionRequest, labels: Mapping[str, str], egress: PodEgress) -> Patch | None:
+def decide(request: AdmissionRequest, labels: Mapping[str, str], patcher: PodPatcher) -> Patch | None:
     """What is to be done; None for what is no pod. Raises NoReview."""
     if not isinstance(request, PodRequest) or not request.concerns_pods:
         return None
@@ -158,7 +157,7 @@ def decide(request: AdmissionRequest, labels: Mapping[str, str], egress: PodEgre
     if before is None and request.ephemeral:
         raise NoReview("request.oldObject is missing")
     namespace = request.namespace or pod.metadata.namespace or ""
-    return patch(pod, namespace, labels, egress, before=before)
+    return patcher.patch(pod, namespace, labels, before=before)
 
 
 def answer(request: AdmissionRequest, made: Patch | None, warnings: tuple[str, ...] = ()) -> bytes:
@@ -166,14 +165,14 @@ def answer(request: AdmissionRequest, made: Patch | None, warnings: tuple[str, .
     if made is None:
         return _encode(_Answer(_Response(request.uid, True)))
     annotations = {"proxy": proxy_text(made)[:_MAX_TEXT], "ca": ca_text(made)[:_MAX_TEXT]}
-    operations: tuple[Operation, ...] = made.operations
+    operations = made.operations
     return _encode(
         _Answer(
             _Response(
                 request.uid,
                 True,
                 "JSONPatch" if operations else None,
-                _encode(operations) if operations else None,
+                operations.encoded.base64 if operations else None,
                 annotations,
                 tuple(f"transom: {one}" for one in made.warnings + warnings),
             )

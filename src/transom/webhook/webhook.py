@@ -24,7 +24,7 @@ from transom.kube.resources import LABELLED_NAMESPACES, REGISTRATIONS, Resource
 from transom.kube.store import ObjectKey
 from transom.pods.decision import INJECT_CA
 from transom.pods.environment import LEDGER, NOTED, SECRET, PodEgress, of
-from transom.pods.patch import secret_missing
+from transom.pods.patch import PodPatcher, secret_missing
 from transom.pods.registration import NAME, PATH_WITH_CA, Called, FailurePolicy
 from transom.proxy.secret import Secret
 from transom.webhook import review
@@ -90,7 +90,7 @@ class Webhook:
         self._issued: Issued | None = None
         self._certified = asyncio.Event()
         self._remembered: PodEgress | None = None
-        self._egress: PodEgress | None = None
+        self._patcher: PodPatcher | None = None
         self._has_secret: frozenset[str] = frozenset()
         called = Called(options.namespace, WEBHOOK, options.url)
         self.keeper = SharedSecretKeeper(
@@ -99,14 +99,14 @@ class Webhook:
             self._identity,
             called,
             options.failure_policy,
-            lambda: self._egress if self.port is not None else None,
+            lambda: self.egress if self.port is not None else None,
             issued=(lambda: self._issued) if options.certificate_secret else None,
             terms=options.terms,
             lives=options.lives,
             now=now,
         )
         self._server = AdmissionServer(self._review, self.metrics.count_request)
-        self.metrics.follow(lambda: self._egress is not None)
+        self.metrics.follow(lambda: self._patcher is not None)
         registrations.subscribe(lambda _, __, ___: self.keeper.wake())
         self._informers.secrets.subscribe(self._secret_changed)
         namespaces.subscribe(self._namespace_changed)
@@ -119,7 +119,7 @@ class Webhook:
     @property
     def egress(self) -> PodEgress | None:
         """What pods get now; None while it is not known."""
-        return self._egress
+        return self._patcher.egress if self._patcher is not None else None
 
     @property
     def certificate(self) -> str | None:
@@ -129,7 +129,7 @@ class Webhook:
     @property
     def ready(self) -> bool:
         """Whether a request would be answered by the settings that hold."""
-        return self.port is not None and self._egress is not None and not self._stopping
+        return self.port is not None and self._patcher is not None and not self._stopping
 
     async def run(self, stop: asyncio.Event, address: tuple[str, int]) -> None:
         """Serve until `stop` is set, and a little longer. Raises OSError where the address cannot be had."""
@@ -178,14 +178,14 @@ class Webhook:
     def _review(self, body: bytes, path: str) -> bytes:
         """Raises NoReview."""
         request = review.read(body)
-        egress = self._egress
-        if egress is None:
+        patcher = self._patcher
+        if patcher is None:
             # a pod is never kept from starting by what this server does not know
             if request.concerns_pods:
                 self.metrics.count_pod(None)
             return review.answer(request, None)
         namespace = request.namespace or ""
-        made = review.decide(request, self._labels(namespace, path), egress)
+        made = review.decide(request, self._labels(namespace, path), patcher)
         if made is None:
             return review.answer(request, None)
         made = review.fitting(made, body)
@@ -260,11 +260,11 @@ class Webhook:
         own = self.settings.own
         if own is None:
             # invalid since this process began: the last valid settings are where the replicas keep them
-            made = self._remembered or self._egress or PodEgress(self._options.namespace)
+            made = self._remembered or self.egress or PodEgress(self._options.namespace)
         else:
             made = of(own, self._options.namespace, self._kubernetes, self._current.hash_key.reveal().encode())
-        if made != self._egress:
-            self._egress = made
+        if made != self.egress:
+            self._patcher = PodPatcher(made)
             _log.info("settings for pods", proxy=bool(made.pairs), trust=made.trust, withheld=made.withheld)
             self.keeper.wake()
 
