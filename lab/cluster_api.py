@@ -59,17 +59,9 @@ def definitions(versions: Sequence[str] = BOTH, storage: str | None = None) -> l
     return found
 
 
-def define(
-    control_plane: ControlPlane,
-    versions: Sequence[str] = BOTH,
-    storage: str | None = None,
-    more: Sequence[dict[str, Any]] = (),
-) -> None:
-    """Bring the definitions to the server and wait until it serves them. Done again with other versions, it is an upgrade.
-
-    `more` are other definitions of that size.
-    """
-    control_plane.define([*definitions(versions, storage), *more])
+def define(control_plane: ControlPlane, versions: Sequence[str] = BOTH, storage: str | None = None) -> None:
+    """Bring the definitions to a server that runs. Done again with other versions, it is an upgrade."""
+    control_plane.define(definitions(versions, storage))
 
 
 class BootstrapProvider:

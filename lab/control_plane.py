@@ -23,13 +23,14 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 import yaml
 
-from lab import kubernetes
+from lab import cache, kubernetes
 from lab.authority import Authority, write_key_pair
 from lab.connections import Connections
 from lab.kubernetes import ControlPlaneError
 from lab.objects import Objects
 from lab.ports import reserve
 from lab.process import TIED
+from lab.progress import step
 
 CONTROLLERS = (
     "certificatesigningrequest-signing-controller",
@@ -82,6 +83,10 @@ _KEPT = re.compile(
     r"|masterleases|ranges|services/endpoints/default/kubernetes|endpointslices/default/kubernetes)"
 )
 """Definitions, whose kinds cost seconds to bring, and what the API server makes by itself at any time."""
+_AUTHENTICATION = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+"""By which CAs a server knows its clients: it says so once it is ready."""
+_OF_ONE_CLUSTER = ("/registry/namespaces/kube-system", "/registry/configmaps/kube-system/extension-apiserver-authentication")
+"""The UID that a cluster is known by, and its CAs."""
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -107,8 +112,17 @@ class ControlPlane:
     started: ClassVar[int] = 0
     """How many this process has started."""
 
-    def __init__(self, directory: Path | None = None, *, controllers: bool = False, address: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        controllers: bool = False,
+        address: str = "127.0.0.1",
+        definitions: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        """The kinds of `definitions` are served from its start: to define them later costs more, Cluster API's 2 s of CPU."""
         self._own_directory = directory is None
+        self._begins_with = tuple(definitions)
         self.directory = directory or Path(tempfile.mkdtemp(prefix="transom-control-plane-"))
         self.address = address
         self._controllers = controllers
@@ -154,8 +168,11 @@ class ControlPlane:
         """Start everything and wait until the API server is ready."""
         ControlPlane.started += 1
         self._prepare()
+        self._fill_etcd()
         self.start_etcd()
         self.start_apiserver()
+        self._wait_for(_AUTHENTICATION)
+        self._objects.wait_listed(_definitions(self._begins_with))
         if self._controllers:
             self.start_controller_manager()
 
@@ -220,10 +237,13 @@ class ControlPlane:
 
     def wait_ready(self) -> None:
         """Wait until the API server says that it is ready."""
+        self._wait_for("/readyz")
+
+    def _wait_for(self, path: str) -> None:
         end = time.monotonic() + _START_SECONDS
         while True:
             try:
-                self.request("GET", "/readyz")
+                self.request("GET", path)
             except OSError as error:
                 process = self._processes["kube-apiserver"]
                 if process.poll() is not None or time.monotonic() > end:
@@ -377,6 +397,11 @@ class ControlPlane:
         with opener.open(urllib.request.Request(url, data=json.dumps(body).encode()), timeout=60) as answer:
             return json.load(answer)
 
+    def _fill_etcd(self) -> None:
+        """Begin with what each server makes at its first start: roles, namespaces, priority levels, and the definitions."""
+        if not (self.directory / "etcd").exists():
+            _copy(_first_data(self._begins_with), self.directory)
+
     def _prepare(self) -> None:
         here = self.directory
         here.mkdir(parents=True, exist_ok=True)
@@ -426,6 +451,44 @@ class ControlPlane:
 
     def _environment(self) -> dict[str, str]:
         return {"PATH": os.defpath, "HOME": str(self.directory)}
+
+
+class _First(ControlPlane):
+    """One whose etcd is empty."""
+
+    def _fill_etcd(self) -> None:
+        """Nothing."""
+
+    def leave_data(self, target: Path) -> None:
+        """Copy etcd's data without what belongs to one cluster. The servers end."""
+        self.kill("kube-apiserver")
+        for key in _OF_ONE_CLUSTER:
+            self._etcd("kv/deleterange", {"key": _encoded(key)})
+        leases = {"key": _encoded("/registry/leases/"), "range_end": _encoded("/registry/leases0")}
+        self._etcd("kv/deleterange", leases)
+        self.compact()
+        self._etcd("maintenance/defragment", {})
+        self.kill("etcd", signal.SIGTERM)
+        _copy(self.directory / "etcd", target)
+
+
+def _first_data(definitions: Sequence[dict[str, Any]]) -> Path:
+    """etcd's data after the first start of a server with these definitions; made once."""
+
+    def make(target: Path) -> None:
+        first = _First()
+        with step("starting the first control plane of its kind"), first:
+            if definitions:
+                first.define(definitions)
+            first.leave_data(target)
+
+    key = cache.digest([Path(__file__), str(kubernetes.binaries()), json.dumps(definitions, sort_keys=True)])
+    return cache.entry("etcd-data", key, make) / "etcd"
+
+
+def _copy(source: Path, directory: Path) -> None:
+    # etcd's log is 64 MB of which next to nothing is written: shutil would write all of it
+    subprocess.run(["cp", "--recursive", "--sparse=always", source, directory], check=True)
 
 
 def _definitions(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -40,9 +40,13 @@ class Objects:
     def wait_served(self, definitions: Sequence[dict[str, Any]]) -> None:
         """Wait until the server serves the kinds of these, or of all CustomResourceDefinitions that it has."""
         for one in definitions or json.loads(self._request("GET", DEFINITIONS))["items"]:
-            name = one["metadata"]["name"]
-            self._established(name)
-            for _ in _attempts(f"{name} is not served"):
+            self._established(one["metadata"]["name"])
+            self.wait_listed([one])
+
+    def wait_listed(self, definitions: Sequence[dict[str, Any]]) -> None:
+        """Wait until the server lists the kinds of definitions that it has had since it started."""
+        for one in definitions:
+            for _ in _attempts(f"{one['metadata']['name']} is not served"):
                 # a request for the kind itself would cost its storage
                 if all(self._listed(one)):
                     break

@@ -1,6 +1,4 @@
-import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from lab.cluster_api import BootstrapProvider
@@ -18,11 +16,8 @@ KEPT = ("azure", "vsphere", "openstack", "nutanix")
 @pytest.fixture(scope="session")
 def management() -> Iterator[ControlPlane]:
     """An API server with the kinds of Cluster API, its addons, and the providers' machine templates, and a Cluster."""
-    with ControlPlane() as running:
-        cluster_api.define(running)
-        kinds = [*infrastructure.definitions(INFRASTRUCTURE), *kept_definitions(*KEPT), *definitions()]
-        running.kubectl("apply", "--server-side", "-f", "-", input=_listed(kinds))
-        running.define()
+    providers = (*infrastructure.definitions(INFRASTRUCTURE), *kept_definitions(*KEPT))
+    with ControlPlane(definitions=(*cluster_api.definitions(), *providers, *definitions())) as running:
         running.apply([CLUSTER, *PROXY])
         yield running
 
@@ -53,7 +48,3 @@ PROXY = (
         "spec": {"httpProxy": "http://proxy.example.com:3128", "httpsProxy": "http://proxy.example.com:3128"},
     },
 )
-
-
-def _listed(items: list[dict[str, Any]]) -> str:
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})

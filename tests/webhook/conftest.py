@@ -16,12 +16,12 @@ from transom.manifests.roles import roles
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane(controllers=True) as running:
+    with ControlPlane(controllers=True, definitions=definitions()) as running:
         namespaces = [
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
             for name, labels in {OWN: {}, **NAMESPACES}.items()
         ]
-        running.define([*definitions(), *namespaces, *admission_roles(OWN), *roles(OWN, ("egress",))])
+        running.apply([*namespaces, *admission_roles(OWN), *roles(OWN, ("egress",))])
         yield running
 
 

@@ -114,8 +114,7 @@ async def test_a_rename_and_a_persons_word_change_no_host(cluster: Cluster, how:
 
 @pytest.fixture(scope="module")
 def own_plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as running:
-        running.define(definitions())
+    with ControlPlane(definitions=definitions()) as running:
         yield running
 
 

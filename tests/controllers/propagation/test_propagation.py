@@ -42,8 +42,7 @@ CONTROLLERS = ("egress", "clusters", "propagation")
 @pytest.fixture(scope="session")
 def workload_plane() -> Iterator[ControlPlane]:
     """The API server of a workload cluster in which Transom is installed."""
-    with ControlPlane() as running:
-        running.define(definitions())
+    with ControlPlane(definitions=definitions()) as running:
         yield running
 
 

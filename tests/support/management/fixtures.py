@@ -14,9 +14,8 @@ from transom.manifests.definitions import definitions
 @pytest.fixture(scope="session")
 def management_plane() -> Iterator[ControlPlane]:
     """An API server with Cluster API's kinds, Transom's, the App and the HelmRelease."""
-    with ControlPlane() as running:
-        cluster_api.define(running, more=flux.definitions())
-        running.define([*definitions(), DEFINITION])
+    kinds = (*cluster_api.definitions(), *flux.definitions(), *definitions(), DEFINITION)
+    with ControlPlane(definitions=kinds) as running:
         yield running
 
 

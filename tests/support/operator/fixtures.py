@@ -29,8 +29,7 @@ _MODULE: Final = _Module()
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as running:
-        running.define(definitions())
+    with ControlPlane(definitions=definitions()) as running:
         _MODULE.found = running.revision()
         _RUNNING.append(running)
         yield running
