@@ -62,7 +62,7 @@ def serving() -> Iterator[str]:
     """The endpoint, by its address."""
     Metadata.held, Metadata.posted = {}, []
     with ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield f"127.0.0.1:{server.server_port}"
         server.shutdown()
 

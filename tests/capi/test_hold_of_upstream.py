@@ -283,7 +283,7 @@ def test_downloads_go_through_the_proxy_of_the_environment(tmp_path: Path) -> No
     assert "Invoke-WebRequest" not in "".join(script(file.name) for file in FILES.glob("*.ps1"))
     Proxy.asked.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         here = f"127.0.0.1:{server.server_port}"
         environment = {"http_proxy": f"http://alice:hunter2%40@{here}", "no_proxy": "127.0.0.1"}
         for url in ("http://containerd.example.com/c.tgz", f"http://{here}/direct"):

@@ -88,7 +88,7 @@ class Amazon(BaseHTTPRequestHandler):
 def amazon() -> Iterator[str]:
     Amazon.held, Amazon.asked, Amazon.refusals = {}, [], 0
     with ThreadingHTTPServer(("127.0.0.1", 0), Amazon) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.cli.servers import HTTPServer
+
 Value = dict[str, Any]
 INSTANCES = "/apis/transom.dev/v1alpha1/namespaces/transom-system/windowsinstances"
 PROXIES = "/apis/transom.dev/v1alpha1/egressproxies"
@@ -103,8 +105,7 @@ def serving(cluster: Cluster) -> Iterator[Cluster]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        running.daemon_threads = True
+    with HTTPServer(("127.0.0.1", 0), Handler) as running:
         threading.Thread(target=running.serve_forever, args=(0.05,), daemon=True).start()
         cluster.url = f"http://127.0.0.1:{running.server_address[1]}"
         yield cluster

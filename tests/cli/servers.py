@@ -28,6 +28,9 @@ def kubeconfig(path: Path, server: str, context: str = "staging") -> str:
 class _Patient(socketserver.BaseServer):
     """Whose client may be gone before it is answered: who has read enough of a refusal asks no further."""
 
+    request_queue_size = 128
+    """A command asks for some twenty kinds at once: who finds the queue full tries again after a second (tcp(7))."""
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
@@ -37,8 +40,8 @@ class _TCPServer(_Patient, socketserver.ThreadingTCPServer):
     pass
 
 
-class _HTTPServer(_Patient, http.server.ThreadingHTTPServer):
-    pass
+class HTTPServer(_Patient, http.server.ThreadingHTTPServer):
+    """One whose requests come to a handler each, in a thread of its own."""
 
 
 @contextmanager
@@ -75,7 +78,7 @@ def saying(code: int, reason: str, message: str) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    with _HTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()

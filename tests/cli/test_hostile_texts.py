@@ -109,7 +109,7 @@ def disconnecting(greeting: bytes) -> Iterator[int]:
             self.wfile.write(greeting)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield server.server_address[1]
         server.shutdown()
 

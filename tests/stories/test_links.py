@@ -54,7 +54,7 @@ def server() -> Iterator[str]:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
+        threading.Thread(target=running.serve_forever, args=(0.05,), daemon=True).start()
         yield f"http://127.0.0.1:{running.server_port}"
         running.shutdown()
 
