@@ -9,6 +9,7 @@ from tests.hosts.machines import Bench, Host, WineHost
 from tests.hosts.real import RealHost
 from tests.hosts.simulated import SERVICES, SimulatedHost
 
+from transom.hosts.ssh import directory, transport
 from winsim import Simulator
 
 
@@ -17,6 +18,13 @@ def machine() -> Iterator[Machine]:
     with Machine() as machine:
         machine.boot()
         yield machine
+
+
+@pytest.fixture
+def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a virus scanner may be in the way of is tried as often, but sooner: a second of simulated hosts lasts 0.01."""
+    for module in (directory, transport):
+        monkeypatch.setattr(module, "BETWEEN_ATTEMPTS", 0.1)
 
 
 _BENCHES = ("simulated", pytest.param("wine", marks=pytest.mark.lab))

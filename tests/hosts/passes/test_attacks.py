@@ -23,6 +23,7 @@ async def test_he_does_not_win(simulator: Simulator, tmp_path: Path, seed: int) 
     assert all(made.error is None or isinstance(made.error, DirectoryNotOurs) for made in passes), passes
 
 
+@pytest.mark.usefixtures("soon_again")
 async def test_where_access_lists_are_not_heeded_he_wins(simulator: Simulator, tmp_path: Path) -> None:
     """In one run or another he reaches each thing that the lists keep from him; in which one, the order of steps decides."""
     parts = {"run", "read ", "deleted", "read as Transom's"}

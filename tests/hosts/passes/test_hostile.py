@@ -1,5 +1,6 @@
 """Hosts whose answers are made up, and every way in which Transom works on a host: a HostError of that host, and no more."""
 
+import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -35,7 +36,11 @@ from winsim import Host
 
 HONEST = PassSettings(ALICE, timeouts=Timeouts(connect=60, progress=60, whole=120), patience=Patience(stop=10, start=10))
 HURRIED = msgspec.structs.replace(HONEST, timeouts=Timeouts(connect=60, progress=5, whole=10))
-"""What some lies last, for as long as a pass may."""
+BRIEF = msgspec.structs.replace(HONEST, timeouts=Timeouts(connect=60, progress=1.5, whole=3))
+"""Of the lies that last for as long as a pass may, or a channel without progress."""
+LASTING = {name: LIES[name] for name in ("nothing", "an SFTP packet of 4 MB")}
+LASTING["slowly"] = dataclasses.replace(LIES["slowly"], delay=1.2)
+"""Who is slow makes progress all the while."""
 OTHER_KEY = Secret(asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode())
 Command = Callable[[Access, PayloadDirectory, PassSettings], Awaitable[PassResult]]
 
@@ -113,18 +118,21 @@ def access(simulator: HostileSimulator, host: Host) -> Access:
     return Access(host.address, host.port, host.username, (Secret(key),), simulator.host_key(host))
 
 
+@pytest.mark.usefixtures("soon_again")
 @pytest.mark.parametrize("command", COMMANDS)
 async def test_every_lie_is_the_trouble_of_its_host_and_the_honest_ones_are_done(
     simulator: HostileSimulator, command: str, tmp_path: Path
 ) -> None:
     made = BareHost(simulator, await simulator.add_host(services={}))
     payload = made.payload(tmp_path / "payload")
-    hosts = {name: await simulator.add_liar(lie, services=SERVICES) for name, lie in LIES.items()}
+    hosts = {name: await simulator.add_liar(lie, services=SERVICES) for name, lie in (LIES | LASTING).items()}
     honest = [await simulator.add_host(services=SERVICES) for _ in range(3)]
     names = {host.port: name for name, host in hosts.items()}
 
     async def work(host: Host) -> PassResult:
-        return await COMMANDS[command](access(simulator, host), payload, HURRIED if host.port in names else HONEST)
+        lie = names.get(host.port)
+        passing = HONEST if lie is None else BRIEF if lie in LASTING else HURRIED
+        return await COMMANDS[command](access(simulator, host), payload, passing)
 
     for host in honest if command == "reboot" else ():
         # only a host that was worked on is booted

@@ -147,6 +147,7 @@ async def test_what_is_broken_is_seen_in_a_workers_life(
     assert differing(found) == expected(check, breakers.LIFE, "fail" if check == "removed" else "not applicable")
 
 
+@pytest.mark.usefixtures("soon_again")
 @pytest.mark.parametrize("at", range(4, 40, 4))
 async def test_called_off_anywhere_it_leaves_nothing(host: SimulatedHost, at: int) -> None:
     before = left(host.simulated)
