@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from lab.control_plane import ControlPlane
@@ -12,33 +13,31 @@ from lab import cluster_api
 from transom.controllers.runtime.cached import CLUSTERS, CachedCluster
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
-from transom.kube.connection import connect
 from transom.kube.reflector import Reflector, ReflectorPace
 from transom.kube.store import Store
 
 pytestmark = pytest.mark.lab
+NAME = "clusters.cluster.x-k8s.io"
 QUICK = ReflectorPace(backoff=Backoff(0.05, 0.4), absent=Backoff(0.1, 0.4), watch=1, inactivity=20.0, least=0.05)
 
 
-@pytest.fixture(scope="module")
-def plain() -> Iterator[ControlPlane]:
-    """A server without Cluster API."""
-    with ControlPlane() as running:
-        yield running
+def clusters(*versions: str) -> list[dict[str, Any]]:
+    """The definition of Cluster, which serves these versions and keeps the last."""
+    return [one for one in cluster_api.definitions(versions, versions[-1]) if one["metadata"]["name"] == NAME]
 
 
 @pytest.fixture
-async def client(plain: ControlPlane) -> AsyncIterator[Client]:
-    connection = connect(str(plain.kubeconfig))
-    yield Client(connection)
-    await connection.close()
+def plain(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """A server without Cluster API."""
+    yield control_plane
+    control_plane.forget(clusters("v1beta1"))
 
 
-async def test_an_upgrade_in_place_changes_the_version_and_loses_no_object(plain: ControlPlane, client: Client) -> None:
+async def test_an_upgrade_in_place_changes_the_version_and_loses_no_object(plain: ControlPlane, direct: Client) -> None:
     store: Store[CachedCluster] = Store()
     gone: list[str] = []
     store.subscribe(lambda name, _, after: gone.append(name.name) if after is None else None)
-    reflector = Reflector(client, CLUSTERS, store, pace=QUICK)
+    reflector = Reflector(direct, CLUSTERS, store, pace=QUICK)
     following = asyncio.create_task(reflector.run())
 
     async def follows(version: str) -> None:
@@ -46,11 +45,11 @@ async def test_an_upgrade_in_place_changes_the_version_and_loses_no_object(plain
 
     await reflector.synced.wait()
     assert not reflector.present
-    await asyncio.to_thread(cluster_api.define, plain, ("v1beta1",))
+    await asyncio.to_thread(plain.define, clusters("v1beta1"))
     cluster = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "metadata": {"name": "a", "namespace": "default"}}
     await asyncio.to_thread(plain.apply, [cluster | {"spec": {"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}}}])
     await follows("v1beta1")
-    await asyncio.to_thread(cluster_api.define, plain, ("v1beta1", "v1beta2"), "v1beta2")
+    await asyncio.to_thread(plain.define, clusters("v1beta1", "v1beta2"))
     await follows("v1beta2")
     assert reflector.present
     assert reflector.resource.version == "v1beta2"

@@ -1,7 +1,6 @@
 """The same objects, from files and from a real API server, give the same settings and findings."""
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,7 @@ from lab.control_plane import ControlPlane
 from tests.support.bundles import certificate, config_map, egress_proxy, secret, write
 from tests.support.command import run
 
-from transom.manifests.definitions import definitions
-
 pytestmark = pytest.mark.lab
-
-
-@pytest.fixture(scope="module")
-def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as running:
-        running.define(definitions())
-        yield running
 
 
 def objects() -> list[dict[str, Any]]:

@@ -1,11 +1,10 @@
 """The machines' networks of the objects that a Cluster names, followed on a server that has AWS's own definitions."""
 
-import json
+import asyncio
 from typing import Any
 
 import pytest
 from tests.support.management.management import Management
-from tests.support.waiting import until
 
 from lab import infrastructure
 
@@ -37,14 +36,13 @@ async def test_the_list_follows_the_infrastructure_object(management: Management
     module = infrastructure.MODULES["aws"][0]
     kinds = [(module, "awsclusters"), (module, "awsmanagedcontrolplanes", "controlplane.cluster.x-k8s.io")]
     definitions = infrastructure.definitions(kinds)
-    names = [f"crd/{one['metadata']['name']}" for one in definitions]
-    listed = {"apiVersion": "v1", "kind": "List", "items": definitions}
-    plane.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(listed))
+    await asyncio.to_thread(plane.define, definitions)
+
+    def named(value: dict[str, Any]) -> list[dict[str, Any]]:
+        return [value | {"metadata": value["metadata"] | {"namespace": management.org}}]
 
     async def put(value: dict[str, Any]) -> None:
-        apply = ("-n", management.org, "apply", "--server-side", "-f", "-")
-        # the server may not serve the kind yet
-        await until(lambda: plane.kubectl(*apply, input=json.dumps(value), check=False))
+        await asyncio.to_thread(plane.apply, named(value))
 
     await management.cluster()
     reference = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "AWSCluster", "name": "infra"}
@@ -57,10 +55,10 @@ async def test_the_list_follows_the_infrastructure_object(management: Management
         await management.until_data("ConfigMap", VALUES, "values", added)
         await put(aws_cluster(cidrBlock="10.2.0.0/16"))
         await management.until_data("ConfigMap", VALUES, "values", added.replace("10.1", "10.2"))
-        plane.kubectl("-n", management.org, "delete", "awscluster", "infra")
+        await asyncio.to_thread(plane.delete, named(aws_cluster()))
         await management.until_data("ConfigMap", VALUES, "values", "localhost,169.254.169.254\n")
         # of EKS the control plane's object says it
         await management.merge("Cluster", "mycluster", {"spec": {"controlPlaneRef": EKS}}, management.org)
         await put(eks_control_plane("10.3.0.0/16"))
         await management.until_data("ConfigMap", VALUES, "values", added.replace("10.1", "10.3"))
-    plane.kubectl("delete", *names)
+    await asyncio.to_thread(plane.forget, definitions)

@@ -37,6 +37,12 @@ def own_plane() -> Iterator[ControlPlane]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def with_cluster_api(own_plane: ControlPlane) -> None:
+    """Its kinds stay when Transom goes."""
+    cluster_api.define(own_plane)
+
+
 @pytest.fixture
 async def installed(own_plane: ControlPlane, simulator: Simulator) -> AsyncIterator[Cluster]:
     """On an API server whose definitions go with Transom."""
@@ -152,12 +158,10 @@ async def made_for_clusters(cluster: Cluster) -> set[tuple[str | None, str]]:
     return {one for one in found if one[0] == f"org-of-{cluster.namespace}"}
 
 
+@pytest.mark.usefixtures("with_cluster_api")
 @pytest.mark.parametrize(("title", "by"), [(GIVEN_BACK, "command"), (LEFT, "command"), (LEFT, "page")])
-async def test_a_node_and_a_workload_cluster(
-    installed: Cluster, own_plane: ControlPlane, tmp_path: Path, title: str, by: str
-) -> None:
+async def test_a_node_and_a_workload_cluster(installed: Cluster, tmp_path: Path, title: str, by: str) -> None:
     """Given back: services, files and Node go, and what the settings made for the cluster. Left: all of it stays."""
-    cluster_api.define(own_plane)
     await published(installed)
     org = f"org-of-{installed.namespace}"
     await installed.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": org}})

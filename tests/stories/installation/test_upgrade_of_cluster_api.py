@@ -17,14 +17,13 @@ from transom.capi.machine_files import DROP_INS
 from transom.manifests.definitions import definitions
 
 pytestmark = pytest.mark.lab
+GROUPS = {"kubeadmconfigtemplates": "bootstrap.cluster.x-k8s.io", "machinedeployments": "cluster.x-k8s.io"}
 
 
 @pytest.fixture
 def old_plane() -> Iterator[ControlPlane]:
     """A management cluster before the upgrade."""
-    with ControlPlane() as running:
-        running.apply([*definitions(), DEFINITION])
-        cluster_api.define(running, ("v1beta1",))
+    with ControlPlane(definitions=(*cluster_api.definitions(("v1beta1",)), *definitions(), DEFINITION)) as running:
         yield running
 
 
@@ -36,16 +35,17 @@ async def test_upgrade_in_place_is_followed(old_plane: ControlPlane) -> None:
         async def apply(*values: dict[str, Any]) -> None:
             await asyncio.to_thread(old_plane.apply, [in_namespace(management.org, value) for value in values])
 
-        def held(kind: str, name: str) -> dict[str, Any]:
-            found: dict[str, Any] = json.loads(old_plane.kubectl("get", kind, name, "-n", management.org, "-o", "json"))
+        async def held(kind: str, name: str) -> dict[str, Any]:
+            path = f"/apis/{GROUPS[kind]}/v1beta1/namespaces/{management.org}/{kind}/{name}"
+            found: dict[str, Any] = json.loads(await asyncio.to_thread(old_plane.request, "GET", path))
             return found
 
         async def edited(name: str) -> bool:
-            spec = (await asyncio.to_thread(held, "kubeadmconfigtemplate", name))["spec"]["template"]["spec"]
+            spec = (await held("kubeadmconfigtemplates", name))["spec"]["template"]["spec"]
             return [file["path"] for file in spec.get("files", ())] == list(DROP_INS)
 
         async def rolled() -> str | None:
-            after: str | None = (await asyncio.to_thread(held, "machinedeployment", "workers"))["spec"].get("rolloutAfter")
+            after: str | None = (await held("machinedeployments", "workers"))["spec"].get("rolloutAfter")
             return after
 
         await apply(manifests.cluster(), *map(in_v1beta1, (machines.template(), machines.deployment(replicas=0))))
@@ -56,7 +56,7 @@ async def test_upgrade_in_place_is_followed(old_plane: ControlPlane) -> None:
             await management.until(lambda: edited("workers"))
             await management.until(rolled)
             assert "HTTP_PROXY" in (await management.data("Secret", "mycluster-systemd-proxy") or {})["containerdProxy"]
-            generation = (await asyncio.to_thread(held, "kubeadmconfigtemplate", "workers"))["metadata"]["generation"]
+            generation = (await held("kubeadmconfigtemplates", "workers"))["metadata"]["generation"]
             await asyncio.to_thread(cluster_api.define, old_plane, ("v1beta1", "v1beta2"), "v1beta2")
             await apply(
                 manifests.cluster("later", version="v1beta2"),
@@ -64,7 +64,7 @@ async def test_upgrade_in_place_is_followed(old_plane: ControlPlane) -> None:
             )
             await management.until(lambda: edited("later"))
             await management.until_data("Secret", "later-systemd-proxy", "containerdProxy", "HTTP_PROXY")
-            after = (await asyncio.to_thread(held, "kubeadmconfigtemplate", "workers"))["metadata"]["generation"]
+            after = (await held("kubeadmconfigtemplates", "workers"))["metadata"]["generation"]
             assert after == generation
 
 
