@@ -20,33 +20,69 @@ static void count_boot(void)
     RegSetKeyValueW(HKEY_LOCAL_MACHINE, PREFETCHER, L"BootId", REG_DWORD, &boots, sizeof boots);
 }
 
-static BOOL ended(const SERVICE_STATUS_PROCESS *service)
+// The processes that services run in. They are waited for, so that the end of one is seen at once; while one is open, nobody else
+// gets its number.
+static HANDLE processes[MAXIMUM_WAIT_OBJECTS];
+static DWORD numbers[MAXIMUM_WAIT_OBJECTS], followed;
+static BOOL used[MAXIMUM_WAIT_OBJECTS];
+
+static BOOL over(DWORD number)
 {
-    DWORD id = service->dwProcessId;
-    if (service->dwCurrentState != SERVICE_STOP_PENDING && (service->dwCurrentState != SERVICE_RUNNING || !id)) return FALSE;
-    HANDLE process = id ? OpenProcess(SYNCHRONIZE, FALSE, id) : NULL;
-    BOOL over = !process || WaitForSingleObject(process, 0) == WAIT_OBJECT_0;
-    if (process) CloseHandle(process);
-    return over;
+    DWORD at = 0;
+    while (at < followed && numbers[at] != number) at++;
+    HANDLE process = at < followed ? processes[at] : number ? OpenProcess(SYNCHRONIZE, FALSE, number) : NULL;
+    BOOL ended = !process || WaitForSingleObject(process, 0) == WAIT_OBJECT_0;
+    if (at == followed && process && (ended || followed == MAXIMUM_WAIT_OBJECTS)) {
+        CloseHandle(process);
+    } else if (!ended) {
+        if (at == followed) followed++;
+        numbers[at] = number;
+        processes[at] = process;
+        used[at] = TRUE;
+    }
+    return ended;
+}
+
+static void forget_unused(void)
+{
+    for (DWORD at = followed; at-- > 0;) {
+        if (!used[at]) {
+            CloseHandle(processes[at]);
+            followed--;
+            numbers[at] = numbers[followed];
+            processes[at] = processes[followed];
+        }
+        used[at] = FALSE;
+    }
 }
 
 static void stop_ended(SC_HANDLE manager)
 {
     static union { ENUM_SERVICE_STATUS_PROCESSW list[1]; BYTE bytes[65536]; } found;
+    // all of the buffer is sent, whatever is in it: 64 KB are 170 requests to Wine's server, what a machine has fits into a few KB
+    static DWORD size = 4096;
     DWORD needed, count = 0;
-    if (!EnumServicesStatusExW(manager, SC_ENUM_PROCESS_INFO, SERVICE_WIN32, SERVICE_ACTIVE, found.bytes, sizeof found, &needed,
-                               &count, NULL, NULL))
-        return;
+    while (!EnumServicesStatusExW(manager, SC_ENUM_PROCESS_INFO, SERVICE_WIN32, SERVICE_ACTIVE, found.bytes, size, &needed,
+                                  &count, NULL, NULL)) {
+        if (GetLastError() != ERROR_MORE_DATA || size == sizeof found) {
+            // nobody is forgotten, and the wait for who has ended would be none
+            Sleep(500);
+            return;
+        }
+        size *= 2;
+    }
     for (DWORD i = 0; i < count; i++) {
         SERVICE_STATUS_PROCESS *now = &found.list[i].ServiceStatusProcess;
         SERVICE_STATUS stopped = {now->dwServiceType, SERVICE_STOPPED};
-        if (!ended(now)) continue;
-        if (now->dwCurrentState == SERVICE_RUNNING) stopped.dwWin32ExitCode = ERROR_PROCESS_ABORTED;
+        BOOL runs = now->dwCurrentState == SERVICE_RUNNING && now->dwProcessId;
+        if (!over(now->dwProcessId) || !(runs || now->dwCurrentState == SERVICE_STOP_PENDING)) continue;
+        if (runs) stopped.dwWin32ExitCode = ERROR_PROCESS_ABORTED;
         SC_HANDLE service = OpenServiceW(manager, found.list[i].lpServiceName, SERVICE_SET_STATUS);
         if (!service) continue;
         SetServiceStatus((SERVICE_STATUS_HANDLE)service, &stopped);
         CloseServiceHandle(service);
     }
+    forget_unused();
 }
 
 int wmain(void)
@@ -63,7 +99,7 @@ int wmain(void)
     WriteFile(GetStdHandle(STD_OUTPUT_HANDLE), "ready\n", 6, &written, NULL);
     CloseHandle(GetStdHandle(STD_OUTPUT_HANDLE));
     for (;;) {
-        Sleep(500);
         stop_ended(manager);
+        if (!followed || WaitForMultipleObjects(followed, processes, FALSE, 500) == WAIT_FAILED) Sleep(500);
     }
 }
