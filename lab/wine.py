@@ -38,11 +38,12 @@ def environment(prefix: Path, extra: Mapping[str, str] | None = None) -> dict[st
     which all prefixes share, a new prefix would find what one that is gone, with the same inode, has left. Wine asks the
     resolver for the name of the Linux machine at each boot: where nobody answers, RES_OPTIONS makes that one second.
     fontconfig finds nothing in the prefix: each start of cmd.exe, as of all that could make a window, would read its settings
-    and look at every font of Linux.
+    and look at every font of Linux. With WINELOADERNOEXEC Wine's loader does not start itself once more, to lay out the address
+    space: `loader` has done so. Wine sets it for all that a process starts.
     """
     here = str(prefix)
     own = {"HOME": here, "WINEPREFIX": here, "TMPDIR": here, "FONTCONFIG_SYSROOT": here}
-    shared = {"PATH": "/usr/bin:/bin", "WINEDEBUG": "-all", "RES_OPTIONS": "timeout:1 attempts:1"}
+    shared = {"PATH": "/usr/bin:/bin", "WINEDEBUG": "-all", "RES_OPTIONS": "timeout:1 attempts:1", "WINELOADERNOEXEC": "1"}
     return shared | own | dict(extra or {})
 
 
