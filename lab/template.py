@@ -25,7 +25,8 @@ SERVICES = r"HKLM\SYSTEM\CurrentControlSet\Services"
 _UNUSED = re.compile(
     rb"\[Software\\\\(?:(?:Wow6432Node\\\\)?Classes\\\\(?:CLSID|Interface|MIME|Typelib)\\\\"
     rb"|Microsoft\\\\Windows\\\\CurrentVersion\\\\Telephony\\\\"
-    rb"|Microsoft\\\\Windows NT\\\\CurrentVersion\\\\(?:Font(?:s|Substitutes)\]|Time Zones\\\\(?P<zone>[^]\\\\]+)))",
+    rb"|Microsoft\\\\Windows NT\\\\CurrentVersion\\\\"
+    rb"(?:Font(?:s|Substitutes|Link\\\\SystemLink)\]|Time Zones\\\\(?P<zone>[^]\\\\]+)))",
     re.IGNORECASE,
 )
 _ZONE = re.compile(rb'"TimeZoneKeyName"="([^"]+)"')
