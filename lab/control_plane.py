@@ -423,7 +423,7 @@ class ControlPlane:
     def _fill_etcd(self) -> None:
         """Begin with what each server makes at its first start: roles, namespaces, priority levels, and the definitions."""
         if not (self.directory / "etcd").exists():
-            _copy(_first_data(self._begins_with), self.directory)
+            _copy(first_data(self._begins_with), self.directory)
 
     def _prepare(self) -> None:
         here = self.directory
@@ -495,7 +495,7 @@ class _First(ControlPlane):
         _copy(self.directory / "etcd", target)
 
 
-def _first_data(definitions: Sequence[dict[str, Any]]) -> Path:
+def first_data(definitions: Sequence[dict[str, Any]] = ()) -> Path:
     """etcd's data after the first start of a server with these definitions; made once."""
 
     def make(target: Path) -> None:
@@ -505,7 +505,7 @@ def _first_data(definitions: Sequence[dict[str, Any]]) -> Path:
                 first.define(definitions)
             first.leave_data(target)
 
-    key = cache.digest([Path(__file__), str(kubernetes.binaries()), json.dumps(definitions, sort_keys=True)])
+    key = cache.digest([Path(__file__), str(kubernetes.binaries()), json.dumps(list(definitions), sort_keys=True)])
     return cache.entry("etcd-data", key, make) / "etcd"
 
 

@@ -16,6 +16,7 @@ from image.python import PythonError
 from lab import (
     build,
     cluster_api,
+    control_plane,
     flux,
     golang,
     infrastructure,
@@ -28,6 +29,7 @@ from lab import (
 )
 from lab.kubernetes import ControlPlaneError
 from lab.progress import position
+from transom.manifests.definitions import definitions
 
 PARTS: tuple[Callable[[], object], ...] = (
     template.template,
@@ -58,6 +60,8 @@ PARTS: tuple[Callable[[], object], ...] = (
     prometheus.programs,
     infrastructure.definitions,
     openshift.definitions,
+    control_plane.first_data,
+    lambda: control_plane.first_data(definitions()),
 )
 """From the quickest, so that what is missing on the machine shows soon."""
 
