@@ -162,7 +162,8 @@ def merge_service(
             changes.append(change.showing(_texts(found), wish.value))
         elif ours is not None:
             del variables[name]
-            if not mine:
+            # an import may have been cut short before ours was put in, of two items that were there and one that says the same
+            if not mine or [item.text for item in found] == [item.text for item in ours.was]:
                 changes.append(ItemChange(name, None, UNMASKED if ours.mask is not None else LEFT))
             elif len(mine) < len(found):
                 items = _without(items, mine)
