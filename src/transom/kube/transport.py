@@ -253,6 +253,16 @@ class WayErrors:
             raise ConnectionFailed(f"{self._what}: {_told(error)}") from error
         if isinstance(error, ConfigurationError):
             raise ConnectionFailed(f"{self._what}: {error}") from error
+        if isinstance(error, AttributeError) and (failed := _handshake_failure(error)) is not None:
+            raise ConnectionFailed(f"{self._what}: {failed}") from error
+
+
+def _handshake_failure(error: AttributeError) -> ssl.SSLError | None:
+    """What asyncio of Python 3.11.2, which the image has, failed to tell: a handshake within a tunnel by TLS that failed."""
+    earlier: BaseException | None = error
+    while earlier is not None and not isinstance(earlier, ssl.SSLError):
+        earlier = earlier.__context__
+    return earlier
 
 
 def _told(error: Exception) -> str:
