@@ -11,7 +11,7 @@ import pytest
 import structlog
 from hypothesis import settings
 from tests.support.failures import Failures
-from tests.support.schedule import Schedule, arrange, count_servers, leave_servers
+from tests.support.schedule import Schedule, arrange, count_servers, leave_servers, stay_on_one_core
 
 if TYPE_CHECKING:
     from winsim import Simulator
@@ -39,7 +39,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", default=None):
         # who collects: until it has, next to nothing is garbage
         gc.disable()
-    if not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        stay_on_one_core(config.workerinput["workerid"])
+    else:
         config.pluginmanager.register(Schedule())
         if file := config.getoption("failures"):
             config.pluginmanager.register(Failures(file))

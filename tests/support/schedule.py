@@ -180,6 +180,16 @@ def arrange(items: list[pytest.Item], workerinput: Mapping[str, Any]) -> None:
     unfinished.rename(file)
 
 
+def stay_on_one_core(workerid: str) -> None:
+    """Keep a worker, and all that it will start, on one of the cores, each worker in turn on the next.
+
+    A worker mostly waits for a process that it has started, or that for it. On one core a message costs a switch; to another
+    core, which sleeps, on a virtual machine ten times as much (`benchmarks/tests.md`).
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[int(workerid.removeprefix("gw")) % len(cores)]})
+
+
 def leave_servers(item: pytest.Item, following: pytest.Item | None) -> None:
     """End the servers of a test that the following one does not use, and what depends on them.
 
