@@ -401,7 +401,10 @@ class ControlPlane:
         client gave up can come after the next one. Whoever the server did not know (401) has the name `""`.
         """
         with self.audit_log.open("rb") as log:
-            log.seek(since.size if since else 0)
+            if since and since.size:
+                # a line that was being written at that moment is of a request before it
+                log.seek(since.size - 1)
+                log.readline()
             events = [msgspec.json.decode(line) for line in log if line.endswith(b"\n")]
         asked = sorted((datetime.fromisoformat(one["requestReceivedTimestamp"]), number) for number, one in enumerate(events))
         for one in events:

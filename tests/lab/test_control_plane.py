@@ -2,9 +2,10 @@
 
 import json
 import urllib.error
+from datetime import UTC, datetime
 
 import pytest
-from lab.control_plane import ControlPlane
+from lab.control_plane import ControlPlane, Moment
 
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, SECRETS
 
@@ -35,3 +36,14 @@ def test_what_was_made_is_gone_and_what_was_changed_as_before(control_plane: Con
     after = json.loads(control_plane.request("GET", kept))
     assert after["data"] == before["data"]
     control_plane.request("DELETE", kept)
+
+
+def test_a_moment_within_a_line_that_is_being_written(control_plane: ControlPlane) -> None:
+    control_plane.request("GET", "/version?of=before")
+    began = control_plane.moment()
+    # the file grows in parts: a moment can find the first half of a line
+    within = Moment(datetime.now(UTC), began.size - 10)
+    control_plane.request("GET", "/version?of=after")
+    for moment in began, within:
+        found = [one["requestURI"] for one in control_plane.audit(moment)]
+        assert "/version?of=after" in found and "/version?of=before" not in found

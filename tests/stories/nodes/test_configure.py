@@ -646,6 +646,22 @@ class TestFaults:
         assert (result.reboot, result.node_name, host.name) == ("", "worker-1", "worker-1")
         assert host.firewall == {"Transom TCP 10250": "10250"} and host.boot_id == 2
 
+    async def test_windows_is_down_before_the_order_to_boot_is_cleared_away(self, simulated: Simulated, tmp_path: Path) -> None:
+        host = simulated.host
+        operator = Operator(simulated, tmp_path)
+        await operator.configure()
+
+        def down() -> None:
+            if host.booting is not None and host.traffic.requests[-1].startswith("remove "):
+                host.cut_power()
+
+        host.interlopers.add(down)
+        await configuring.reboot(simulated.access, KnownHostsFile(tmp_path / "known_hosts"), operator.settings)
+        assert host.booting is not None and not host.up
+        host.interlopers.clear()
+        await host.booting
+        await operator.reached()
+
     async def test_without_a_proxy_no_variable_is_ever_written(self, simulated: Simulated, tmp_path: Path) -> None:
         operator = Operator(simulated, tmp_path)
         operator.egress = Egress()

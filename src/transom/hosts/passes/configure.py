@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from transom.hosts.errors import HostError, NotConverged, ScriptFailed, ServiceDied
+from transom.hosts.errors import ConnectionLost, HostError, NotConverged, ScriptFailed, ServiceDied
 from transom.hosts.passes import EVERYBODY, Pass, PassResult, PassSettings, differences, leave, opened
 from transom.hosts.scripts.template import Script, render
 from transom.hosts.ssh import Access
@@ -89,7 +89,12 @@ async def reboot(access: Access, host_keys: HostKeys, settings: PassSettings) ->
         await directory.put(name, [Script("boot.cmd", render("boot.cmd", {}))])
         settings.permit()
         ended = await directory.transport.run(local(name, "boot.cmd"))
-        await directory.remove(name, ("boot.cmd",))
+        try:
+            await directory.remove(name, ("boot.cmd",))
+        except ConnectionLost:
+            # it is on its way down as ordered; the next pass finds the directory
+            if not ended.succeeded:
+                raise
         if not ended.succeeded:
             raise ScriptFailed("Windows refused to boot; the user must be an administrator")
 
