@@ -13,7 +13,7 @@ import msgspec
 
 from image import bill, debian, python, root
 from transom import __version__
-from transom.image_layout import Image, Layer, Layout
+from transom.image_layout import Image, ImageLayer, Layout
 
 Step = Callable[[str], Any]
 """Begins a block in which something is done."""
@@ -23,7 +23,7 @@ class Base(msgspec.Struct, frozen=True):
     """What is below Transom's own layer, for one architecture: its layers, and the directory that has them and their files."""
 
     architecture: str
-    layers: tuple[Layer, ...]
+    layers: tuple[ImageLayer, ...]
     directory: Path
 
     @property

@@ -19,7 +19,7 @@ from image import bill, build, python
 
 from lab import cache, payload
 from lab.progress import step
-from transom.image_layout import Layer, Layout, read
+from transom.image_layout import ImageLayer, Layout, read
 
 EPOCH = 1_700_000_000
 """Seconds since 1970: the time of what is made here."""
@@ -40,7 +40,7 @@ def base() -> build.Base:
         (target / "layers.json").write_bytes(msgspec.json.encode(made.layers))
 
     found = cache.entry("image-base", key, make)
-    layers = msgspec.json.decode((found / "layers.json").read_bytes(), type=tuple[Layer, ...])
+    layers = msgspec.json.decode((found / "layers.json").read_bytes(), type=tuple[ImageLayer, ...])
     return build.Base(python.native(), layers, found)
 
 

@@ -26,7 +26,7 @@ class LayoutError(Exception):
     """A layout that cannot be read; the message names it."""
 
 
-class Layer(msgspec.Struct, frozen=True):
+class ImageLayer(msgspec.Struct, frozen=True):
     """A layer of a layout: the SHA-256 of its blob, its size in bytes, and the SHA-256 of what is packed in it."""
 
     digest: str
@@ -37,7 +37,7 @@ class Layer(msgspec.Struct, frozen=True):
 class Image(msgspec.Struct, frozen=True):
     """An image for Linux: its layers, lowest first, the architecture as Go names it, and the `config` of its configuration."""
 
-    layers: tuple[Layer, ...]
+    layers: tuple[ImageLayer, ...]
     architecture: str
     config: Mapping[str, Any]
 
@@ -50,7 +50,7 @@ class Layout:
         self.directory, self._epoch = directory, epoch
         (directory / _BLOBS).mkdir(parents=True, exist_ok=True)
 
-    def layer(self, tree: Path) -> Layer:
+    def layer(self, tree: Path) -> ImageLayer:
         """A layer of all that is below a directory. Files are root's; of modes is kept what runs, and a sticky bit."""
         part = self.directory / "layer.part"
         with part.open("wb") as file:
@@ -61,9 +61,9 @@ class Layout:
                     for path in _below(tree):
                         _add(archive, path, tree, self._epoch)
         part.rename(self._blob(packed.digest))
-        return Layer(packed.digest, packed.size, content.digest)
+        return ImageLayer(packed.digest, packed.size, content.digest)
 
-    def take(self, layer: Layer, source: Path) -> None:
+    def take(self, layer: ImageLayer, source: Path) -> None:
         """Have the blob of another layout's layer here, too."""
         target = self._blob(layer.digest)
         if not target.exists():
@@ -132,7 +132,7 @@ def read(directory: Path, architecture: str = "amd64") -> Image:
         config = json.loads((directory / _BLOBS / _hex(manifest["config"])).read_bytes())
         contents = [one.removeprefix("sha256:") for one in config["rootfs"]["diff_ids"]]
         layers = tuple(
-            Layer(_hex(one), one["size"], content) for one, content in zip(manifest["layers"], contents, strict=True)
+            ImageLayer(_hex(one), one["size"], content) for one, content in zip(manifest["layers"], contents, strict=True)
         )
         return Image(layers, str(config["architecture"]), dict(config.get("config") or {}))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -181,7 +181,7 @@ def restarts(target: Target) -> When:
         case "OnNextBoot":
             return "boot"
         case "Manual" if not target.instance.metadata.annotations.get(RESTART):
-            return "held"
+            return "manual"
     return "now"
 
 

@@ -50,7 +50,7 @@ def _summary(found: "tuple[Checked, ...]") -> str:
 
 
 def write(option: str, path: Path, content: Callable[[bytes], bytes]) -> None:
-    """Write a file, made of what it held; ends the command where that cannot be done."""
+    """Write a file, made of what it contained; ends the command where that cannot be done."""
     try:
         path.write_bytes(content(path.read_bytes() if path.exists() else b""))
     except OSError as error:

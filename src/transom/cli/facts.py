@@ -12,8 +12,11 @@ from transom.cli.options import (
     WHOLE,
     ChannelTimeout,
     ConnectTimeout,
+    KeyFile,
     PassTimeout,
+    Port,
     RequireHostKeys,
+    Username,
     Verbose,
     log_to_stderr,
     timeouts,
@@ -42,15 +45,9 @@ def facts(
             metavar="ADDRESS...", help="DNS names or IP addresses, also as USER@ADDRESS; with -f names of WindowsInstances."
         ),
     ],
-    username: Annotated[
-        str, typer.Option("--username", "-u", metavar="NAME", help="The user; else what ~/.ssh/config says.")
-    ] = "",
-    port: Annotated[
-        int | None, typer.Option("--port", "-p", min=1, max=65535, help="The port; else what ~/.ssh/config says, or 22.")
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option("--key", "-i", metavar="FILE", help="A private key; else the agent and ~/.ssh.")
-    ] = None,
+    username: Username = "",
+    port: Port = None,
+    key: KeyFile = None,
     filename: Annotated[
         list[str] | None,
         files("Manifests that say how the WindowsInstances are reached."),

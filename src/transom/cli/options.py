@@ -5,6 +5,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -22,6 +23,11 @@ Verbose = Annotated[
 """Of servers and hosts; no body of a request and no value is in it."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+Username = Annotated[str, typer.Option("--username", "-u", metavar="NAME", help="The user; else what ~/.ssh/config says.")]
+Port = Annotated[
+    int | None, typer.Option("--port", "-p", min=1, max=65535, help="The port; else what ~/.ssh/config says, or 22.")
+]
+KeyFile = Annotated[Path | None, typer.Option("--key", "-i", metavar="FILE", help="A private key; else the agent and ~/.ssh.")]
 CONNECT, CHANNEL, WHOLE = "10s", "1m", "15m"
 CONNECT_HELP = "How long a host may take to let us in."
 CHANNEL_HELP = "How long a host may make no progress before it is given up on."

@@ -53,8 +53,8 @@ async def carry_out(targets: list[Target], options: HostOptions, manager: Manage
             async for target, report in side_by_side(
                 waiting, _comparing(options, manager, progress), options.workers, otherwise=_faulty
             ):
-                held = report.skip(waits[change_of(target.egress)]) if report.result == "changed" else report
-                collected.add(target, held)
+                said = report.skip(waits[change_of(target.egress)]) if report.result == "changed" else report
+                collected.add(target, said)
     return collected.report
 
 

@@ -56,11 +56,11 @@ def _cell(text: str) -> str:
 
 
 def _where(check: str, seen: Mapping[str, Answered]) -> str:
-    """On which machines it held; on which it did not."""
-    held = {name: one for name, one in seen.items() if one.checks.get(check) == "pass"}
-    not_held = {name: one for name, one in seen.items() if one.checks.get(check) == "fail"}
+    """On which machines it passed; on which it failed."""
+    passed = {name: one for name, one in seen.items() if one.checks.get(check) == "pass"}
+    failed = {name: one for name, one in seen.items() if one.checks.get(check) == "fail"}
     every = sum(name.startswith(_SIMULATED) for name in seen)
-    return "; ".join((*_machines(held, every), *(f"not on {name}" for name in _machines(not_held, every))))
+    return "; ".join((*_machines(passed, every), *(f"not on {name}" for name in _machines(failed, every))))
 
 
 def _machines(seen: Mapping[str, Answered], every: int) -> list[str]:

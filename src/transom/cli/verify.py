@@ -15,8 +15,11 @@ from transom.cli.options import (
     WHOLE,
     ChannelTimeout,
     ConnectTimeout,
+    KeyFile,
     PassTimeout,
+    Port,
     RequireHostKeys,
+    Username,
     timeouts,
 )
 from transom.cli.output import ExitCode, Format, fail
@@ -42,15 +45,9 @@ verify.command("cluster", epilog=epilog("verify cluster"))(cluster)
 @verify.command("host", epilog=epilog("verify host"))
 def host(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="DNS name or IP address, also as USER@ADDRESS.")],
-    username: Annotated[
-        str, typer.Option("--username", "-u", metavar="NAME", help="The user; else what ~/.ssh/config says.")
-    ] = "",
-    port: Annotated[
-        int | None, typer.Option("--port", "-p", min=1, max=65535, help="The port; else what ~/.ssh/config says, or 22.")
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option("--key", "-i", metavar="FILE", help="A private key; else the agent and ~/.ssh.")
-    ] = None,
+    username: Username = "",
+    port: Port = None,
+    key: KeyFile = None,
     connect_timeout: ConnectTimeout = CONNECT,
     channel_timeout: ChannelTimeout = CHANNEL,
     pass_timeout: PassTimeout = WHOLE,

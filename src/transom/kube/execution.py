@@ -10,6 +10,7 @@ import aiohttp
 import msgspec
 
 from transom.kube import AnswerTooLarge, ConnectionFailed, UnreadableObject
+from transom.kube.reading import ApiStatus
 
 EXEC_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 """The newer one only adds the end of stdin, which no command here has."""
@@ -25,23 +26,6 @@ class Executed(msgspec.Struct, frozen=True):
     out: str = ""
     err: str = ""
     said: str = ""
-
-
-class _Cause(msgspec.Struct, frozen=True):
-    reason: str = ""
-    message: str = ""
-
-
-class _Details(msgspec.Struct, frozen=True):
-    causes: list[_Cause] | None = None
-
-
-class _Ended(msgspec.Struct, frozen=True):
-    """metav1.Status, as `exec` ends; of a command that failed a cause has the code (`ExitCode`)."""
-
-    status: str = ""
-    message: str = ""
-    details: _Details | None = None
 
 
 async def output_of(socket: "aiohttp.ClientWebSocketResponse[Any]") -> Executed:
@@ -62,13 +46,15 @@ async def output_of(socket: "aiohttp.ClientWebSocketResponse[Any]") -> Executed:
 
 
 def ended(status: bytes, out: str, err: str) -> Executed:
-    """How it went, by the Status (JSON) that came at the end. Raises UnreadableObject."""
+    """How it went, by the Status (JSON) that came at the end: of a command that failed a cause has the code (`ExitCode`).
+
+    Raises UnreadableObject.
+    """
     try:
-        told = msgspec.json.decode(status, type=_Ended)
+        told = msgspec.json.decode(status, type=ApiStatus)
     except msgspec.DecodeError as error:
         raise UnreadableObject(f"exec: {error}") from error
     if told.status == "Success":
         return Executed(0, out, err)
-    causes = (told.details.causes if told.details else None) or ()
-    code = next((cause.message for cause in causes if cause.reason == "ExitCode"), "")
-    return Executed(int(code) if code.isdecimal() and len(code) < 12 else -1, out, err, told.message)
+    code = next((cause.message or "" for cause in told.causes if cause.reason == "ExitCode"), "")
+    return Executed(int(code) if code.isdecimal() and len(code) < 12 else -1, out, err, told.message or "")

@@ -106,7 +106,7 @@ class ManagedMeta(ObjectMeta, frozen=True):
     managed_fields: list[ManagedFields] | None = None
 
 
-class _ConfigMap(Projected, frozen=True):
+class _ManagedConfigMap(Projected, frozen=True):
     metadata: ManagedMeta = ManagedMeta()
     data: dict[str, str] | None = None
 
@@ -126,7 +126,7 @@ class BundleHolder(msgspec.Struct, frozen=True):
     @classmethod
     def from_json(cls, data: bytes | msgspec.Raw) -> "BundleHolder":
         """Decode a ConfigMap. Raises msgspec.ValidationError."""
-        read = msgspec.json.decode(data, type=_ConfigMap)
+        read = msgspec.json.decode(data, type=_ManagedConfigMap)
         text = (read.data or {}).get(cls.KEY)
         mine = [one.fields or {} for one in read.metadata.managed_fields or () if one.manager == cls.MANAGER]
         meta = {field: getattr(read.metadata, field) for field in ObjectMeta.__struct_fields__}

@@ -6,7 +6,7 @@ metadata, and set aside.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final, Generic, TypeVar
@@ -57,37 +57,44 @@ class _Named(msgspec.Struct, frozen=True):
     metadata: _Identity = _Identity()
 
 
-class _Cause(msgspec.Struct, frozen=True):
+class StatusCause(msgspec.Struct, frozen=True):
     """metav1.StatusCause."""
 
+    reason: str | None = None
     message: str | None = None
 
 
-class _Details(msgspec.Struct, frozen=True):
+class _StatusDetails(msgspec.Struct, frozen=True):
     """metav1.StatusDetails."""
 
-    causes: list[_Cause] | None = None
+    causes: list[StatusCause] | None = None
 
 
-class _Status(msgspec.Struct, frozen=True):
-    """metav1.Status."""
+class ApiStatus(msgspec.Struct, frozen=True):
+    """metav1.Status: what an API server says in the place of an object, and at the end of a command in a container."""
 
+    status: str | None = None
     code: int | None = None
     reason: str | None = None
     message: str | None = None
-    details: _Details | None = None
+    details: _StatusDetails | None = None
+
+    @property
+    def causes(self) -> Sequence[StatusCause]:
+        """What it names beside its message."""
+        return (self.details.causes if self.details else None) or ()
 
     @property
     def whole_message(self) -> str:
         """With the causes that it does not name itself: of an eviction that is refused, the PodDisruptionBudget."""
         said = self.message or ""
-        causes = (cause.message for cause in (self.details.causes if self.details else None) or ())
+        causes = (cause.message for cause in self.causes)
         return " ".join((said, *(cause for cause in causes if cause and cause not in said)))
 
 
 _decode_metadata: Final = msgspec.json.Decoder(Metadata).decode
 _decode_named: Final = msgspec.json.Decoder(_Named).decode
-_decode_status: Final = msgspec.json.Decoder(_Status).decode
+_decode_status: Final = msgspec.json.Decoder(ApiStatus).decode
 
 
 def decoded(read: Callable[[bytes], V], data: bytes) -> V:
@@ -155,7 +162,7 @@ def refusal(body: bytes, code: int, retry_after: str | None = None) -> StatusErr
         told = " ".join(body[:200].decode(errors="replace").split())
         if told.startswith("<") or 300 <= code < 400:
             told = f"HTTP {code} and a page for browsers, which is no API server's answer: a proxy or a login stands before it"
-        status = _Status(None, None, told)
+        status = ApiStatus(message=told)
     return status_error(status.code or code, status.reason or "", status.whole_message, _seconds(retry_after))
 
 

@@ -45,14 +45,14 @@ async def served(get_json: GetJson, resource: Resource[T]) -> Resource[T]:
     raise KindAbsent(404, "NotFound", f"no version of {resource.group} has {resource.plural}")
 
 
-class _Group(msgspec.Struct, frozen=True):
+class _ApiGroup(msgspec.Struct, frozen=True):
     name: str = ""
 
 
 class _GroupList(msgspec.Struct, frozen=True):
     """metav1.APIGroupList."""
 
-    groups: list[_Group] | None = None
+    groups: list[_ApiGroup] | None = None
 
 
 class Groups:

@@ -63,7 +63,7 @@ def bundle(objects: Iterable[Object], namespace: str, version: str) -> OlmBundle
     parts = _Parts(list(objects), namespace)
     csv = _service_version(parts, namespace, version)
     manifests = {f"{NAME}.clusterserviceversion.yaml": csv}
-    for one in parts.held:
+    for one in parts.bundled:
         manifests[f"{one['metadata']['name']}.{one['kind'].lower()}.yaml"] = _placeless(one)
     mark = "operators.operatorframework.io.bundle"
     annotations = {
@@ -125,8 +125,8 @@ class _Parts:
         accounts = [one for one in near if one["kind"] == "ServiceAccount" and one["metadata"]["name"] in self.accounts]
         made = [*self.deployments, *accounts, *self._bindings, *self._roles.values()]
         left = [one for one in objects if one not in made and one["kind"] != "Namespace"]
-        self.held = [one for one in left if one["kind"] == _DEFINITION or (one["kind"] in _TAKEN and one in near)]
-        self.beside = [one for one in left if one not in self.held]
+        self.bundled = [one for one in left if one["kind"] == _DEFINITION or (one["kind"] in _TAKEN and one in near)]
+        self.beside = [one for one in left if one not in self.bundled]
 
     def rules(self, account: str, binding: str) -> list[Object]:
         """What the bindings of that kind give an account; RoleBindings of Transom's own namespace alone."""
@@ -147,7 +147,7 @@ def _reference(binding: Object) -> tuple[str, str]:
 def _service_version(parts: _Parts, namespace: str, version: str) -> Object:
     containers = [one for made in parts.deployments for one in made["spec"]["template"]["spec"]["containers"]]
     images = list(dict.fromkeys(one["image"] for one in containers))
-    definitions = {one["spec"]["names"]["kind"]: one for one in parts.held if one["kind"] == _DEFINITION}
+    definitions = {one["spec"]["names"]["kind"]: one for one in parts.bundled if one["kind"] == _DEFINITION}
     owned = [
         {
             "name": f"{kind.plural}.{GROUP}",

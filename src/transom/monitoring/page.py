@@ -35,7 +35,7 @@ def _metrics() -> Iterator[str]:
                 yield f"| `{one.exposed}{labels}` | {one.kind} | {one.help} |"
         yield ""
     yield "## Objectives\n"
-    yield "Shares of what was good, to be held over 30 days; for another span write that in the place of `30d`.\n"
+    yield "Shares of what was good, to be met over 30 days; for another span write that in the place of `30d`.\n"
     yield "| objective | means | target | indicator |\n|---|---|---|---|"
     for objective in OBJECTIVES:
         expression = objective.over("30d").replace("|", "\\|")

@@ -11,6 +11,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from transom import monitoring
+from transom.controllers.instance.status import TYPES
 from transom.controllers.operator import Operator
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import moment
@@ -19,16 +20,6 @@ from transom.kube.store import ObjectKey
 from transom.monitoring import Metric
 from transom.reasons import REASONS
 
-_CONDITIONS: Final = (
-    "Ready",
-    "Reachable",
-    "Configured",
-    "ProxyApplied",
-    "TrustApplied",
-    "EgressWorks",
-    "NodeReady",
-    "RebootRequired",
-)
 _CONDITIONS_OF_SETTINGS: Final = (
     "Ready",
     "Valid",
@@ -82,7 +73,7 @@ class OperatorMetrics:
 
     def follow(self, operator: Operator) -> None:
         """Read this operator's queues, settings and hosts at each scrape, and hear how long hosts wait for their settings."""
-        self.registry.register(_State(operator))
+        self.registry.register(_StateCollector(operator))
         operator.informers.windows_instances.subscribe(
             lambda key, before, after: self._host_changed(key, before, after, told=operator.working)
         )
@@ -92,7 +83,7 @@ class OperatorMetrics:
         return generate_latest(self.registry)
 
     def _host_changed(self, key: ObjectKey, before: CachedInstance | None, after: CachedInstance | None, *, told: bool) -> None:
-        """A host that has come to other settings was not Ready from when they held: the status says since when."""
+        """A host that has come to other settings was not Ready from when they were valid: the status says since when."""
         settings = after.live.settings if after is not None else ""
         if after is None or not settings:
             self._had.pop(key, None)
@@ -106,7 +97,7 @@ class OperatorMetrics:
         self._had[key] = settings
 
 
-class _State(Collector):
+class _StateCollector(Collector):
     """What an operator knows at the moment of a scrape."""
 
     def __init__(self, operator: Operator) -> None:
@@ -159,10 +150,10 @@ def _malformed(operator: Operator) -> Family:
 
 
 def _hosts(operator: Operator) -> Family:
-    counts = {(type_, status): 0 for type_ in _CONDITIONS for status in _STATUSES}
+    counts = {(type_, status): 0 for type_ in TYPES for status in _STATUSES}
     for cached in operator.informers.windows_instances.snapshot():
         conditions = {one.type: one.status for one in cached.live.conditions}
-        for type_ in _CONDITIONS:
+        for type_ in TYPES:
             status = conditions.get(type_)
             counts[type_, status if status in _STATUSES else "Unknown"] += 1
     return _family(monitoring.HOSTS, counts)

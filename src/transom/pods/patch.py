@@ -109,7 +109,7 @@ class PodPatcher:
 
     def __init__(self, egress: PodEgress) -> None:
         self.egress = egress
-        self._linux, self._windows = (_Platform(egress, windows=windows) for windows in (False, True))
+        self._linux, self._windows = (_OfOneSystem(egress, windows=windows) for windows in (False, True))
 
     def patch(self, pod: Pod, namespace: str, labels: Mapping[str, str], *, before: Pod | None = None) -> Patch:
         """What is to be done to a pod in a namespace with these labels.
@@ -178,7 +178,7 @@ class _Annotate(msgspec.Struct, frozen=True, gc=False):
 _Step = _Prepend | _Remove | _Mount | _AddVolume | _Annotate
 
 
-class _Platform:
+class _OfOneSystem:
     """What pods of one operating system get by some settings."""
 
     def __init__(self, egress: PodEgress, *, windows: bool) -> None:
@@ -237,7 +237,7 @@ def _appended(path: str, item: dict[str, Any], *, first: bool) -> Operation:
 class _Writer:
     """Collects the steps for one pod."""
 
-    def __init__(self, pod: Pod, platform: _Platform, decided: decision.PodDecision, before: Pod | None) -> None:
+    def __init__(self, pod: Pod, platform: _OfOneSystem, decided: decision.PodDecision, before: Pod | None) -> None:
         self._pod = pod
         self._platform = platform
         self._ephemeral = before is not None

@@ -146,7 +146,7 @@ class Effective(msgspec.Struct, frozen=True):
 def effective(objects: SettingsObjects, now: datetime, server: str | None = None) -> Effective:
     """Validate everything and compute the settings of the own cluster and of every Cluster API `Cluster`.
 
-    `objects` are all that was read; the dates of certificates are held against `now`. `server` is the URL of the API server in
+    `objects` are all that was read; the dates of certificates are compared with `now`. `server` is the URL of the API server in
     Transom's own kubeconfig. What is wrong is a finding. A cluster's settings are None when any object that they are made of
     has an error; others are not touched by it.
     """
@@ -202,10 +202,10 @@ def effective(objects: SettingsObjects, now: datetime, server: str | None = None
         clusters[key] = None if key in withheld else made
         if made is not None and layered.unit is not None and "Apps" in made.consumers:
             halves[layered.unit.source.place.object] = layered.unit
-    held_back: dict[str, list[tuple[str, str]]] = {}
+    by_layer: dict[str, list[tuple[str, str]]] = {}
     for key, one in withheld.items():
-        held_back.setdefault(one.by, []).append(key)
-    findings += withholding.examine(objects, held_back)
+        by_layer.setdefault(one.by, []).append(key)
+    findings += withholding.examine(objects, by_layer)
     # before what is said of networks: of many warnings a condition shows the first
     findings[of_settings:of_settings] = (finding for layer in halves.values() for finding in _half(layer))
     return Effective(egress, clusters, known, tuple(findings), withheld)

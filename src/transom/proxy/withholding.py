@@ -48,7 +48,7 @@ def told(clusters: Collection[tuple[str, str]], field: str = "") -> str:
 
 
 def examine(objects: SettingsObjects, withheld: Mapping[str, Collection[tuple[str, str]]]) -> Iterator[Finding]:
-    """A warning for each object whose credentials are held back; `withheld` are clusters by name of the EgressProxy.
+    """A warning for each object whose credentials are withheld; `withheld` are clusters by name of the EgressProxy.
 
     A layer is for workload clusters alone: where it sends nobody its credentials, it is of no use, whatever Clusters there are.
     """

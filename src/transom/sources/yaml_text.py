@@ -1,4 +1,4 @@
-"""YAML and JSON text as plain values with the place of each: what PyYAML's C parser gives, held to limits.
+"""YAML and JSON text as plain values with the place of each: what PyYAML's C parser gives, kept within limits.
 
 Scalars are resolved as Kubernetes' clients do (sigs.k8s.io/yaml: `yes` and `on` are booleans, `0o17` is a number, dates stay
 text), but that a lone `y` or `n` is a text.

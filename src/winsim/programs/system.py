@@ -114,7 +114,7 @@ async def ping(call: Invocation) -> int:
 async def powershell(call: Invocation) -> int:
     """The commands of our scripts, each as a whole, and what the host's own says to a script.
 
-    One that is misspelt has no effect: what Windows has is held against the texts by tests.
+    One that is misspelt has no effect: what Windows has is compared with the texts by tests.
     """
     command = _TEXT.fullmatch(call.rest)
     if command is None and call.host.powershell is not None:

@@ -226,7 +226,7 @@ def _apply(given: random.Random, *, cuts: bool) -> Apply:
         given.choice(("Services", "Services", "Machine", "Both")),
         given.choice(_MANAGED),
         win_http=given.random() < 0.5,
-        when=given.choice(("now",) * 8 + ("boot", "held")),
+        when=given.choice(("now",) * 8 + ("boot", "manual")),
         expected=given.random() < 0.5,
         cut=cut,
         power=given.random() < 0.3,

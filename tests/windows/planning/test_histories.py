@@ -147,7 +147,7 @@ CASES: dict[str, tuple[Step, ...]] = {
     "a restart that waits for a word, of a service that is not managed any more": (
         Appear("kubelet"),
         proxied(services=KUBELET),
-        proxied(when="held"),
+        proxied(when="manual"),
         proxied(),
     ),
     "an item of ours that was doubled": (

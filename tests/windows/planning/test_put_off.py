@@ -28,7 +28,7 @@ def booted(state: ObservedState) -> ObservedState:
     return msgspec.structs.replace(state, boot=(state.boot or 0) + 1)
 
 
-@pytest.mark.parametrize("when", ["boot", "held"])
+@pytest.mark.parametrize("when", ["boot", "manual"])
 def test_the_settings_are_written_and_nothing_is_restarted(when: When) -> None:
     planned = plan(ONE, HOST, SALT, when)
     assert (planned.stop, planned.start, planned.forget) == ((), (), False)
@@ -45,7 +45,7 @@ def test_the_settings_are_written_and_nothing_is_restarted(when: When) -> None:
     assert ledger.read(after(again, now).registry).downtime.deferred == {}
 
 
-@pytest.mark.parametrize("when", ["boot", "held", "now"])
+@pytest.mark.parametrize("when", ["boot", "manual", "now"])
 def test_a_boot_makes_them_needless(when: When) -> None:
     state = booted(after(HOST, plan(ONE, HOST, SALT, "boot")))
     planned = plan(ONE, state, SALT, when)
@@ -68,5 +68,5 @@ def test_the_ledger_goes_after_the_boot_that_follows_a_removal() -> None:
 
 def test_a_service_that_was_stopped_owes_nothing() -> None:
     stopped = msgspec.structs.replace(HOST, services=(Service("kubelet", ServiceState.STOPPED),))
-    state = after(stopped, plan(ONE, stopped, SALT, "held"))
+    state = after(stopped, plan(ONE, stopped, SALT, "manual"))
     assert ledger.read(state.registry).downtime.deferred == {}

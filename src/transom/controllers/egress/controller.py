@@ -171,10 +171,10 @@ class EgressController:
         conditions |= self._reports.of(name)
         holding = EgressProxyStatus()
         again: float | None = None
-        held = self._settings.gate.waiting is not None
+        waits = self._settings.gate.waiting is not None
         if name == BASE and own is not None and base is None:
             holding = status.effective(own)
-        if name == BASE and held:
+        if name == BASE and waits:
             if tried := self._settings.gate.answers:
                 conditions["EndpointsAnswer"] = status.held_back(tried)
         elif name == BASE and own is not None:
@@ -187,7 +187,7 @@ class EgressController:
             digest = await self._hash_key.digest(holds.as_judged, leadership) if holds is not None else None
             hosts = self._hosts.counts(digest)
             holding = msgspec.structs.replace(holding, settings=digest or "", hosts=hosts.status)
-            conditions["Ready"] = status.ready(conditions, held=held, hosts=hosts.condition)
+            conditions["Ready"] = status.ready(conditions, waits=waits, hosts=hosts.condition)
             if is_going(cached):
                 conditions["Ready"] = status.removing(hosts.condition)
                 if base_removal.has_finalizer(cached) and (base is not None or hosts.total == hosts.updated):

@@ -107,12 +107,12 @@ def readiness(answers: Sequence[EndpointAnswer]) -> Condition:
 _TRIED: Final = Condition("False", PENDING, "the endpoints are being tried through the new settings")
 
 
-def ready(conditions: Conditions, *, held: bool, hosts: Condition) -> Condition:
-    """What tools wait for: the first thing that stands in the way, or what the hosts say. `held`: an edit does not hold yet."""
+def ready(conditions: Conditions, *, waits: bool, hosts: Condition) -> Condition:
+    """What tools wait for: the first thing that stands in the way, or what the hosts say. `waits`: an edit is not valid yet."""
     endpoints = conditions.get("EndpointsAnswer")
     if (valid := conditions["Valid"]).status != "True":
         return valid
-    if held and (endpoints is None or endpoints.status == "True"):
+    if waits and (endpoints is None or endpoints.status == "True"):
         return _TRIED
     if endpoints is not None and endpoints.status == "False":
         return endpoints
@@ -141,7 +141,7 @@ def removing(hosts: Condition) -> Condition:
 
 
 def held_back(answers: Sequence[EndpointAnswer]) -> Condition:
-    """What the endpoints of settings that are held back said."""
+    """What the endpoints of settings that wait said."""
     condition = readiness(answers)
     if condition.status == "True":
         return condition

@@ -56,7 +56,7 @@ class NodeHosts:
     def forget(self, key: ObjectKey) -> None:
         """It needs no slot."""
         self._interruptions.drop(key)
-        self._nodes.held.discard(key)
+        self._nodes.cordoned.discard(key)
         self._nodes.configurations.pop(key, None)
         self._nodes.light_checks.forget(key)
 
@@ -209,7 +209,7 @@ class NodeHosts:
         watched = checks.watched(key)
         if watched is None or node is None or self._is_owed(target) or on.settings_turns.reached.get(key) != target.egress:
             return None
-        if case.cached.reason("Ready") != "Ready" or not node.is_ready or key in self._nodes.held:
+        if case.cached.reason("Ready") != "Ready" or not node.is_ready or key in self._nodes.cordoned:
             return None
         session = on.session(case, target, leadership)
         leadership.permit()

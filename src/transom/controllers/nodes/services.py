@@ -44,7 +44,7 @@ class NodeServices:
         self.source = PayloadSource(path, cache or path, on.settings, self.ask_all, builds=builds) if path is not None else None
         self.unready: dict[ObjectKey, float] = {}
         """Since when a host is configured whose Node is not Ready (time.monotonic)."""
-        self.held: set[ObjectKey] = set()
+        self.cordoned: set[ObjectKey] = set()
         """Hosts whose Nodes were cordoned by this process, be it a moment ago, until they take pods."""
         self.configurations: dict[ObjectKey, dict[str, int]] = {}
         """How the services of each host were configured when this process last looked."""
@@ -92,7 +92,7 @@ class NodeServices:
     async def hold_back(self, key: ObjectKey, node: HostNode, leadership: Leadership) -> None:
         """Cordon a Node that is first seen. Raises ApiError."""
         await joined_nodes.hold_back(node, leadership)
-        self.held.add(key)
+        self.cordoned.add(key)
 
 
 def stands_alone(case: InstanceView, *, emptied: bool = False) -> bool:

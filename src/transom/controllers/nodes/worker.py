@@ -171,9 +171,9 @@ class WorkerNode:
             if not node.adopted and self._has_come(node) and joined_nodes.is_first(node, installed=True):
                 await self.nodes.hold_back(key, node, leadership)
             await mark(case.cached, node, payload.version, done.fields.get("state_hash"), leadership)
-            if not lacks and (joined_nodes.is_pending(node) or key in self.nodes.held):
+            if not lacks and (joined_nodes.is_pending(node) or key in self.nodes.cordoned):
                 await joined_nodes.let_in(node, leadership)
-                self.nodes.held.discard(key)
+                self.nodes.cordoned.discard(key)
         done = self._readiness(case, found.node_name, done, leadership)
         interrupted = node is not None and (self.emptied or node.cordoned_for is not None)
         if node is None or not interrupted or await self.nodes.interruptions.give_back(case.cached, node, leadership):

@@ -25,7 +25,7 @@ class Gate:
         self._wake = asyncio.Event()
         self._tried = asyncio.Event()
         self.waiting: Egress | None = None
-        """The settings that are held back, or are being tried."""
+        """The settings that wait for their endpoints, or are being tried."""
         self.answers: list[EndpointAnswer] = []
         """What their endpoints said last; nothing before the first try."""
 

@@ -153,7 +153,7 @@ INSTANCE_INDEXES: Final[dict[str, IndexFunction[CachedInstance]]] = {
 }
 
 
-class _Status(Projected, frozen=True):
+class _InfrastructureStatus(Projected, frozen=True):
     network: Any = None
 
 
@@ -162,7 +162,7 @@ class CachedInfrastructure(Projected, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Any = None
-    status: _Status | None = None
+    status: _InfrastructureStatus | None = None
 
     def value(self, kind: str) -> dict[str, Any]:
         """The object in plain values, as the settings' reader takes it."""

@@ -176,7 +176,7 @@ class CurrentSettings:
         if newest.own is None:
             self.gate.withdraw()
         elif not self.gate.admits(newest.own, self._valid.get(None)):
-            # held back as an invalid edit is, for every cluster: layers inherit from the base
+            # kept waiting as an invalid edit is, for every cluster: layers inherit from the base
             self.newest = newest
             self._tell_updated()
             return

@@ -32,7 +32,7 @@ class Meaning(msgspec.Struct, frozen=True):
 
     `forms`: other ways to write it, the first being the best known; each is a list of items. `plain` is the plain spelling of a
     name. Clients that match plain suffixes (apt, LWP, old requests) cannot cover a name alone: what they cover with its plain
-    spelling is not held against another spelling.
+    spelling is not compared with another spelling.
     """
 
     says: str

@@ -101,7 +101,7 @@ class Judgement(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class _Pkcs10(msgspec.Struct, frozen=True):
     """What a PKCS #10 request asks for: values of its subject, how many it has, and whether its key has signed it."""
 
     names: tuple[str | bytes, ...]
@@ -178,7 +178,7 @@ def _asking(request: CertificateRequest, members: Collection[Member]) -> Member 
 
 def _examine(
     request: CertificateRequest,
-    asked: _Asked,
+    asked: _Pkcs10,
     name: str,
     member: Member | None,
     node: KnownNode | None,
@@ -205,12 +205,12 @@ def _examine(
         _examine_serving(request, asked, member, reserved)
 
 
-def _examine_subject(asked: _Asked) -> None:
+def _examine_subject(asked: _Pkcs10) -> None:
     if asked.organizations != (NODES,) or asked.attributes != 2:
         raise _Refused(f"its subject must have the organization {NODES} and nothing else beside the name")
 
 
-def _examine_client(asked: _Asked, name: str, node: KnownNode | None, member: Member) -> None:
+def _examine_client(asked: _Pkcs10, name: str, node: KnownNode | None, member: Member) -> None:
     if asked.alternatives:
         raise _Refused("a client certificate has no subject alternative names")
     if node is not None and node.ready:
@@ -219,7 +219,7 @@ def _examine_client(asked: _Asked, name: str, node: KnownNode | None, member: Me
         raise _Refused(f"Node {name} is there, and every node has the token that asks: delete the Node to have it join again")
 
 
-def _examine_serving(request: CertificateRequest, asked: _Asked, member: Member, reserved: Reserved) -> None:
+def _examine_serving(request: CertificateRequest, asked: _Pkcs10, member: Member, reserved: Reserved) -> None:
     if NODES not in request.groups:
         raise _Refused(f"{request.username} is not in the group {NODES}")
     if not asked.alternatives:
@@ -241,12 +241,12 @@ def _examine_serving(request: CertificateRequest, asked: _Asked, member: Member,
                 raise _Refused("its subject alternative names may be DNS names and addresses alone")
 
 
-def _parsed(pem: bytes) -> _Asked:
+def _parsed(pem: bytes) -> _Pkcs10:
     """All parts at once: cryptography decodes each when it is asked for, and each has its own ways to fail."""
     try:
         request = x509.load_pem_x509_csr(pem)
         subject = list(request.subject)
-        return _Asked(
+        return _Pkcs10(
             names=tuple(one.value for one in subject if one.oid == NameOID.COMMON_NAME),
             organizations=tuple(one.value for one in subject if one.oid == NameOID.ORGANIZATION_NAME),
             attributes=len(subject),
@@ -264,7 +264,7 @@ def _alternatives(request: x509.CertificateSigningRequest) -> tuple[x509.General
         return ()
 
 
-def _node_name(asked: _Asked) -> str:
+def _node_name(asked: _Pkcs10) -> str:
     name = asked.names[0] if len(asked.names) == 1 else ""
     if not isinstance(name, str) or not name.startswith(_NODE) or name == _NODE:
         raise _Refused(f"its common name must be {_NODE} and the name of a node")

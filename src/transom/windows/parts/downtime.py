@@ -16,7 +16,7 @@ DEFERRED = LEDGER + r"\Deferred"
 TRUSTING = LEDGER + r"\Trusting"
 _WAITS: Final[dict[When, str]] = {
     "boot": "its restart waits for the next boot (spec.windows.restart: OnNextBoot)",
-    "held": "its restart waits for annotation transom.dev/restart on the WindowsInstance (spec.windows.restart: Manual)",
+    "manual": "its restart waits for annotation transom.dev/restart on the WindowsInstance (spec.windows.restart: Manual)",
 }
 _DOWN: Final = (ServiceState.STOPPED, ServiceState.STOP_PENDING)
 

@@ -7,7 +7,7 @@ from transom.windows.host.entries import digest
 from transom.windows.parts.adopted import Adopted
 from transom.windows.registry import DeleteValue, Edit, NamedValue, SetValue
 
-When = Literal["now", "boot", "held"]
+When = Literal["now", "boot", "manual"]
 """When services are restarted: now, by the next boot, or once somebody says so."""
 
 

@@ -24,7 +24,7 @@ ABOUT = About("the stores `ROOT` and `CA`", "certificates", "every local user")
 
 
 class Trusted(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A certificate of the bundle: added by us, found there before (`added` false), or held by a policy store.
+    """A certificate of the bundle: added by us, found there before (`added` false), or there by a policy store.
 
     `was` is a Blob under its name that did not hold it.
     """
@@ -72,32 +72,32 @@ def more(entry: Stores, draft: PlanBuilder) -> Queries:
 def read(registry: Registry) -> Stores:
     """The ledger's entry."""
     found = {key.path.rsplit("\\", 1)[1]: ledger.entries(registry, key.path, Trusted) for key in registry.below(LINES)}
-    return {store: held for store, held in found.items() if held}
+    return {store: kept for store, kept in found.items() if kept}
 
 
 def lines(entry: Stores) -> Iterator[SetValue]:
     """A value for each certificate, below a key for each store."""
-    for store, held in entry.items():
-        for sha1, trusted in held.items():
+    for store, kept in entry.items():
+        for sha1, trusted in kept.items():
             yield ledger.line(rf"{LINES}\{store}", sha1, trusted)
 
 
 def plan(entry: Stores, draft: PlanBuilder) -> Stores:
     """Brings the stores to what is wanted; certificates that were there before, or that a policy holds, are left."""
-    after = {store: dict(held) for store, held in entry.items()}
+    after = {store: dict(kept) for store, kept in entry.items()}
     for name in MANAGED:
         path = certificates.store(name)
         wanted = {_leaf(key.path): key.get("Blob") for key in draft.desired.registry.below(path)}
-        held = after.setdefault(name, {})
+        kept = after.setdefault(name, {})
         for sha1, blob in wanted.items():
             if blob is not None:
-                _trust(draft, name, sha1, blob, held)
-        for sha1 in [sha1 for sha1 in held if sha1 not in wanted]:
-            _distrust(draft, name, sha1, held)
-    if any(one.added for held in after.values() for one in held.values()):
+                _trust(draft, name, sha1, blob, kept)
+        for sha1 in [sha1 for sha1 in kept if sha1 not in wanted]:
+            _distrust(draft, name, sha1, kept)
+    if any(one.added for kept in after.values() for one in kept.values()):
         draft.trusting = _trusting(draft)
-    draft.used_keys += [certificates.store(name) for name, held in after.items() if held]
-    return {store: held for store, held in after.items() if held}
+    draft.used_keys += [certificates.store(name) for name, kept in after.items() if kept]
+    return {store: kept for store, kept in after.items() if kept}
 
 
 def _trust(draft: PlanBuilder, store: str, sha1: str, blob: Value, entries: dict[str, Trusted]) -> None:

@@ -29,7 +29,7 @@ class Registries(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
-class _Asked:
+class _Mirrored:
     """What the sets ask of one registry."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ def registries(
     A source that one of them says never to contact is not contacted. A mirror that one of them asks for tags is asked for them.
     """
     logins, authorities = logins or Logins(), authorities or {}
-    asked: dict[str, _Asked] = {}
+    asked: dict[str, _Mirrored] = {}
     problems: list[str] = list(logins.problems)
     for name, entry, resolve in _entries(sets):
         source = _place(str(entry.get("source", "")))
@@ -53,7 +53,7 @@ def registries(
             problems.append(f"{name}: source {entry.get('source')!r}: {_unsaid(str(entry.get('source', '')))}")
             continue
         registry, _, path = source.partition("/")
-        wanted = asked.setdefault(registry, _Asked())
+        wanted = asked.setdefault(registry, _Mirrored())
         wanted.fallback &= entry.get("mirrorSourcePolicy") != "NeverContactSource"
         mirrors = entry.get("mirrors")
         for text in map(str, mirrors if isinstance(mirrors, list) else ()):

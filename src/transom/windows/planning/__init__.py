@@ -90,7 +90,7 @@ def plan(
 ) -> Plan:
     """The steps from `actual` to `desired`; `salt` (16 random bytes) is for a ledger that has none.
 
-    `restarts` that are put off are noted in the ledger: until the next boot (`boot`), or until somebody says so (`held`).
+    `restarts` that are put off are noted in the ledger: until the next boot (`boot`), or until somebody says so (`manual`).
     `taken` is what another operator left that had the host before: it becomes Transom's. `manager` is who plans.
 
     Raises LedgerError where the ledger cannot be understood, OtherManager where it names another manager. Such a host is not

@@ -78,7 +78,7 @@ def _encode(text: str) -> bytes:
 
 
 def sz(text: str) -> Value:
-    """A REG_SZ. A NUL cannot be held and is a ValueError."""
+    """A REG_SZ. A NUL has no place in it and is a ValueError."""
     return Value(ValueType.SZ, _encode(_without_nul(text) + "\0"))
 
 
@@ -88,7 +88,7 @@ def expand_sz(text: str) -> Value:
 
 
 def multi_sz(items: Iterable[str]) -> Value:
-    """A REG_MULTI_SZ; an empty item cannot be held (it would end the list) and is a ValueError."""
+    """A REG_MULTI_SZ; an empty item has no place in it (it would end the list) and is a ValueError."""
     kept = [_without_nul(item) for item in items]
     if not all(kept):
         raise ValueError("an empty item would end a REG_MULTI_SZ")
