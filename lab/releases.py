@@ -112,7 +112,7 @@ def _unpack(release: Release, tree: Path) -> None:
             f" (git says: {packed.stderr.decode().strip()})"
         )
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
-        archive.extractall(tree, filter="data")
+        archive.extractall(tree)
 
 
 def _build(tree: Path, directory: Path) -> Path:
