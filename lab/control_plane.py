@@ -27,7 +27,7 @@ from lab import cache, kubernetes
 from lab.authority import Authority, write_key_pair
 from lab.connections import Connections
 from lab.kubernetes import ControlPlaneError
-from lab.objects import Objects
+from lab.objects import DEFINITIONS, Objects
 from lab.ports import reserve
 from lab.process import TIED
 from lab.progress import step
@@ -106,6 +106,7 @@ _KEPT = re.compile(
     r"|masterleases|ranges|services/endpoints/default/kubernetes|endpointslices/default/kubernetes)"
 )
 """Definitions, whose kinds cost seconds to bring, and what the API server makes by itself at any time."""
+_DEFINITIONS = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 _AUTHENTICATION = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 """By which CAs a server knows its clients: it says so once it is ready."""
 _OF_ONE_CLUSTER = ("/registry/namespaces/kube-system", "/registry/configmaps/kube-system/extension-apiserver-authentication")
@@ -376,19 +377,26 @@ class ControlPlane:
         return int(self._etcd("maintenance/status", {})["header"]["revision"])
 
     def put_back(self, revision: int) -> None:
-        """Make every object what it was at that revision, whatever finalizers it has, but for definitions.
+        """Make every object what it was at that revision, whatever finalizers it has; definitions made since go.
 
-        The server hears of it as of any change, by its watches of etcd. What was deleted since stays so, and what was changed
-        before a compaction.
+        The server hears of it as of any change, by its watches of etcd. What was deleted since stays so, what was changed
+        before a compaction, and what was changed of a definition.
         """
+        made = self._keys(min_create_revision=revision + 1)
+        definitions = [key for key in made if key.startswith(_DEFINITIONS)]
         changes: list[dict[str, Any]] = [
-            {"request_delete_range": {"key": key}} for key in self._keys(min_create_revision=revision + 1)
+            {"request_delete_range": {"key": _encoded(key)}} for key in made if not _KEPT.match(key)
         ]
         for key in self._keys(min_mod_revision=revision + 1, max_create_revision=revision):
-            (former,) = self._etcd("kv/range", {"key": key, "revision": max(revision, self._oldest)})["kvs"]
-            changes.append({"request_put": {"key": key, "value": former["value"]}})
+            if _KEPT.match(key):
+                continue
+            asked = {"key": _encoded(key), "revision": max(revision, self._oldest)}
+            (former,) = self._etcd("kv/range", asked)["kvs"]
+            changes.append({"request_put": {"key": _encoded(key), "value": former["value"]}})
         for some in (changes[start : start + _MOST] for start in range(0, len(changes), _MOST)):
             self._etcd("kv/txn", {"success": some})
+        paths = (f"{DEFINITIONS}/{key.removeprefix(_DEFINITIONS)}" for key in definitions)
+        self._objects.forget([json.loads(self.request("GET", path)) for path in paths])
 
     def moment(self) -> Moment:
         """Now, as `audit` takes it."""
@@ -412,10 +420,10 @@ class ControlPlane:
         return [events[number] for time, number in asked if since is None or time > since.time]
 
     def _keys(self, **limits: int) -> list[str]:
-        """Of the objects that are not the server's own, as etcd encodes them."""
+        """Of objects, as the API server names them in etcd."""
         everything = {"key": _encoded("/registry/"), "range_end": _encoded("/registry0"), "keys_only": True}
         found = self._etcd("kv/range", everything | limits).get("kvs", ())
-        return [one["key"] for one in found if not _KEPT.match(base64.b64decode(one["key"]).decode())]
+        return [base64.b64decode(one["key"]).decode() for one in found]
 
     def _etcd(self, path: str, body: dict[str, Any]) -> Any:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -66,7 +66,7 @@ class Network:
             return loopback()
         host = _FIRST_HOST + len(self._namespaces)
         namespace = f"{self._bridge}-{host}"
-        outer, inner, address = f"{self._bridge}v{host}", "eth0", f"10.203.{self._number}.{host}"
+        outer, inner, address = _outer(self._bridge, host), "eth0", f"10.203.{self._number}.{host}"
         settings = Path("/etc/netns") / namespace
         settings.mkdir(parents=True, exist_ok=True)
         (settings / "nsswitch.conf").write_text("hosts: files\n")
@@ -135,9 +135,17 @@ def _remove(number: int) -> None:
                 os.kill(int(pid), signal.SIGKILL)
             except ProcessLookupError:
                 continue
+        # the end of a namespace that was deleted is the kernel's work of some time later: its link would still be there
+        outer = _outer(bridge, namespace.rpartition("-")[2])
+        subprocess.run(["ip", "link", "delete", outer], capture_output=True, check=False)
         subprocess.run(["ip", "netns", "delete", namespace], capture_output=True, check=False)
         shutil.rmtree(settings, ignore_errors=True)
     subprocess.run(["ip", "link", "delete", bridge], capture_output=True, check=False)
+
+
+def _outer(bridge: str, host: int | str) -> str:
+    """The end of a machine's link that is on the bridge."""
+    return f"{bridge}v{host}"
 
 
 def _ip(*arguments: str) -> None:

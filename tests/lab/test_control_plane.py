@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 from lab.control_plane import ControlPlane, Moment
+from lab.objects import DEFINITIONS
+from tests.support.operator.foreign import definition
 
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, SECRETS
 
@@ -17,6 +19,7 @@ def test_what_was_made_is_gone_and_what_was_changed_as_before(control_plane: Con
     paths = NAMESPACES.path(None, PLACE), SECRETS.path(PLACE, "credentials"), EGRESS_PROXIES.path(None, PLACE)
     kept = SECRETS.path("default", PLACE)
     secret = {"apiVersion": "v1", "kind": "Secret"}
+    kind = definition("example.com", "v1", "Leftover", "leftovers")
     egress = {"apiVersion": EGRESS_PROXIES.api_version, "kind": EGRESS_PROXIES.kind}
     control_plane.apply([secret | {"metadata": {"name": PLACE, "namespace": "default"}, "stringData": {"a": "before"}}])
     before = json.loads(control_plane.request("GET", kept))
@@ -29,8 +32,11 @@ def test_what_was_made_is_gone_and_what_was_changed_as_before(control_plane: Con
             egress | {"metadata": {"name": PLACE, "finalizers": ["transom.dev/hosts"]}, "spec": {}},
         ]
     )
+    control_plane.define([kind])
+    leftover = {"apiVersion": "example.com/v1", "kind": "Leftover"}
+    control_plane.apply([leftover | {"metadata": {"name": PLACE, "finalizers": ["example.com/stays"]}}])
     control_plane.put_back(found)
-    for path in paths:
+    for path in (*paths, f"{DEFINITIONS}/{kind['metadata']['name']}", "/apis/example.com/v1"):
         with pytest.raises(urllib.error.HTTPError, match="404"):
             control_plane.request("GET", path)
     after = json.loads(control_plane.request("GET", kept))
