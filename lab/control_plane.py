@@ -377,13 +377,14 @@ class ControlPlane:
         return int(self._etcd("maintenance/status", {})["header"]["revision"])
 
     def put_back(self, revision: int) -> None:
-        """Make every object what it was at that revision, whatever finalizers it has; definitions made since go.
+        """Make every object what it was at that revision, whatever finalizers it has. A definition made since goes, too.
 
         The server hears of it as of any change, by its watches of etcd. What was deleted since stays so, what was changed
-        before a compaction, and what was changed of a definition.
+        before a compaction; definitions that the server began with are left as they are.
         """
         made = self._keys(min_create_revision=revision + 1)
-        definitions = [key for key in made if key.startswith(_DEFINITIONS)]
+        own = {_DEFINITIONS + one["metadata"]["name"] for one in _definitions(self._begins_with)}
+        definitions = [key for key in made if key.startswith(_DEFINITIONS) and key not in own]
         changes: list[dict[str, Any]] = [
             {"request_delete_range": {"key": _encoded(key)}} for key in made if not _KEPT.match(key)
         ]
