@@ -43,6 +43,8 @@ class Planned:
     """The server's fixture, with the directory that defines it."""
     shares: bool = False
     """Whether it uses another fixture of its module."""
+    waits: bool = False
+    """Whether it has real parts beside it, and waits for them most of the time."""
 
 
 @dataclass
@@ -55,6 +57,11 @@ class Group:
     @property
     def seconds(self) -> float:
         return sum(test.seconds for test in self.tests)
+
+    @property
+    def computes(self) -> bool:
+        """Whether its tests need a core most of the time."""
+        return sum(test.seconds for test in self.tests if not test.waits) > self.seconds / 2
 
 
 def plan(tests: Sequence[Planned], workers: int) -> list[Group]:
@@ -99,16 +106,30 @@ def _divided(group: Group, limit: float) -> list[Group]:
 
 
 class Scheduling(LoadScopeScheduling):
-    """Sends the groups of a plan that the workers wrote; a worker that has more than one test to go gets no group yet."""
+    """Sends the groups of a plan that the workers wrote; a worker that has more than one test to go gets no group yet.
+
+    Of the workers of a core the last begins with groups that compute, the others with those that wait: all together would
+    wait at first, and all compute at the end.
+    """
 
     def __init__(self, config: pytest.Config, log: Any, plan_file: Path) -> None:
         super().__init__(config, log)
         self._plan_file = plan_file
         self._groups: dict[str, str] = {}
+        self._computing: frozenset[str] = frozenset()
 
     def _split_scope(self, nodeid: str) -> str:
-        self._groups = self._groups or json.loads(self._plan_file.read_text())
+        if not self._groups:
+            written = json.loads(self._plan_file.read_text())
+            self._groups, self._computing = written["groups"], frozenset(written["computing"])
         return self._groups[nodeid]
+
+    def _assign_work_unit(self, node: Any) -> None:
+        computes = number_of(node.gateway.id) >= self.numnodes * 2 / 3
+        following = next((name for name in self.workqueue if (name in self._computing) is computes), None)
+        if following is not None:
+            self.workqueue.move_to_end(following, last=False)
+        super()._assign_work_unit(node)
 
     def _reschedule(self, node: Any) -> None:
         if node.shutting_down or not self.workqueue or self._pending_of(self.assigned_work[node]) <= 1:
@@ -176,7 +197,11 @@ def arrange(items: list[pytest.Item], workerinput: Mapping[str, Any]) -> None:
     items[:] = [by_name[test.name] for group in groups for test in group.tests]
     file = Path(given["plan"])
     unfinished = file.with_suffix(f".{workerinput['workerid']}")
-    unfinished.write_text(json.dumps({test.name: group.name for group in groups for test in group.tests}))
+    written = {
+        "groups": {test.name: group.name for group in groups for test in group.tests},
+        "computing": [group.name for group in groups if group.computes],
+    }
+    unfinished.write_text(json.dumps(written))
     unfinished.rename(file)
 
 
@@ -187,7 +212,12 @@ def stay_on_one_core(workerid: str) -> None:
     core, which sleeps, on a virtual machine ten times as much (`benchmarks/tests.md`).
     """
     cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[int(workerid.removeprefix("gw")) % len(cores)]})
+    os.sched_setaffinity(0, {cores[number_of(workerid) % len(cores)]})
+
+
+def number_of(workerid: str) -> int:
+    """Of `gw3` 3."""
+    return int(workerid.removeprefix("gw"))
 
 
 def leave_servers(item: pytest.Item, following: pytest.Item | None) -> None:
@@ -211,11 +241,12 @@ def _servers(item: pytest.Item) -> list[tuple[str, Any]]:
 
 
 def _planned(item: pytest.Item, known: Mapping[str, float]) -> Planned:
-    guess = GUESS_LAB if item.get_closest_marker("lab") else GUESS
+    waits = item.get_closest_marker("lab") is not None
+    guess = GUESS_LAB if waits else GUESS
     file = item.nodeid.partition("::")[0]
     servers = sorted((SERVERS.index(name), f"{_place(one)} {name}") for name, one in _servers(item))
     shares = any(one.scope not in ("function", "session") for _, one in _fixtures(item))
-    return Planned(item.nodeid, file, known.get(item.nodeid, guess), servers[0][1] if servers else "", shares)
+    return Planned(item.nodeid, file, known.get(item.nodeid, guess), servers[0][1] if servers else "", shares, waits)
 
 
 def _fixtures(item: pytest.Item) -> Iterable[tuple[str, Any]]:
