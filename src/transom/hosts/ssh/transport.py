@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 import asyncssh
@@ -232,10 +233,13 @@ class SshTransport:
         """As Transport says."""
         sftp = await self._files()
         flags = asyncssh.FXF_WRITE | asyncssh.FXF_CREAT | (0 if offset else asyncssh.FXF_TRUNC)
-        file = cast(_File, await persistently(lambda: self._asked(sftp.open(path, flags, encoding=None), path), bool(offset)))
+        opening = partial(sftp.open, path, flags, encoding=None, block_size=0)
+        file = cast(_File, await persistently(lambda: self._asked(opening(), path), bool(offset)))
+        block = max(_BLOCK, sftp.limits.max_write_len)
         try:
             async for chunk in chunks:
-                await self._asked(file.write(chunk, offset), path)
+                writes = (file.write(chunk[at : at + block], offset + at) for at in range(0, len(chunk), block))
+                await self._asked(asyncio.gather(*writes), path)
                 offset += len(chunk)
         finally:
             await self._asked(file.close(), path)
