@@ -13,7 +13,6 @@ from tests.support.operator.clusters import Cluster, admin
 from tests.support.operator.packages import DEFINITIONS, OWN, Installed
 from tests.support.pages import run_by
 from tests.support.repository import ROOT
-from tests.support.waiting import until
 from tests.support.workers.hosts import everything_of
 
 from transom.manifests.definitions import definitions
@@ -92,11 +91,7 @@ async def test_with_kustomize(installed: Installed) -> None:
     await installed.established()
     assert (await installed.deployment("transom"))["spec"]["replicas"] == 2
     await installed.run(deletion(apply))
-
-    async def is_gone() -> bool:
-        return await installed.left() == set()
-
-    await until(is_gone)
+    await installed.until_gone()
 
 
 async def test_from_a_file_of_values(installed: Installed) -> None:

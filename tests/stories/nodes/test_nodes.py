@@ -462,7 +462,7 @@ async def verified_as_written_down(installed: Installation) -> None:
     """`transom verify cluster` on real kubelets, with a runtime that starts nothing: so no probe of theirs is ever answered."""
     connection = connect(str(installed.control_plane.kubeconfig))
     try:
-        found = await verify(Client(connection), Wanted(new_name(), AGNHOST_IMAGE, AGNHOST_IMAGE), pace=Waits(starting=60))
+        found = await verify(Client(connection), Wanted(new_name(), AGNHOST_IMAGE, AGNHOST_IMAGE), pace=Waits(starting=25))
     finally:
         await connection.close()
     seen = read((DOCS / "verified-cluster.yaml").read_bytes())["kubelets in Wine"].checks

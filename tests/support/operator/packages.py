@@ -141,6 +141,18 @@ class Installed:
             found |= {f"{plural}/{one['metadata']['name']}" for one in listed}
         return found
 
+    async def until_gone(self) -> None:
+        """Until nothing is left. Where something stays, its status says why."""
+
+        async def is_gone() -> bool:
+            return await self.left() == set()
+
+        try:
+            await until(is_gone)
+        except AssertionError as error:
+            left = [await self.kubectl("get", one, "-o", "yaml") for one in sorted(await self.left())]
+            raise AssertionError("\n".join((str(error), *left))) from None
+
     async def remove(self) -> None:
         """Everything, whatever came of the test: no operator gives hosts back here."""
         for kind, where in (("windowsinstances", ("-n", OWN)), ("egressproxies", ())):
