@@ -10,9 +10,8 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lab.progress import step
-
 from image import build, debian, python
+from image.progress import step
 from transom import __version__
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from image.progress import step
+
 from lab import cache, golang, kubernetes
 from lab.process import TIED
-from lab.progress import step
 
 SOURCES = Path(__file__).parent
 COMPILER = "x86_64-w64-mingw32-gcc"

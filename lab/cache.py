@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
-from lab.progress import step
+from image.progress import step
 
 KEY_LENGTH = 16
 

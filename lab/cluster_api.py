@@ -16,13 +16,13 @@ from types import TracebackType
 from typing import Any
 
 import yaml
+from image.progress import step
 
 from lab import cache, golang, kubernetes
 from lab.authority import Authority
 from lab.control_plane import ControlPlane
 from lab.ports import reserve
 from lab.process import Process
-from lab.progress import step
 
 MODULE = Path(__file__).parent / "go" / "cluster-api"
 PROVIDER = "sigs.k8s.io/cluster-api/bootstrap/kubeadm"

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import yaml
+from image.progress import step
 
 from lab import cache, kubernetes
 from lab.authority import Authority, write_key_pair
@@ -30,7 +31,6 @@ from lab.kubernetes import ControlPlaneError
 from lab.objects import DEFINITIONS, Objects
 from lab.ports import reserve
 from lab.process import TIED
-from lab.progress import step
 
 CONTROLLERS = (
     "certificatesigningrequest-signing-controller",

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from image.progress import step
 
 from lab import cache, golang
-from lab.progress import step
 
 MODULE = Path(__file__).parent / "go" / "flux"
 TYPES = "github.com/fluxcd/helm-controller/api/v2"

@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from image.progress import step
+
 from lab import cache, golang
-from lab.progress import step
 
 MODULE = Path(__file__).parent / "go" / "kubernetes"
 PACKAGES = {

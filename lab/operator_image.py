@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 from image import bill, build, python
+from image.progress import step
 
 from lab import cache, payload
-from lab.progress import step
 from transom.image_layout import ImageLayer, Layout, read
 
 EPOCH = 1_700_000_000

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from image.debian import DebianError
+from image.progress import position
 from image.python import PythonError
 
 from lab import (
@@ -28,7 +29,6 @@ from lab import (
     template,
 )
 from lab.kubernetes import ControlPlaneError
-from lab.progress import position
 from transom.manifests.definitions import definitions
 
 PARTS: tuple[Callable[[], object], ...] = (

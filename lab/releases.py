@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from image.progress import step
 
 from lab import cache
-from lab.progress import step
 
 PROJECT = Path(__file__).parents[1]
 LATER = "99.0.0"

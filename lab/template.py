@@ -9,8 +9,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from image.progress import step
+
 from lab import build, cache, wine
-from lab.progress import step
 
 SOURCES = Path(__file__).parent
 SHARED = (".acm", ".ax", ".com", ".cpl", ".dll", ".drv", ".ds", ".exe", ".msstyles", ".nls", ".ocx", ".sys", ".tlb", ".ttf")

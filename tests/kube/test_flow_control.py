@@ -16,7 +16,7 @@ from lab.control_plane import ControlPlane
 from tests.support.repository import DOCS
 from tests.support.waiting import until
 
-from transom.cli.cluster import NAMESPACE
+from transom.cli.options import NAMESPACE
 
 pytestmark = pytest.mark.lab
 SCHEMA = yaml.safe_load((DOCS / "flow-control.yaml").read_text("utf-8"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from transom.cli.completion import contexts, namespaces
-from transom.cli.options import OptionGroup, Verbose, log_to_stderr
+from transom.cli.options import NAMESPACE, OptionGroup, Verbose, log_to_stderr
 from transom.cli.output import ExitCode, fail
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-NAMESPACE = "transom-system"
 Context = Annotated[
     str | None,
     typer.Option("--context", metavar="NAME", help="Its context. [default: the current one]", autocompletion=contexts),

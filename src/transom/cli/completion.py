@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from transom.cli.options import NAMESPACE
+
 if TYPE_CHECKING:
     from transom.kube.client import Client
 
@@ -44,8 +46,6 @@ def namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def instances(ctx: typer.Context, incomplete: str) -> list[str]:
     """The WindowsInstances of the files that are named, else of the cluster."""
-    from transom.cli.cluster import NAMESPACE
-
     own = ctx.params.get("namespace") or ctx.params.get("transom_namespace") or NAMESPACE
     if paths := ctx.params.get("filename"):
         from transom.sources.directory import load

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from transom.cli.cluster import NAMESPACE, namespace_name
+from transom.cli.cluster import namespace_name
 from transom.cli.findings import counted, print_findings
+from transom.cli.options import NAMESPACE
 from transom.cli.output import ExitCode, fail, tell, write_private, yaml_stream
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from transom.cli.cluster import NAMESPACE, namespace_name
+from transom.cli.cluster import namespace_name
+from transom.cli.options import NAMESPACE
 from transom.cli.output import ExitCode, Format, fail, print_data, tell
 from transom.manifests.install import InstallPart
 

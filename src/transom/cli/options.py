@@ -16,6 +16,8 @@ from transom.cli.output import Format, fail
 if TYPE_CHECKING:
     from transom.hosts.ssh import Timeouts
 
+NAMESPACE = "transom-system"
+"""Transom's own, unless a command says another one."""
 Output = Annotated[Format, typer.Option("--output", "-o", help="The output format.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Tell requests, channels and steps on stderr, with secrets masked.")

@@ -5,12 +5,13 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from transom.cli.cluster import NAMESPACE, namespace_name
+from transom.cli.cluster import namespace_name
 from transom.cli.options import (
     CHANNEL,
     CHANNEL_HELP,
     CONNECT,
     CONNECT_HELP,
+    NAMESPACE,
     REQUIRE_HOST_KEYS_HELP,
     WHOLE,
     WHOLE_HELP,

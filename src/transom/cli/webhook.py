@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final
 
-from transom.cli.cluster import NAMESPACE, namespace_name
-from transom.cli.options import LocalMetrics, configure_logs, server_option
+from transom.cli.cluster import namespace_name
+from transom.cli.options import NAMESPACE, LocalMetrics, configure_logs, server_option
 from transom.cli.output import ExitCode, fail
 
 if TYPE_CHECKING:

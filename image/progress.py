@@ -1,4 +1,4 @@
-"""What the lab says while it makes something that takes a while."""
+"""What a build says while it takes a while: of the image, and of what the lab needs."""
 
 from __future__ import annotations
 
