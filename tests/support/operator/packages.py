@@ -142,7 +142,7 @@ class Installed:
         return found
 
     async def until_gone(self) -> None:
-        """Until nothing is left. Where something stays, its status says why."""
+        """Until nothing is left. Where something stays, its status or the controllers say why."""
 
         async def is_gone() -> bool:
             return await self.left() == set()
@@ -151,7 +151,7 @@ class Installed:
             await until(is_gone)
         except AssertionError as error:
             left = [await self.kubectl("get", one, "-o", "yaml") for one in sorted(await self.left())]
-            raise AssertionError("\n".join((str(error), *left))) from None
+            raise AssertionError("\n".join((str(error), *left, self.plane.log("kube-controller-manager")))) from None
 
     async def remove(self) -> None:
         """Everything, whatever came of the test: no operator gives hosts back here."""
