@@ -333,6 +333,10 @@ class ControlPlane:
         self._objects.apply(objects)
         self._objects.wait_served(_definitions(objects))
 
+    def wait_readable(self, objects: Sequence[dict[str, Any]]) -> None:
+        """Wait until the server reads objects of the kinds that objects define: before, kubectl must delete no definition."""
+        self._objects.wait_readable(_definitions(objects))
+
     def forget(self, objects: Sequence[dict[str, Any]]) -> None:
         """Take the definitions among objects away, with every object of theirs, and wait until they are not served."""
         self._objects.forget(_definitions(objects))

@@ -157,8 +157,8 @@ def test_a_cluster_takes_it_as_it_comes_and_twice(control_plane: ControlPlane) -
         with pytest.raises(ControlPlaneError, match='violates PodSecurity "restricted'):
             control_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
     finally:
+        control_plane.forget(objects())
         control_plane.kubectl("delete", "--ignore-not-found", "-f", "-", "--wait=false", input=text)
-        control_plane.kubectl("wait", "--for=delete", "--timeout=180s", "crd", "-l", "app.kubernetes.io/name=transom")
 
 
 def with_payloads() -> dict[str, Any]:

@@ -21,6 +21,7 @@ from tests.support.repository import ROOT
 from tests.support.waiting import until
 
 from lab import build
+from transom.manifests.definitions import definitions
 from winsim import Host
 
 OWN = "transom-system"
@@ -58,7 +59,9 @@ class Installed:
         return await on_cluster(self._home, self.plane, lines, PATH=os.pathsep.join((*map(str, programs), os.defpath)))
 
     async def established(self) -> None:
+        """Until the definitions can be used, and deleted."""
         await self.kubectl("wait", "--for=condition=Established", "--timeout=180s", *(f"crd/{one}" for one in DEFINITIONS))
+        await asyncio.to_thread(self.plane.wait_readable, definitions())
 
     async def deployment(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(await self.kubectl("get", "deployment", name, "-n", OWN, "-o", "json"))
