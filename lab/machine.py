@@ -157,7 +157,7 @@ class Machine:
             [*self.place.inside, *wine.loader(), r"C:\lab\scanner.exe", str(seconds), "C:\\", r"C:\windows"],
             cwd=self.drive,
             env=wine.environment(self.prefix),
-            stdin=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
         )
         assert self._scanner.stdout is not None
@@ -165,10 +165,10 @@ class Machine:
             raise MachineError(f"the scanner of {self.name} ended with {self._scanner.wait()}")
 
     def _end_scanner(self) -> None:
-        if self._scanner and self._scanner.stdin and self._scanner.stdout:
-            with suppress(BrokenPipeError):
-                self._scanner.stdin.close()
-            self._scanner.wait(timeout=60)
+        if self._scanner and self._scanner.stdout:
+            # one of some hundred that ended by itself would hang: Wine ends threads while they hold locks
+            self._scanner.kill()
+            self._scanner.wait()
             self._scanner.stdout.close()
             self._scanner = None
 

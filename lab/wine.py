@@ -91,15 +91,29 @@ def processes(prefix: Path, marker: str = "") -> list[int]:
     sought, found = b"WINEPREFIX=" + os.fsencode(prefix), []
     # each end of a connection comes here: a Path for each process of Linux would cost more than twice as much
     for name in [entry.name for entry in os.scandir("/proc") if entry.name.isdigit()]:
-        try:
-            with open(f"/proc/{name}/environ", "rb", buffering=0) as file:  # noqa: PTH123
-                content = file.read()
-        except OSError:
-            # it has ended, or is somebody else's
-            continue
+        content = _environment_of(f"/proc/{name}") or _environment_of_other_threads(f"/proc/{name}/task")
         if sought in content and sought in (variables := content.split(b"\0")) and (not marker or marker.encode() in variables):
             found.append(int(name))
     return found
+
+
+def _environment_of(directory: str) -> bytes:
+    """Empty where it has ended, or is somebody else's."""
+    try:
+        with open(f"{directory}/environ", "rb", buffering=0) as file:  # noqa: PTH123
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _environment_of_other_threads(directory: str) -> bytes:
+    """Of a process whose first thread has ended: one that ends in Wine ends its threads one by one, and can hang there."""
+    try:
+        # a directory has two links, and one for each in it: those with one thread are the kernel's
+        threads = os.listdir(directory) if os.stat(directory).st_nlink > 3 else ()  # noqa: PTH116, PTH208
+    except OSError:
+        return b""
+    return next(filter(None, (_environment_of(f"{directory}/{thread}") for thread in threads)), b"")
 
 
 def running(prefix: Path) -> list[str]:

@@ -1,7 +1,7 @@
 // scanner SECONDS DIRECTORY... opens each file below these that was written, and reads it for so long, as a virus scanner does.
 //
 // It lets others read and write, but neither remove nor rename (libuv/libuv#1981, golang/go#16882): it opens without
-// FILE_SHARE_DELETE. A file that gets another name or time, and no other content, it does not read again. What lies below C:\lab is the lab's own. It prints "ready" and ends when its standard input does.
+// FILE_SHARE_DELETE. A file that gets another name or time, and no other content, it does not read again. What lies below C:\lab is the lab's own. It prints "ready" and does not end by itself.
 //
 // "gathered" is left out: Wine's cmd opens what it joins by "copy a+b" anew for each part, for itself alone; Windows' opens it once.
 // Wine watches what lies in a directory, and what is made below it from then on; what was there before has to be named.
@@ -9,7 +9,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -44,7 +43,7 @@ func main() {
 		go reading.watch(watched, directory)
 	}
 	fmt.Println("ready")
-	io.Copy(io.Discard, os.Stdin)
+	select {}
 }
 
 func (r *readers) watch(directory syscall.Handle, path string) {
