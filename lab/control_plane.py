@@ -334,7 +334,7 @@ class ControlPlane:
         self._objects.wait_served(_definitions(objects))
 
     def wait_readable(self, objects: Sequence[dict[str, Any]]) -> None:
-        """Wait until the server reads objects of the kinds that objects define: before, kubectl must delete no definition."""
+        """Wait until the server reads objects of the kinds that objects define: a deletion before can take it 5 minutes."""
         self._objects.wait_readable(_definitions(objects))
 
     def forget(self, objects: Sequence[dict[str, Any]]) -> None:

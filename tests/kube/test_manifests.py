@@ -11,6 +11,8 @@ from lab.control_plane import ControlPlane
 from lab.kubernetes import ControlPlaneError
 from tests.support.forked import run
 
+from transom.manifests.definitions import definitions
+
 IMAGE = f"registry.example/transom@sha256:{0:064}"
 PROXY_IMAGE = f"registry.example/kube-rbac-proxy@sha256:{0:064}"
 
@@ -157,7 +159,7 @@ def test_a_cluster_takes_it_as_it_comes_and_twice(control_plane: ControlPlane) -
         with pytest.raises(ControlPlaneError, match='violates PodSecurity "restricted'):
             control_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
     finally:
-        control_plane.forget(objects())
+        control_plane.forget(definitions())
         control_plane.kubectl("delete", "--ignore-not-found", "-f", "-", "--wait=false", input=text)
 
 

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -158,16 +157,18 @@ def test_a_machine_that_does_not_boot_says_what_was_seen_and_keeps_no_other_from
         assert wine.processes(machine.prefix) == []
 
 
-def test_a_process_whose_first_thread_has_ended_is_seen_and_killed(tmp_path: Path) -> None:
+async def test_a_process_whose_first_thread_has_ended_is_seen_and_killed(tmp_path: Path) -> None:
     """As of a program that hangs in Wine at its end."""
     ends = "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(600,)).start()"
     command = [sys.executable, "-c", f"{ends}; ctypes.CDLL(None).pthread_exit(None)"]
     with subprocess.Popen(command, env=wine.environment(tmp_path)) as process:
-        while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-            time.sleep(0.01)
-        assert wine.processes(tmp_path) == [process.pid]
-        wine.kill(tmp_path)
-        assert process.wait(60) == -signal.SIGKILL
+        try:
+            await until(lambda: "State:\tZ" in Path(f"/proc/{process.pid}/status").read_text())
+            assert wine.processes(tmp_path) == [process.pid]
+            wine.kill(tmp_path)
+            assert process.wait(60) == -signal.SIGKILL
+        finally:
+            process.kill()
 
 
 async def test_a_scanner_keeps_what_a_program_wrote_from_being_renamed_and_not_from_being_read(machine: Machine) -> None:
