@@ -26,7 +26,7 @@ from transom.windows.parts.environment import Environments
 from transom.windows.parts.environment_items import DesiredItems, MachineVariable, ServiceVariable
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.planning import Plan
-from transom.windows.registry import Edit
+from transom.windows.registry.edits import Edit
 
 KEPT = Path(__file__).parent.parent / "tests" / "windows" / "planning" / "kept.json"
 _WITHIN = 300

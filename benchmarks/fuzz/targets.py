@@ -48,8 +48,10 @@ from transom.windows.parts.environment import MACHINE_LINES, SERVICE_LINES
 from transom.windows.parts.installed import INSTALLED
 from transom.windows.planning import desired_settings
 from transom.windows.planning import queries as questions
-from transom.windows.registry import Key, NamedValue, Registry, SetValue, Value, ValueType, dword, multi_sz, reg, sz
+from transom.windows.registry import Key, NamedValue, Registry, reg
 from transom.windows.registry import reg as query
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import Value, ValueType, dword, multi_sz, sz
 
 Worst = Mapping[str, Callable[[int], bytes]]
 

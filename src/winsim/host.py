@@ -7,19 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, SERVICES, STORES, SYSTEM
-from transom.windows.registry import (
-    CreateKey,
-    DeleteValue,
-    Edit,
-    Key,
-    Registry,
-    SetValue,
-    Value,
-    ValueType,
-    dword,
-    expand_sz,
-    sz,
-)
+from transom.windows.registry import Key, Registry
+from transom.windows.registry.edits import CreateKey, DeleteValue, Edit, SetValue
+from transom.windows.registry.values import Value, ValueType, dword, expand_sz, sz
 from winsim import access
 from winsim.access import KeyAccess
 from winsim.editions import SERVER_2022, Edition

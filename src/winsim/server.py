@@ -8,7 +8,7 @@ from typing import Literal, NoReturn, Self, TypeVar
 
 import asyncssh
 
-from transom.windows.registry import Edit
+from transom.windows.registry.edits import Edit
 from winsim.editions import SERVER_2022, Edition
 from winsim.expansion import BatchVariables
 from winsim.faults import Fault

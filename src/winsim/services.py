@@ -14,8 +14,9 @@ import msgspec
 
 from transom.windows.host import ServiceState
 from transom.windows.host.queries import SERVICES
-from transom.windows.registry import DeleteKey, DeleteValue, Edit, SetValue, ValueType, dword, expand_sz, multi_sz, sz
+from transom.windows.registry.edits import DeleteKey, DeleteValue, Edit, SetValue
 from transom.windows.registry.names import FoldedDict, listed
+from transom.windows.registry.values import ValueType, dword, expand_sz, multi_sz, sz
 from winsim.filesystem import SimulatedFile
 from winsim.interpreter import Shell
 from winsim.streams import NUL, Streams

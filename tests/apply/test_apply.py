@@ -26,7 +26,8 @@ from tests.windows.authorities import der, sha1
 
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, STORES
 from transom.windows.parts import certificates
-from transom.windows.registry import SetValue, multi_sz, sz
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import multi_sz, sz
 from winsim import Simulator
 
 ITEMS = [f"HTTP_PROXY={URL}", f"HTTPS_PROXY={URL}", f"NO_PROXY={NO_PROXY}"]

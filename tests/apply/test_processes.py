@@ -15,7 +15,7 @@ from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host.queries import LEDGER
 from transom.windows.parts import certificates
 from transom.windows.planning.queries import PROCESSES
-from transom.windows.registry import SetValue
+from transom.windows.registry.edits import SetValue
 from winsim import Simulator
 
 SCOPES = ["Services", "Machine", "Both"]

@@ -12,7 +12,8 @@ from tests.apply.windows import PEM, SERVICES, SETTINGS, Desk, Simulated, differ
 from tests.support.waiting import until
 
 from transom.windows.host.queries import LEDGER
-from transom.windows.registry import SetValue, sz
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import sz
 from winsim import Fault
 
 Objects = list[dict[str, Any]]

@@ -5,7 +5,8 @@ from tests.apply.windows import SETTINGS, Desk, Windows
 from transom.windows.host.queries import LEDGER
 from transom.windows.parts.winhttp import KEY
 from transom.windows.parts.winhttp_value import VALUE
-from transom.windows.registry import SetValue, binary
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import binary
 
 DIRECT = binary(bytes.fromhex("1800000000000000010000000000000000000000"))
 

@@ -6,7 +6,9 @@ from tests.windows.authorities import authorities, der, sha1
 from transom.windows.host.queries import ENVIRONMENT, LEDGER
 from transom.windows.host.queries import SERVICES as SERVICES_KEY
 from transom.windows.parts import certificates
-from transom.windows.registry import Registry, SetValue, expand_sz, multi_sz
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import expand_sz, multi_sz
 
 A, B = (rf"{SERVICES_KEY}\{name}" for name in SERVICES)
 ROOT, CA = certificates.store("ROOT"), certificates.store("CA")

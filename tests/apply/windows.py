@@ -14,7 +14,8 @@ from lab.sshd.journal import traffic
 from tests.support.forked import Forked
 from tests.windows.authorities import authorities
 
-from transom.windows.registry import DeleteValue, Edit, NamedValue, Registry, SetValue, reg
+from transom.windows.registry import NamedValue, Registry, reg
+from transom.windows.registry.edits import DeleteValue, Edit, SetValue
 from winsim import Host, Simulator
 from winsim.filesystem import listed
 

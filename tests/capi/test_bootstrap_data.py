@@ -30,7 +30,8 @@ from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import PAUSE
 from transom.capi.worker import CRI_SOCKET, POWERSHELL, WorkerTemplate, make
 from transom.cli.program import program
-from transom.windows.registry import SetValue, reg
+from transom.windows.registry import reg
+from transom.windows.registry.edits import SetValue
 
 pytestmark = pytest.mark.lab
 

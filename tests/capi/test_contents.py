@@ -33,7 +33,8 @@ from transom.capi.yaml_text import render, scalar
 from transom.linux import EMPTY_DROP_IN, drop_in, shell_lines
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.windows.registry import SetValue, reg
+from transom.windows.registry import reg
+from transom.windows.registry.edits import SetValue
 
 VALUES = "mycluster-cluster-values"
 SYSTEMD = "mycluster-systemd-proxy"

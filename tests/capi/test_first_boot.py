@@ -19,7 +19,9 @@ from transom.sources.examination import examine
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, STORES
 from transom.windows.ledger import MANAGER
 from transom.windows.parts import certificates
-from transom.windows.registry import DeleteKey, DeleteValue, Registry, SetValue, binary, multi_sz
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import DeleteKey, DeleteValue, SetValue
+from transom.windows.registry.values import binary, multi_sz
 
 pytestmark = pytest.mark.lab
 

@@ -11,7 +11,7 @@ from transom.proxy.settings import Egress
 from transom.windows import ledger
 from transom.windows.host import ServiceState
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.registry import DeleteValue
+from transom.windows.registry.edits import DeleteValue
 from winsim import Host
 from winsim.filesystem import listed
 

@@ -27,7 +27,8 @@ from transom.cli.program import program
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
-from transom.windows.registry import SetValue, reg
+from transom.windows.registry import reg
+from transom.windows.registry.edits import SetValue
 
 PROVIDERS = get_args(ProviderName)
 SCHEMA = DOCS / "schemas" / "worker.json"

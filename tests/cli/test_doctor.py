@@ -15,8 +15,8 @@ from tests.support.bundles import egress_proxy, private_key, secret, write
 from tests.support.command import run
 
 from transom.windows.host.queries import ENVIRONMENT
-from transom.windows.registry import SetValue
-from transom.windows.registry import sz as text
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import sz as text
 from winsim import Simulator
 
 pytestmark = pytest.mark.server

@@ -22,7 +22,8 @@ from tests.support.forked import run
 
 from transom.hosts.scripts.template import BASE
 from transom.windows.host.queries import ENVIRONMENT, SERVICES
-from transom.windows.registry import SetValue, multi_sz, sz
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import multi_sz, sz
 from winsim import Simulator
 
 pytestmark = pytest.mark.server

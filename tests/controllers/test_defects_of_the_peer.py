@@ -31,7 +31,8 @@ from transom.windows.parts.service import Configuration
 from transom.windows.payload.registries import ImageRegistry, Mirror
 from transom.windows.payload.worker import Facts
 from transom.windows.planning import desired_settings
-from transom.windows.registry import SetValue, expand_sz
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import expand_sz
 from winsim import Simulator
 
 PAGE = DOCS / "peer-defects.md"

@@ -22,7 +22,8 @@ from transom.proxy.settings import Egress
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
 from transom.windows.payload.worker import Facts
-from transom.windows.registry import SetValue, dword, multi_sz, sz
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import dword, multi_sz, sz
 from winsim import Host, Simulator
 
 SERVICE = "recorder"

@@ -15,7 +15,8 @@ from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host import ObservedState, Step
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.planning import Plan
-from transom.windows.registry import DeleteValue, Edit, SetValue, dword, multi_sz, sz
+from transom.windows.registry.edits import DeleteValue, Edit, SetValue
+from transom.windows.registry.values import dword, multi_sz, sz
 
 PASSWORD = 'hunter2%PATH%^&!"\\é x'
 VALUE = f"HTTPS_PROXY=http://alice:{PASSWORD}@proxy:3128"

@@ -12,7 +12,9 @@ import asyncssh
 
 from transom.hosts.steps.facts_parser import FactsParser
 from transom.windows.host.queries import LEDGER
-from transom.windows.registry import SetValue, dword, reg, sz
+from transom.windows.registry import reg
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import dword, sz
 from winsim import Host, Simulator
 from winsim.filesystem import Handle, SimulatedFile
 from winsim.server import ServerConnection

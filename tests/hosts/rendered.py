@@ -6,7 +6,9 @@ from transom.hosts.scripts import Patience
 from transom.windows.host import ObservedState
 from transom.windows.host.queries import LEDGER, SERVICES, STORES, Queries
 from transom.windows.planning import Plan
-from transom.windows.registry import Registry, SetValue, dword, multi_sz
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import dword, multi_sz
 
 ALICE = Owner("alice@laptop-1f", "pid 42")
 ROOT = STORES + r"\ROOT\Certificates"

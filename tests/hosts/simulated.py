@@ -9,7 +9,9 @@ from transom.hosts.ssh import Access
 from transom.proxy.secret import Secret
 from transom.windows.host import ServiceState
 from transom.windows.host.queries import RESTARTS
-from transom.windows.registry import Registry, SetValue, reg, sz
+from transom.windows.registry import Registry, reg
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import sz
 from winsim import Fault, Host, Simulator
 from winsim.filesystem import SimulatedDirectory, listed
 

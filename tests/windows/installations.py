@@ -6,7 +6,9 @@ from transom.windows.host import DesiredState, ObservedState, Preparation, Servi
 from transom.windows.host.queries import SERVICES
 from transom.windows.parts.service import Configuration
 from transom.windows.planning import after, plan
-from transom.windows.registry import Edit, Registry, SetValue, expand_sz, multi_sz
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import Edit, SetValue
+from transom.windows.registry.values import expand_sz, multi_sz
 
 SALT = b"0123456789abcdef"
 A, B = "a" * 64, "b" * 64

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 from tests.winsim.consoles import booted, console
 
-from transom.windows.registry import CreateKey, SetValue, sz
+from transom.windows.registry.edits import CreateKey, SetValue
+from transom.windows.registry.values import sz
 from winsim import Host, access
 from winsim.filesystem import FileError, SimulatedDirectory
 from winsim.users import OrdinaryUser

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from transom.windows.registry import CreateKey, SetValue, sz
+from transom.windows.registry.edits import CreateKey, SetValue
+from transom.windows.registry.values import sz
 from winsim import Host, Simulator
 from winsim.access import KEY_ALL, SYSTEM, Ace
 from winsim.checkpoint import Checkpoint

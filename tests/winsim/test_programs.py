@@ -4,20 +4,10 @@ import pytest
 from tests.winsim.consoles import booted, console
 
 from transom.windows.host.queries import SERVICES
-from transom.windows.registry import (
-    CreateKey,
-    DeleteValue,
-    SetValue,
-    Value,
-    ValueType,
-    binary,
-    dword,
-    expand_sz,
-    multi_sz,
-    reg,
-    sz,
-)
+from transom.windows.registry import reg
 from transom.windows.registry import reg as query
+from transom.windows.registry.edits import CreateKey, DeleteValue, SetValue
+from transom.windows.registry.values import Value, ValueType, binary, dword, expand_sz, multi_sz, sz
 from winsim.host import Host
 
 KEY = r"HKEY_LOCAL_MACHINE\SOFTWARE\Test"

@@ -5,7 +5,8 @@ from tests.winsim.consoles import booted, console
 
 from transom.windows.host import ServiceState
 from transom.windows.host.queries import BOOT, ENVIRONMENT, SERVICES
-from transom.windows.registry import SetValue, dword, expand_sz, multi_sz, sz
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import dword, expand_sz, multi_sz, sz
 from winsim.host import Host
 from winsim.services import ServiceError
 

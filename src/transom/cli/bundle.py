@@ -15,10 +15,11 @@ from transom import __version__
 from transom.apply.target import targets_of
 from transom.cli.facts import looked
 from transom.cli.observation import DEPLOYMENTS, Answers, Asked, answers
-from transom.cli.options import CHANNEL, CONNECT, WHOLE, timeouts
 from transom.cli.output import ExitCode, fail
-from transom.diagnosis import Observed, Unread, Value, mapping, name_of
+from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, timeouts
+from transom.diagnosis import Observed, Unread, Value
 from transom.diagnosis.checks import diagnose
+from transom.diagnosis.fields import mapping, name_of
 from transom.diagnosis.masking import Masker
 from transom.diagnosis.overview import overview
 from transom.diagnosis.story import story

@@ -37,7 +37,8 @@ def demo() -> None:
 
 async def _tell(out: "Console") -> bool:
     from transom.windows.host.queries import SERVICES
-    from transom.windows.registry import SetValue, multi_sz
+    from transom.windows.registry.edits import SetValue
+    from transom.windows.registry.values import multi_sz
     from winsim import Simulator
 
     with tempfile.TemporaryDirectory(prefix="transom-demo-") as directory:

@@ -6,22 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from transom.cli.findings import files
-from transom.cli.options import (
-    CHANNEL,
-    CONNECT,
-    WHOLE,
-    ChannelTimeout,
-    ConnectTimeout,
-    KeyFile,
-    PassTimeout,
-    Port,
-    RequireHostKeys,
-    Username,
-    Verbose,
-    log_to_stderr,
-    timeouts,
-)
+from transom.cli.options import KeyFile, Port, RequireHostKeys, Username, Verbose, log_to_stderr
 from transom.cli.output import ExitCode, Format, fail, print_data, tell
+from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
 from transom.proxy.secret import redact_variable
 
 if TYPE_CHECKING:
@@ -187,7 +174,7 @@ def view(address: str, state: "ObservedState", *, show_secrets: bool) -> dict[st
     from transom.windows import ledger
     from transom.windows.host.queries import ENVIRONMENT, SERVICES
     from transom.windows.parts import certificates
-    from transom.windows.registry import ValueType
+    from transom.windows.registry.values import ValueType
 
     def shown(name: str, value: str) -> str:
         return value if show_secrets else redact_variable(name, value)

@@ -11,7 +11,8 @@ from transom.cli.last_known import LastKnown, directory_story
 from transom.cli.observation import LEASES, Asked, answers, observed
 from transom.cli.output import ExitCode, broken, fail
 from transom.cli.state import directory
-from transom.diagnosis import Observed, age, at, moment, name_of
+from transom.diagnosis import Observed
+from transom.diagnosis.fields import age, at, moment, name_of
 from transom.diagnosis.story import HostSettings, Story, story
 from transom.kube.client import Client
 from transom.kube.objects import Whole

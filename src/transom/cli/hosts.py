@@ -8,19 +8,9 @@ import typer
 
 from transom.cli.completion import instances
 from transom.cli.findings import Source
-from transom.cli.options import (
-    CHANNEL,
-    CONNECT,
-    WHOLE,
-    ChannelTimeout,
-    ConnectTimeout,
-    OptionGroup,
-    PassTimeout,
-    RequireHostKeys,
-    log_to_stderr,
-    timeouts,
-)
+from transom.cli.options import OptionGroup, RequireHostKeys, log_to_stderr
 from transom.cli.output import ExitCode, Format, fail, print_data, saying_on_ctrl_c, tell
+from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
 
 if TYPE_CHECKING:
     from transom.apply import Report

@@ -6,15 +6,12 @@ import re
 import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from transom.cli.output import Format, fail
-
-if TYPE_CHECKING:
-    from transom.hosts.ssh import Timeouts
 
 NAMESPACE = "transom-system"
 """Transom's own, unless a command says another one."""
@@ -30,13 +27,6 @@ Port = Annotated[
     int | None, typer.Option("--port", "-p", min=1, max=65535, help="The port; else what ~/.ssh/config says, or 22.")
 ]
 KeyFile = Annotated[Path | None, typer.Option("--key", "-i", metavar="FILE", help="A private key; else the agent and ~/.ssh.")]
-CONNECT, CHANNEL, WHOLE = "10s", "1m", "15m"
-CONNECT_HELP = "How long a host may take to let us in."
-CHANNEL_HELP = "How long a host may make no progress before it is given up on."
-WHOLE_HELP = "How long all the work on one host may take, files sent included."
-ConnectTimeout = Annotated[str, typer.Option("--connect-timeout", metavar="DURATION", help=CONNECT_HELP)]
-ChannelTimeout = Annotated[str, typer.Option("--channel-timeout", metavar="DURATION", help=CHANNEL_HELP)]
-PassTimeout = Annotated[str, typer.Option("--pass-timeout", metavar="DURATION", help=WHOLE_HELP)]
 REQUIRE_HOST_KEYS_HELP = "Connect to no host whose key is not known: by spec.hostKey, or from an earlier connection."
 RequireHostKeys = Annotated[
     bool, typer.Option("--require-host-keys", envvar="TRANSOM_REQUIRE_HOST_KEYS", help=REQUIRE_HOST_KEYS_HELP)
@@ -90,20 +80,6 @@ def log_to_stderr(*, verbose: bool) -> None:
     logs.configure("console", "debug" if verbose else "warning", lasting=False)
     # of SSH: who was connected to, what was run, and nothing that was sent
     logging.getLogger("asyncssh").setLevel(logging.INFO if verbose else logging.WARNING)
-
-
-def timeouts(connect: str, channel: str, whole: str) -> "Timeouts":
-    """The timeouts that three options say (`10s`, `1m30s`): to connect, for each channel, for the whole pass of a host.
-
-    Ends the process where one is no duration.
-    """
-    from transom.hosts.ssh import Timeouts
-
-    return Timeouts(
-        duration("--connect-timeout", connect),
-        duration("--channel-timeout", channel),
-        duration("--pass-timeout", whole),
-    )
 
 
 def duration(flag: str, text: str) -> float:

@@ -159,7 +159,7 @@ def _write(
 ) -> int:
     """Write all files, and give how many they are."""
     from transom.windows.planning import desired_settings
-    from transom.windows.registry import SetValue
+    from transom.windows.registry.edits import SetValue
     from transom.windows.registry.reg import render as render_reg
 
     files = [*((item, "objects") for item in rendered), *((item, "references") for item in references)]

@@ -6,22 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from transom.cli.cluster import namespace_name
-from transom.cli.options import (
-    CHANNEL,
-    CHANNEL_HELP,
-    CONNECT,
-    CONNECT_HELP,
-    NAMESPACE,
-    REQUIRE_HOST_KEYS_HELP,
-    WHOLE,
-    WHOLE_HELP,
-    LocalMetrics,
-    configure_logs,
-    duration,
-    server_option,
-    timeouts,
-)
+from transom.cli.options import NAMESPACE, REQUIRE_HOST_KEYS_HELP, LocalMetrics, configure_logs, duration, server_option
 from transom.cli.output import ExitCode, fail
+from transom.cli.timeouts import CHANNEL, CHANNEL_HELP, CONNECT, CONNECT_HELP, WHOLE, WHOLE_HELP, timeouts
 
 if TYPE_CHECKING:
     from transom.controllers.runtime.options import Options

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from transom.cli.output import broken
-from transom.diagnosis import age, moment
+from transom.diagnosis.fields import age, moment
 from transom.diagnosis.overview import ClusterStatus, ObjectStatus, Overview
 from transom.pods.outdated import Outdated
 from transom.reasons import next_step

@@ -9,20 +9,9 @@ from transom.cli.checks import JUnit
 from transom.cli.examples import epilog
 from transom.cli.facts import addressed
 from transom.cli.findings import files
-from transom.cli.options import (
-    CHANNEL,
-    CONNECT,
-    WHOLE,
-    ChannelTimeout,
-    ConnectTimeout,
-    KeyFile,
-    PassTimeout,
-    Port,
-    RequireHostKeys,
-    Username,
-    timeouts,
-)
+from transom.cli.options import KeyFile, Port, RequireHostKeys, Username
 from transom.cli.output import ExitCode, Format, fail
+from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, ChannelTimeout, ConnectTimeout, PassTimeout, timeouts
 from transom.cli.verify_cluster import cluster
 
 if TYPE_CHECKING:

@@ -3,20 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from transom.diagnosis import (
-    Observed,
-    Seen,
-    age,
-    at,
-    condition,
-    items,
-    label_of,
-    labels_of,
-    mapping,
-    moment,
-    name_of,
-    namespace_of,
-)
+from transom.diagnosis import Observed, Seen
+from transom.diagnosis.fields import age, at, condition, items, label_of, labels_of, mapping, moment, name_of, namespace_of
 from transom.diagnosis.overview import leader
 from transom.pods.environment import excluded
 from transom.pods.registration import NAME as REGISTRATION

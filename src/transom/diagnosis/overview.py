@@ -8,20 +8,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from transom.controllers.egress.host_counts import WAITS
-from transom.diagnosis import (
-    Observed,
-    Unread,
-    Value,
-    at,
-    condition,
-    items,
-    labels_of,
-    mapping,
-    meta,
-    moment,
-    name_of,
-    namespace_of,
-)
+from transom.diagnosis import Observed, Unread, Value
+from transom.diagnosis.fields import at, condition, items, labels_of, mapping, meta, moment, name_of, namespace_of
 from transom.pods.outdated import Outdated
 from transom.pods.registration import NAME as REGISTRATION
 from transom.proxy.layers import BASE

@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from transom.diagnosis import Observed, Value, mapping, meta, name_of, namespace_of
+from transom.diagnosis import Observed, Value
+from transom.diagnosis.fields import mapping, meta, name_of, namespace_of
 from transom.pods.environment import PodEgress
 from transom.proxy.secret import Secret
 from transom.sources.api_server import pod_egress

@@ -3,19 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from transom.diagnosis import (
-    Observed,
-    Seen,
-    Value,
-    at,
-    condition,
-    conditions,
-    items,
-    label_of,
-    mapping,
-    moment,
-    name_of,
-)
+from transom.diagnosis import Observed, Seen, Value
+from transom.diagnosis.fields import at, condition, conditions, items, label_of, mapping, moment, name_of
 from transom.diagnosis.overview import SOON
 from transom.proxy.clients.lint import lint
 from transom.proxy.finding import Finding

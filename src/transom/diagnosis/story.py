@@ -7,7 +7,8 @@ import msgspec
 
 from transom.controllers.rollout import marks
 from transom.controllers.runtime.cached import ORIGIN, SOURCE
-from transom.diagnosis import Observed, Unread, Value, at, condition, conditions, mapping, meta, moment, name_of
+from transom.diagnosis import Observed, Unread, Value
+from transom.diagnosis.fields import at, condition, conditions, mapping, meta, moment, name_of
 from transom.diagnosis.overview import ObjectStatus, leader, of_host
 from transom.proxy.layers import BASE
 from transom.proxy.objects import WindowsSettings

@@ -5,19 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.diagnosis import (
-    Observed,
-    Seen,
-    Value,
-    at,
-    condition,
-    items,
-    label_of,
-    labels_of,
-    mapping,
-    name_of,
-    namespace_of,
-)
+from transom.diagnosis import Observed, Seen, Value
+from transom.diagnosis.fields import at, condition, items, label_of, labels_of, mapping, name_of, namespace_of
 from transom.diagnosis.overview import overview
 from transom.pods import HOST_OS, MIRROR, Pod
 from transom.pods.decision import INJECT_CA

@@ -7,9 +7,10 @@ it, so that it goes with the install.
 from collections.abc import Iterator
 from typing import Any, Final
 
+from transom.manifests.conditions import Either, Is, IsGiven, Test, ValuePlace
 from transom.manifests.grants import LABELS, Grants, Rule, granted, rule
 from transom.manifests.roles import EGRESS_PROXIES, FOLLOW, runs
-from transom.manifests.templates import OWN, Conditional, Either, Is, IsGiven, Test, ValuePlace, resolved
+from transom.manifests.templates import OWN, Conditional, resolved
 from transom.manifests.workloads import PORT, metrics_ports, pod, replicas
 from transom.pods.registration import NAME as REGISTRATION
 

@@ -8,24 +8,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from transom.manifests.conditions import AnyOf, Both, Either, Is, IsGiven, No, Test, ValuePlace
 from transom.manifests.grants import NAME
 from transom.manifests.install import Piece, pieces
-from transom.manifests.templates import (
-    OWN,
-    AnyOf,
-    Both,
-    Conditional,
-    Either,
-    Is,
-    IsGiven,
-    Joined,
-    Listed,
-    Merged,
-    No,
-    Spread,
-    Test,
-    ValuePlace,
-)
+from transom.manifests.templates import OWN, Conditional, Joined, Listed, Merged, Spread
 from transom.manifests.values import Values, plain, schema
 
 _PLAIN: Final = re.compile(r"[A-Za-z/][A-Za-z0-9/._-]*")

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.manifests.templates import OWN, AnyOf, Conditional, Either, Test
+from transom.manifests.conditions import AnyOf, Either, Test
+from transom.manifests.templates import OWN, Conditional
 
 NAME: Final = "transom"
 LABELS: Final = {"app.kubernetes.io/name": "transom"}

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from transom.manifests import admission, grants, openshift, policies, roles, workloads
+from transom.manifests.conditions import Both, IsGiven, Test, ValuePlace
 from transom.manifests.definitions import definitions
 from transom.manifests.grants import NAME
-from transom.manifests.templates import OWN, Both, Conditional, IsGiven, Test, ValuePlace, resolved
+from transom.manifests.templates import OWN, Conditional, resolved
 from transom.manifests.workloads import BEHIND_PROXY, COMPONENT
 from transom.monitoring.alert import rules
 

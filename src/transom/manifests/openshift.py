@@ -2,9 +2,10 @@
 
 from typing import Any, Final
 
+from transom.manifests.conditions import Both
 from transom.manifests.grants import LABELS, RBAC, SYSTEM
 from transom.manifests.roles import OPENSHIFT, runs
-from transom.manifests.templates import OWN, Both
+from transom.manifests.templates import OWN
 
 NODES: Final = Both((OPENSHIFT, runs("nodes")))
 """Whether hosts become nodes of OpenShift."""

@@ -8,8 +8,9 @@ import base64
 from typing import Any, Final
 
 from transom.manifests import admission
+from transom.manifests.conditions import IsGiven, ValuePlace
 from transom.manifests.grants import LABELS, NAME, SYSTEM
-from transom.manifests.templates import OWN, Conditional, IsGiven, ValuePlace, choice
+from transom.manifests.templates import OWN, Conditional, choice
 from transom.manifests.workloads import BEHIND_PROXY, COMPONENT, PORT, SECURE_PORT
 from transom.proxy.validation import BUNDLE_KEY
 from transom.windows.nodes import BOOTSTRAPPERS

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from transom.manifests.conditions import AnyOf, Both, IsGiven, Test, ValuePlace
 from transom.manifests.grants import LABELS, NAME, RBAC, Grants, Rule, granted, rule
-from transom.manifests.templates import OWN, AnyOf, Both, Conditional, IsGiven, Test, ValuePlace, resolved
+from transom.manifests.templates import OWN, Conditional, resolved
 from transom.pods.environment import CONFIG_MAP, LEDGER, SECRET
 from transom.pods.registration import NAME as REGISTRATION
 from transom.proxy.infrastructure_kinds import read_kinds

@@ -2,24 +2,11 @@
 
 from typing import Any, Final
 
+from transom.manifests.conditions import Both, Either, IsGiven, No, ValuePlace
 from transom.manifests.grants import LABELS, NAME
 from transom.manifests.openshift import MONITORED, NODES
 from transom.manifests.roles import CHOSEN
-from transom.manifests.templates import (
-    OWN,
-    Both,
-    Conditional,
-    Either,
-    IsGiven,
-    Joined,
-    Listed,
-    Merged,
-    No,
-    Spread,
-    ValuePlace,
-    choice,
-    resolved,
-)
+from transom.manifests.templates import OWN, Conditional, Joined, Listed, Merged, Spread, choice, resolved
 
 PORT: Final = 8080
 _METRICS: Final = {"name": "metrics", "port": PORT, "targetPort": "http", "protocol": "TCP"}

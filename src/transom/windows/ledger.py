@@ -39,21 +39,10 @@ from transom.windows.parts.installed import Installed
 from transom.windows.parts.part import Part, Setting
 from transom.windows.parts.registry_value import OwnValue
 from transom.windows.parts.trust import Stores
-from transom.windows.registry import (
-    CreateKey,
-    DeleteKey,
-    DeleteValue,
-    Edit,
-    Key,
-    NamedValue,
-    Registry,
-    SetValue,
-    ValueType,
-    binary,
-    dword,
-    sz,
-)
+from transom.windows.registry import Key, NamedValue, Registry
+from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, Edit, SetValue
 from transom.windows.registry.names import same, within
+from transom.windows.registry.values import ValueType, binary, dword, sz
 
 SETTINGS: Final[Mapping[str, Setting[Any]]] = {"environment": environment, "winhttp": winhttp, "trust": trust}
 """The parts of a host that the egress settings speak of, by the field of `Ledger` that is their entry."""

@@ -2,25 +2,12 @@
 
 from collections.abc import Iterable
 
-from transom.windows.registry import (
-    CreateKey,
-    DeleteKey,
-    DeleteValue,
-    Edit,
-    Key,
-    SetValue,
-    Value,
-    ValueType,
-    binary,
-    dword,
-    expand_sz,
-    multi_sz,
-    sz,
-    type_name,
-)
+from transom.windows.registry import Key
 from transom.windows.registry import reg as reg_format
+from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, Edit, SetValue
 from transom.windows.registry.names import same
 from transom.windows.registry.reg import RegSyntaxError
+from transom.windows.registry.values import Value, ValueType, binary, dword, expand_sz, multi_sz, sz, type_name
 from winsim.access import ADMINISTRATORS
 from winsim.filesystem import READ, FileError
 from winsim.processes import Invocation

@@ -24,7 +24,9 @@ from transom.windows.parts.certificates import DISALLOWED, store
 from transom.windows.parts.downtime import Deferred, Downtime
 from transom.windows.parts.trust import Trusted
 from transom.windows.planning import Plan
-from transom.windows.registry import CreateKey, Registry, SetValue, dword
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import CreateKey, SetValue
+from transom.windows.registry.values import dword
 
 PROXY = Egress(Secret("http://p:1"), Secret("http://p:1"), "x.example")
 BOTH = Egress(Secret("http://p:1"), Secret("http://p:1"), "x.example", parse_bundle(ROOT_1).certificates)

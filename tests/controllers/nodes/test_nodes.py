@@ -25,7 +25,8 @@ from transom.kube.resources import CONFIG_MAPS, LEASES, SECRETS, WINDOWS_INSTANC
 from transom.operations.metrics import OperatorMetrics
 from transom.windows.host import ServiceState
 from transom.windows.host.queries import SERVICES
-from transom.windows.registry import SetValue, sz
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import sz
 from winsim import Fault, Host
 
 pytestmark = pytest.mark.lab

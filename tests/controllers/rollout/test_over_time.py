@@ -16,7 +16,7 @@ from transom.hosts.scripts import Patience
 from transom.kube.client import Client
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, NODES
 from transom.windows.host.queries import SERVICES
-from transom.windows.registry import DeleteValue
+from transom.windows.registry.edits import DeleteValue
 from winsim import Host
 from winsim.processes import Invocation
 

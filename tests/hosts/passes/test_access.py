@@ -13,7 +13,8 @@ from tests.support.workers.hosts import Simulated
 
 from transom.hosts.errors import DirectoryNotOurs, ImportFailed, NotAdministrator
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.registry import CreateKey, SetValue, dword, multi_sz
+from transom.windows.registry.edits import CreateKey, SetValue
+from transom.windows.registry.values import dword, multi_sz
 from winsim import Host, Simulator, access
 from winsim.filesystem import FileError, SimulatedDirectory
 from winsim.host import ALWAYS

@@ -18,7 +18,7 @@ from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host import ObservedState
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.planning import Plan
-from transom.windows.registry import multi_sz
+from transom.windows.registry.values import multi_sz
 
 SLACK = 4
 SCRIPT = re.compile(r"exec .*change\.cmd")

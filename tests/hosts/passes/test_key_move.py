@@ -27,7 +27,8 @@ from transom.hosts.ssh.known_hosts import KnownHostsFile
 from transom.proxy.secret import Secret
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.ledger import MANAGER
-from transom.windows.registry import SetValue, sz
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import sz
 from winsim import Fault, Host, Simulator
 from winsim.filesystem import files as all_files
 from winsim.host import KEYS, KEYS_ACL

@@ -11,7 +11,7 @@ from transom.hosts.owner import Owner
 from transom.hosts.passes import Admit, PassResult, look
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.registry import multi_sz
+from transom.windows.registry.values import multi_sz
 
 
 async def exported(host: Host) -> str:

@@ -27,7 +27,7 @@ from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys
 from transom.windows.host import ObservedState
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.planning import Plan
-from transom.windows.registry import multi_sz
+from transom.windows.registry.values import multi_sz
 from winsim import Simulator
 
 

@@ -14,7 +14,9 @@ from transom.hosts.scripts import Patience
 from transom.windows.host import ObservedState
 from transom.windows.host.queries import RESTARTS, Queries
 from transom.windows.planning import Plan
-from transom.windows.registry import Registry, SetValue, sz
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import sz
 
 
 @pytest.mark.parametrize("made", rendered(), ids=lambda made: made.name)

@@ -8,7 +8,9 @@ from transom.hosts.steps.facts_parser import FactsParser
 from transom.windows.host import ObservedState, Service, ServiceState
 from transom.windows.host.queries import BOOT, ENVIRONMENT, LEDGER, SERVICES, STORES, Queries
 from transom.windows.ledger import MOST_ENTRIES
-from transom.windows.registry import Registry, SetValue, dword, reg, sz
+from transom.windows.registry import Registry, reg
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import dword, sz
 
 ROOT = STORES + r"\ROOT\Certificates"
 # as Windows Server 2022 prints it, German texts included: the numbers are what counts

@@ -8,7 +8,8 @@ import pytest
 
 from transom.hosts.steps.trials import NAME, OWN
 from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, LEDGER, SERVICES
-from transom.windows.registry import CreateKey, DeleteKey, DeleteValue, SetValue, sz
+from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, SetValue
+from transom.windows.registry.values import sz
 from winsim import Host, access, commands, loops, server, services, sftp
 from winsim.access import KeyAccess
 from winsim.filesystem import READ, FileSystem, Handle, SimulatedFile

@@ -48,7 +48,8 @@ from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
 from transom.windows.nodes.fetch import Fetched
 from transom.windows.parts.files import FilePlace
 from transom.windows.payload.worker import Artifact, Facts, Waiting
-from transom.windows.registry import SetValue, sz
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import sz
 from winsim import Fault, Host, Simulator
 
 URL = "http://alice:hunter2%25%5E@proxy.x:3128"

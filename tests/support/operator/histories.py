@@ -26,7 +26,8 @@ from transom.hosts.scripts import Patience
 from transom.hosts.ssh import Timeouts, public_hash, public_line
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.secret import Secret
-from transom.windows.registry import SetValue, sz
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import sz
 from winsim import Host
 from winsim.host import KEYS
 from winsim.processes import Invocation

@@ -16,7 +16,8 @@ from transom.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, SECRETS, Reso
 from transom.proxy.trust import parse_bundle
 from transom.windows.host.queries import ENVIRONMENT, SERVICES
 from transom.windows.parts import certificates
-from transom.windows.registry import SetValue, sz
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import sz
 from winsim import Host
 
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", True, Whole)

@@ -8,27 +8,28 @@ from typing import Protocol
 from lab.machine import Machine, Recorded
 from lab.sshd.fault import Fault as LabFault
 from lab.sshd.journal import traffic
-from tests.support.workers.payloads import write
+from tests.support.workers.payloads import VARIABLES, write
 
 from lab import build, wine
 from transom.hosts.ssh import Access
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
-from transom.windows.registry import NamedValue, Value
+from transom.windows.registry import NamedValue
+from transom.windows.registry.values import Value
 from winsim import Fault, Host, Simulator
 from winsim.filesystem import SimulatedDirectory, SimulatedFile, listed
 
-SMALL = r"""
+SMALL = (
+    r"""
 apiVersion: transom.dev/v1alpha1
 kind: Payload
 version: VERSION
 kubernetes: v1.36.3
 ports: [10250]
 directories: ['C:\k\logs']
-variables:
-- {name: SUBNET, node: "{.metadata.annotations.k8s\\.ovn\\.org/hybrid-overlay-node-subnet}"}
-- {name: SOURCE_VIP, script: source-vip.ps1}
-files:
+"""
+    + VARIABLES
+    + r"""files:
 - {path: 'C:\k\containerd.exe', source: bin/containerd.exe, services: [containerd]}
 - {path: 'C:\k\kubelet.exe', source: bin/kubelet.exe, services: [kubelet]}
 - {path: 'C:\k\hybrid-overlay-node.exe', source: bin/hybrid-overlay-node.exe, services: [hybrid-overlay-node]}
@@ -54,6 +55,7 @@ services:
   environment: {CONTAINERD_X: "VERSION"}
   egress: true
 """
+)
 SERVICES = ("containerd", "kubelet", "hybrid-overlay-node", "kube-proxy")
 JOINING = frozenset(SERVICES[:3])
 """What runs before the Node has its subnet."""

@@ -4,7 +4,13 @@ from pathlib import Path
 
 from transom.hosts.steps.payload_directory import PayloadDirectory
 
-TEXT = r"""
+VARIABLES = r"""variables:
+- {name: SUBNET, node: "{.metadata.annotations.k8s\\.ovn\\.org/hybrid-overlay-node-subnet}"}
+- {name: SOURCE_VIP, script: source-vip.ps1}
+"""
+"""What a network with a hybrid overlay gives."""
+TEXT = (
+    r"""
 apiVersion: transom.dev/v1alpha1
 kind: Payload
 version: 1.36.3-1
@@ -12,10 +18,9 @@ kubernetes: v1.36.3
 ports: [10250, 9182]
 mirrors: C:\k\containerd\certs.d
 directories: ['C:\k', 'C:\k\logs', 'C:\var\log\pods']
-variables:
-- {name: SUBNET, node: "{.metadata.annotations.k8s\\.ovn\\.org/hybrid-overlay-node-subnet}"}
-- {name: SOURCE_VIP, script: source-vip.ps1}
-files:
+"""
+    + VARIABLES
+    + r"""files:
 - {path: 'C:\k\containerd.exe', source: bin/containerd.exe, services: [containerd]}
 - {path: 'C:\k\kubelet.exe', source: bin/kubelet.exe, services: [kubelet]}
 - {path: 'C:\k\kube-proxy.exe', source: bin/kube-proxy.exe, services: [kube-proxy]}
@@ -41,6 +46,7 @@ services:
   command: C:\k\kube-proxy.exe --windows-service --source-vip=${SOURCE_VIP} --hostname-override=${NODE_NAME}
   dependsOn: [kubelet]
 """
+)
 
 
 def write(path: Path, text: str = TEXT, sizes: int = 3000) -> Path:

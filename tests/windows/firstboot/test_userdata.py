@@ -18,7 +18,7 @@ from transom.proxy.settings import Egress
 from transom.windows.firstboot import UserData, user_data
 from transom.windows.parts import winhttp_value
 from transom.windows.parts.certificates import certificate as held_certificate
-from transom.windows.registry import binary
+from transom.windows.registry.values import binary
 
 PAGE = DOCS / "verified.md"
 PASSWORD = "hunter2%^&!x"

@@ -9,7 +9,9 @@ from transom.windows.parts import trust
 from transom.windows.parts.downtime import DEFERRED
 from transom.windows.parts.environment import MACHINE_LINES, SERVICE_LINES
 from transom.windows.parts.installed import INSTALLED
-from transom.windows.registry import Key, NamedValue, Registry, SetValue, Value, binary, dword, sz
+from transom.windows.registry import Key, NamedValue, Registry
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import Value, binary, dword, sz
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,9 @@ from transom.windows.parts.environment_items import LedgerItem, MachineVariable,
 from transom.windows.parts.installed import Installed, Output, OwnFile, OwnService, Prepared, TakenOver
 from transom.windows.parts.registry_value import OwnValue
 from transom.windows.parts.trust import Trusted
-from transom.windows.registry import Key, NamedValue, Registry, SetValue, dword, type_name
+from transom.windows.registry import Key, NamedValue, Registry
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import dword, type_name
 
 FULL = Ledger(
     salt=b"salt",

@@ -12,7 +12,9 @@ from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.parts import certificates
 from transom.windows.parts.adopted import Adopted
 from transom.windows.planning import after, desired_settings, plan
-from transom.windows.registry import CreateKey, Registry, SetValue, sz
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import CreateKey, SetValue
+from transom.windows.registry.values import sz
 
 SALT = bytes(16)
 PROXY = "http://alice:hunter2@proxy.corp.example:3128"

@@ -7,7 +7,8 @@ import pytest
 
 from transom.windows.host.entries import digest
 from transom.windows.parts.environment_items import DesiredItems, merge_machine, merge_service, type_fault
-from transom.windows.registry import NamedValue, Value, ValueType, binary, expand_sz, multi_sz, sz
+from transom.windows.registry import NamedValue
+from transom.windows.registry.values import Value, ValueType, binary, expand_sz, multi_sz, sz
 
 DIGEST = functools.partial(digest, b"0123456789abcdef")
 HTTP, HTTPS, NO = "HTTP_PROXY=http://p.x", "HTTPS_PROXY=http://p.x", "NO_PROXY=.svc"

@@ -15,7 +15,9 @@ from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.parts import certificates, installation
 from transom.windows.parts.service import Configuration
 from transom.windows.planning import plan
-from transom.windows.registry import Registry, SetValue, expand_sz, multi_sz
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import expand_sz, multi_sz
 
 
 def steps(desired: DesiredState, actual: ObservedState) -> list[tuple[str, str, str]]:

@@ -7,7 +7,9 @@ from transom.windows.host import DesiredState, ObservedState
 from transom.windows.host.queries import STORES
 from transom.windows.parts import certificates, keys
 from transom.windows.planning import after, plan
-from transom.windows.registry import CreateKey, Edit, Key, Registry, SetValue, sz
+from transom.windows.registry import Key, Registry
+from transom.windows.registry.edits import CreateKey, Edit, SetValue
+from transom.windows.registry.values import sz
 
 SALT = b"0123456789abcdef"
 STORE = rf"{STORES}\CA"

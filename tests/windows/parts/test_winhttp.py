@@ -17,7 +17,9 @@ from transom.windows.host.queries import LEDGER
 from transom.windows.parts import winhttp, winhttp_value
 from transom.windows.planning import after, desired_settings, plan
 from transom.windows.planning import queries as questions
-from transom.windows.registry import CreateKey, Registry, SetValue, Value, binary, sz
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import CreateKey, SetValue
+from transom.windows.registry.values import Value, binary, sz
 
 SALT = b"0123456789abcdef"
 DIRECT = binary(bytes.fromhex("1800000000000000010000000000000000000000"))

@@ -16,44 +16,17 @@ from typing import Final
 
 import msgspec
 from tests.windows.authorities import authorities, der, sha1
-from tests.windows.planning.histories import (
-    MARK,
-    OURS,
-    AddItem,
-    Appear,
-    Apply,
-    Boot,
-    Drift,
-    Halt,
-    History,
-    SetMachine,
-    SetWinHttp,
-    Step,
-    TakeItem,
-    Trust,
-    Vanish,
-    Write,
-)
+from tests.windows.planning import histories
+from tests.windows.planning.histories import MARK, OURS, History, Step
 from tests.windows.planning.model_host import STORES, ModelHost, Run
 from tests.windows.planning.shadow import compare
 
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.parts import certificates, winhttp, winhttp_value
 from transom.windows.planning import desired_settings
-from transom.windows.registry import (
-    CreateKey,
-    DeleteKey,
-    DeleteValue,
-    Edit,
-    Registry,
-    SetValue,
-    Value,
-    ValueType,
-    binary,
-    expand_sz,
-    multi_sz,
-    sz,
-)
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, Edit, SetValue
+from transom.windows.registry.values import Value, ValueType, binary, expand_sz, multi_sz, sz
 
 _NEEDS: Final = {"kubelet": ("containerd",), "other": ("kubelet",)}
 
@@ -93,45 +66,45 @@ class _Life:
 
     def step(self, step: Step) -> None:
         match step:
-            case Apply():
+            case histories.Apply():
                 self._apply(step)
-            case Boot():
+            case histories.Boot():
                 self.host.boot_again()
                 self._put_off = False
-            case Appear():
+            case histories.Appear():
                 self._appear(step)
-            case Vanish() if step.service in self.host.services:
+            case histories.Vanish() if step.service in self.host.services:
                 self._both(DeleteKey(_path(step.service)))
                 del self.host.services[step.service]
                 self._handled.discard(step.service)
                 self._drifted = {(service, name) for service, name in self._drifted if service != step.service}
-            case Halt() if step.service in self.host.services and not self._torn:
+            case histories.Halt() if step.service in self.host.services and not self._torn:
                 self.host.services[step.service].meant = step.running
                 (self.host.start if step.running else self.host.stop)(step.service)
-            case AddItem() if step.service in self.host.services:
+            case histories.AddItem() if step.service in self.host.services:
                 self._add(step)
-            case TakeItem() if step.service in self.host.services:
+            case histories.TakeItem() if step.service in self.host.services:
                 self._take(step)
-            case Write() if step.service in self.host.services and not self._torn:
+            case histories.Write() if step.service in self.host.services and not self._torn:
                 value = None if step.text is None else sz(step.text)
                 self._both(_setting(_path(step.service), "Environment", value))
                 self._drifted = {(service, name) for service, name in self._drifted if service != step.service}
                 if self.host.services[step.service].seen is not None:
                     self.host.stop(step.service)
                     self.host.start(step.service)
-            case Drift() if not self._torn:
+            case histories.Drift() if not self._torn:
                 self._drift(step)
-            case SetMachine() if not self._torn:
+            case histories.SetMachine() if not self._torn:
                 self._set_machine(step)
-            case Trust() if not self._torn:
+            case histories.Trust() if not self._torn:
                 self._trust(step)
-            case SetWinHttp() if not self._torn:
+            case histories.SetWinHttp() if not self._torn:
                 self._set_win_http(step)
             case _:
                 pass
 
     def removed(self) -> None:
-        nothing = Apply(scope="Services")
+        nothing = histories.Apply(scope="Services")
         self.step(nothing)
         self.host.boot_again()
         self._put_off = False
@@ -141,7 +114,7 @@ class _Life:
         assert self.host.registry.key(LEDGER) is None, "the ledger was left"
         compare(self.host.registry, self.shadow, set(map(_path, self._handled)))
 
-    def _apply(self, step: Apply) -> None:
+    def _apply(self, step: histories.Apply) -> None:
         wanted = desired_settings(step.egress())
         cut = None if self._drifted else step.cut
         faults = self._unreadable(step)
@@ -167,13 +140,13 @@ class _Life:
         self._put_off = step.when != "now"
         self._services_are_right(step, faults)
 
-    def _unreadable(self, step: Apply) -> set[str]:
+    def _unreadable(self, step: histories.Apply) -> set[str]:
         """The services that cannot have what is wanted."""
         names = {name.casefold() for name in step.services} if step.egress().variables and step.scope != "Machine" else set()
         values = {name: self.host.registry.value(_path(name), "Environment") for name in self.host.services if name in names}
         return {name for name, value in values.items() if value is not None and value.type != ValueType.MULTI_SZ}
 
-    def _services_are_right(self, step: Apply, faults: set[str]) -> None:
+    def _services_are_right(self, step: histories.Apply, faults: set[str]) -> None:
         managed = {name.casefold() for name in step.services}
         variables = step.egress().variables
         for name, run in self.host.services.items():
@@ -197,7 +170,7 @@ class _Life:
         self.host.edit(*edits)
         self.shadow = self.shadow.apply(edits)
 
-    def _appear(self, step: Appear) -> None:
+    def _appear(self, step: histories.Appear) -> None:
         if step.service in self.host.services:
             return
         self._both(SetValue(_path(step.service), "ImagePath", expand_sz(rf"C:\k\{step.service}.exe")))
@@ -216,7 +189,7 @@ class _Life:
             return None
         return list(value.texts() if value else ())
 
-    def _add(self, step: AddItem) -> None:
+    def _add(self, step: histories.AddItem) -> None:
         items, name = self._items(step.service), _name(step.item)
         if items is None or step.item in items or (self._torn and name in OURS):
             return
@@ -226,7 +199,7 @@ class _Life:
             self.shadow = self.shadow.apply([_appended(self.shadow, step.service, step.item)])
         self.host.edit(_appended(self.host.registry, step.service, step.item))
 
-    def _take(self, step: TakeItem) -> None:
+    def _take(self, step: histories.TakeItem) -> None:
         items = self._items(step.service)
         shadow = self.shadow.value(_path(step.service), "Environment")
         if items is None or step.item not in items or self._torn or shadow is None or step.item not in shadow.texts():
@@ -241,7 +214,7 @@ class _Life:
             else:
                 self.host.edit(edit)
 
-    def _drift(self, step: Drift) -> None:
+    def _drift(self, step: histories.Drift) -> None:
         if not step.service:
             key = self.host.registry.key(ENVIRONMENT)
             value = key.get(step.name) if key else None
@@ -262,7 +235,7 @@ class _Life:
         self.host.edit(SetValue(_path(step.service), "Environment", multi_sz(items)))
         self._drifted.add((step.service, step.name))
 
-    def _leave(self, service: str, name: str, step: Apply) -> None:
+    def _leave(self, service: str, name: str, step: histories.Apply) -> None:
         """What a pass leaves of what an administrator made of an item of ours that is not wanted any more."""
         configured = name in step.egress().variables
         if not service:
@@ -297,7 +270,7 @@ class _Life:
         if named is not None:
             self.shadow = self.shadow.apply([SetValue(path, named.name, named.value)])
 
-    def _set_machine(self, step: SetMachine) -> None:
+    def _set_machine(self, step: histories.SetMachine) -> None:
         key = self.host.registry.key(ENVIRONMENT)
         value = key.get(step.name) if key else None
         if value is not None and MARK in value.text():
@@ -305,7 +278,7 @@ class _Life:
         if ("", step.name.upper()) not in self._drifted:
             self._both(_setting(ENVIRONMENT, step.name, sz(step.value) if step.value is not None else None))
 
-    def _trust(self, step: Trust) -> None:
+    def _trust(self, step: histories.Trust) -> None:
         one = authorities()[step.number]
         path = _place(step.number)
         there, his = self.host.registry.key(path) is not None, self.shadow.key(path) is not None
@@ -317,7 +290,7 @@ class _Life:
             self._taken.add(step.number)
             self.host.edit(DeleteKey(path))
 
-    def _set_win_http(self, step: SetWinHttp) -> None:
+    def _set_win_http(self, step: histories.SetWinHttp) -> None:
         value = self.host.registry.value(winhttp.KEY, winhttp_value.VALUE)
         edit = _setting(winhttp.KEY, winhttp_value.VALUE, binary(bytes.fromhex(step.data)) if step.data is not None else None)
         if value is not None and MARK.encode() in value.data:

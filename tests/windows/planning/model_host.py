@@ -11,7 +11,9 @@ from transom.windows.host.queries import ENVIRONMENT, LEDGER, RESTARTS, SERVICES
 from transom.windows.parts import certificates
 from transom.windows.parts.plan_builder import When
 from transom.windows.planning import Plan, queries
-from transom.windows.registry import DeleteKey, DeleteValue, Edit, Key, Registry, SetValue, ValueType, sz
+from transom.windows.registry import Key, Registry
+from transom.windows.registry.edits import DeleteKey, DeleteValue, Edit, SetValue
+from transom.windows.registry.values import ValueType, sz
 
 STORES = tuple(map(certificates.store, (certificates.ROOT, certificates.CA)))
 SALT = b"0123456789abcdef"

@@ -3,7 +3,8 @@
 from tests.windows.planning.histories import OURS
 
 from transom.windows.host.queries import LEDGER
-from transom.windows.registry import Key, NamedValue, Registry, ValueType
+from transom.windows.registry import Key, NamedValue, Registry
+from transom.windows.registry.values import ValueType
 
 _Shown = NamedValue | tuple[str, ...]
 

@@ -10,7 +10,9 @@ from transom.windows.host import ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, STORES
 from transom.windows.ledger import FILES, Manager, OtherManager, operator
 from transom.windows.planning import after, desired_settings, plan
-from transom.windows.registry import CreateKey, DeleteValue, Registry, SetValue, dword
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import CreateKey, DeleteValue, SetValue
+from transom.windows.registry.values import dword
 
 SALT = b"0123456789abcdef"
 HERE, ELSEWHERE = Manager(operator("transom-system", "0a1b2c3d")), Manager(operator("other", "0a1b2c3d"))

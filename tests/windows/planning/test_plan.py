@@ -10,21 +10,9 @@ from transom.windows.host import DesiredState, ObservedState, Service, ServiceSt
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, STORES
 from transom.windows.parts import certificates
 from transom.windows.planning import Plan, after, plan
-from transom.windows.registry import (
-    CreateKey,
-    DeleteKey,
-    DeleteValue,
-    Edit,
-    Key,
-    Registry,
-    SetValue,
-    Value,
-    ValueType,
-    binary,
-    expand_sz,
-    multi_sz,
-    sz,
-)
+from transom.windows.registry import Key, Registry
+from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, Edit, SetValue
+from transom.windows.registry.values import Value, ValueType, binary, expand_sz, multi_sz, sz
 
 SALT = b"0123456789abcdef"
 OURS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")

@@ -9,7 +9,9 @@ from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.parts.downtime import Deferred
 from transom.windows.parts.plan_builder import When
 from transom.windows.planning import after, plan
-from transom.windows.registry import CreateKey, Registry, SetValue, multi_sz
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import CreateKey, SetValue
+from transom.windows.registry.values import multi_sz
 
 SALT = b"0123456789abcdef"
 KEY = rf"{SERVICES}\kubelet"

@@ -10,7 +10,9 @@ from transom.windows.host.queries import ENVIRONMENT, SERVICES, STORES, Queries
 from transom.windows.parts import certificates
 from transom.windows.planning import after, plan
 from transom.windows.planning.queries import PROCESSES, again, beyond, combined, first, more
-from transom.windows.registry import CreateKey, Edit, Registry, SetValue, multi_sz, sz
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import CreateKey, Edit, SetValue
+from transom.windows.registry.values import multi_sz, sz
 
 SALT = b"0123456789abcdef"
 ROOT, CA, DISALLOWED = (certificates.store(name) for name in ("ROOT", "CA", "Disallowed"))

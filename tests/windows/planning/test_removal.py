@@ -13,7 +13,8 @@ from transom.windows.payload import Payload, PayloadService
 from transom.windows.payload.worker import Facts
 from transom.windows.payload.worker import desired as desired_of
 from transom.windows.planning import Plan, plan
-from transom.windows.registry import Edit, SetValue, multi_sz, sz
+from transom.windows.registry.edits import Edit, SetValue
+from transom.windows.registry.values import multi_sz, sz
 
 NOTHING = DesiredState(wish().registry, payload="")
 K, LOGS, VAR, PODS = r"C:\k", r"C:\k\logs", r"C:\var", r"C:\var\log\pods"

@@ -4,23 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transom.windows.registry import (
-    CreateKey,
-    DeleteKey,
-    DeleteValue,
-    Edit,
-    Registry,
-    SetValue,
-    Value,
-    ValueType,
-    binary,
-    dword,
-    expand_sz,
-    multi_sz,
-    reg,
-    sz,
-)
+from transom.windows.registry import Registry, reg
+from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, Edit, SetValue
 from transom.windows.registry.reg import RegSyntaxError
+from transom.windows.registry.values import Value, ValueType, binary, dword, expand_sz, multi_sz, sz
 
 HEAD = "Windows Registry Editor Version 5.00\r\n\r\n"
 KEY = r"HKEY_LOCAL_MACHINE\SOFTWARE\Transom"

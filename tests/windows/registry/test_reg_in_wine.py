@@ -5,20 +5,9 @@ from collections.abc import Iterator
 import pytest
 from lab.machine import Machine
 
-from transom.windows.registry import (
-    CreateKey,
-    DeleteKey,
-    DeleteValue,
-    Edit,
-    SetValue,
-    Value,
-    binary,
-    dword,
-    expand_sz,
-    multi_sz,
-    reg,
-    sz,
-)
+from transom.windows.registry import reg
+from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, Edit, SetValue
+from transom.windows.registry.values import Value, binary, dword, expand_sz, multi_sz, sz
 
 pytestmark = pytest.mark.lab
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Builder, Faults, Object, Provider, at, winrm
+from transom.capi.providers.provider import Builder, Faults, Object, Provider, at, sysprep_shutdown, winrm
 from transom.capi.upstream import IMAGE_BUILDER, PACKER, of
 from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import image_name
@@ -101,10 +101,8 @@ _BUILDER = Builder(
   vm_nics {
     subnet_name = var.nutanix_subnet_name
   }
-  shutdown_command = "powershell.exe -NoProfile -ExecutionPolicy Bypass -File C:/k/sysprep.ps1"
-  shutdown_timeout = "1h"
-  winrm_password   = var.winrm_password
 """
+    + sysprep_shutdown(16)
     + winrm("Administrator"),
     sysprep="shutdown",
 )

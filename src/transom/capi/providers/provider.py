@@ -78,6 +78,16 @@ def winrm(user: str) -> str:
 '''
 
 
+def sysprep_shutdown(width: int) -> str:
+    """How sysprep shuts the machine down, and Packer's password until then, as lines whose names are `width` wide."""
+    values = {
+        "shutdown_command": '"powershell.exe -NoProfile -ExecutionPolicy Bypass -File C:/k/sysprep.ps1"',
+        "shutdown_timeout": '"1h"',
+        "winrm_password": "var.winrm_password",
+    }
+    return "".join(f"  {name:{width}} = {value}\n" for name, value in values.items())
+
+
 class Provider(msgspec.Struct, frozen=True):
     """An infrastructure provider."""
 

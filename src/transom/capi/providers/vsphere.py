@@ -4,7 +4,7 @@ from typing import Any
 
 from transom.capi import upstream
 from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Builder, Faults, Object, Provider, at, winrm
+from transom.capi.providers.provider import Builder, Faults, Object, Provider, at, sysprep_shutdown, winrm
 from transom.capi.user_data import UserDataLimit
 from transom.capi.windows_release import image_name
 
@@ -61,10 +61,8 @@ _BUILDER = Builder(
   template            = var.source_template
   vm_name             = local.image_name
   convert_to_template = true
-  shutdown_command    = "powershell.exe -NoProfile -ExecutionPolicy Bypass -File C:/k/sysprep.ps1"
-  shutdown_timeout    = "1h"
-  winrm_password      = var.winrm_password
 """
+    + sysprep_shutdown(19)
     + winrm("Administrator"),
     sysprep="shutdown",
 )

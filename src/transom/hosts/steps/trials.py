@@ -12,7 +12,9 @@ from transom.hosts.ssh.transport import Transport
 from transom.hosts.steps.checks import HostCheck, Judge
 from transom.windows.host.queries import SERVICES
 from transom.windows.parts.certificates import ROOT, blob, store
-from transom.windows.registry import SetValue, multi_sz, reg, sz
+from transom.windows.registry import reg
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import multi_sz, sz
 
 NAME = "TransomVerify"
 """Of the service, the task, the user, and what else is made."""

@@ -7,7 +7,9 @@ from typing import Final, NoReturn, TypeVar
 
 import msgspec
 
-from transom.windows.registry import Key, Registry, SetValue, Value, ValueType, sz
+from transom.windows.registry import Key, Registry
+from transom.windows.registry.edits import SetValue
+from transom.windows.registry.values import Value, ValueType, sz
 
 _DIGITS = 10
 """Of a number in JSON."""

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 
 from transom.windows.host.queries import STORES
-from transom.windows.registry import Value, ValueType, binary
+from transom.windows.registry.values import Value, ValueType, binary
 
 ROOT = "ROOT"
 CA = "CA"

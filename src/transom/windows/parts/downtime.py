@@ -9,8 +9,10 @@ from transom.windows.host import ObservedState, ServiceState, Step, entries
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.parts.plan_builder import PlanBuilder, When
 from transom.windows.parts.restarts import dependants, start_order, stop_order
-from transom.windows.registry import Registry, SetValue, ValueType, sz
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import SetValue
 from transom.windows.registry.names import each_once, listed, without
+from transom.windows.registry.values import ValueType, sz
 
 DEFERRED = LEDGER + r"\Deferred"
 TRUSTING = LEDGER + r"\Trusting"

@@ -24,8 +24,10 @@ from transom.windows.parts.environment_items import (
 )
 from transom.windows.parts.part import About, Assumption
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry import CreateKey, Edit, NamedValue, Registry, SetValue, ValueType, multi_sz, sz
+from transom.windows.registry import NamedValue, Registry
+from transom.windows.registry.edits import CreateKey, Edit, SetValue
 from transom.windows.registry.names import FoldedDict, each_once, listed, same
+from transom.windows.registry.values import ValueType, multi_sz, sz
 
 MACHINE_LINES = LEDGER + r"\Environment\Machine"
 SERVICE_LINES = LEDGER + r"\Environment\Services"

@@ -12,7 +12,8 @@ from transom.proxy.secret import redact_variable
 from transom.proxy.settings import VARIABLES
 from transom.windows.host import Action
 from transom.windows.host.entries import FormerValue
-from transom.windows.registry import NamedValue, Value, ValueType, multi_sz, sz, type_name
+from transom.windows.registry import NamedValue
+from transom.windows.registry.values import Value, ValueType, multi_sz, sz, type_name
 
 Digest = Callable[[str, str], str]
 """The salted hash of a named value (`PlanBuilder.digest`)."""

@@ -15,8 +15,10 @@ from transom.windows.parts.files import FilePlace, FileRemoval
 from transom.windows.parts.installed import Installed, Output
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.parts.service import ENVIRONMENT, Configuration
-from transom.windows.registry import DeleteKey, DeleteValue, Edit, Key, Registry, SetValue, Value
+from transom.windows.registry import Key, Registry
+from transom.windows.registry.edits import DeleteKey, DeleteValue, Edit, SetValue
 from transom.windows.registry.names import FoldedDict, listed, within, within_one
+from transom.windows.registry.values import Value
 
 DRIFT: Final[Mapping[str, tuple[str, ...]]] = {"service": services.DRIFT, "file": files.DRIFT}
 """How the reasons of steps begin, by their kind, where nobody had asked for a change."""

@@ -6,8 +6,10 @@ import msgspec
 
 from transom.windows.host import Preparation, entries, stamp
 from transom.windows.host.queries import LEDGER
-from transom.windows.registry import Registry, SetValue, sz
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import SetValue
 from transom.windows.registry.names import FoldedDict, same
+from transom.windows.registry.values import sz
 
 INSTALLED = LEDGER + r"\Installed"
 FILES = INSTALLED + r"\Files"

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from transom.windows.host.entries import names
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry import DeleteKey, Registry, SetValue, sz
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import DeleteKey, SetValue
 from transom.windows.registry.names import each_once, within
+from transom.windows.registry.values import sz
 
 KEYS = LEDGER + r"\Keys"
 

@@ -12,7 +12,8 @@ from transom.proxy.settings import Egress
 from transom.windows.host import DesiredState
 from transom.windows.host.queries import Queries
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry import Edit, Registry, SetValue
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import Edit, SetValue
 
 Entry = TypeVar("Entry")
 """What the ledger has of a part: true where there is something of Transom's, or owed."""

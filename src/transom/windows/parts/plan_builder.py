@@ -5,7 +5,8 @@ from typing import Literal
 from transom.windows.host import DesiredState, ObservedState, Step
 from transom.windows.host.entries import digest
 from transom.windows.parts.adopted import Adopted
-from transom.windows.registry import DeleteValue, Edit, NamedValue, SetValue
+from transom.windows.registry import NamedValue
+from transom.windows.registry.edits import DeleteValue, Edit, SetValue
 
 When = Literal["now", "boot", "manual"]
 """When services are restarted: now, by the next boot, or once somebody says so."""

@@ -11,7 +11,9 @@ from transom.windows.host import Action, DesiredState, Step, entries
 from transom.windows.host.entries import FormerValue
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry import DeleteValue, Edit, NamedValue, Registry, SetValue, Value, ValueType
+from transom.windows.registry import NamedValue, Registry
+from transom.windows.registry.edits import DeleteValue, Edit, SetValue
+from transom.windows.registry.values import Value, ValueType
 
 
 class OwnValue(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,7 +7,9 @@ import msgspec
 from transom.proxy.settings import VARIABLES
 from transom.windows.host.queries import SERVICES
 from transom.windows.parts.installed import TakenOver
-from transom.windows.registry import Edit, Key, SetValue, Value, ValueType, binary, dword, expand_sz, multi_sz, sz
+from transom.windows.registry import Key
+from transom.windows.registry.edits import Edit, SetValue
+from transom.windows.registry.values import Value, ValueType, binary, dword, expand_sz, multi_sz, sz
 
 ENVIRONMENT = "Environment"
 _RESET_SECONDS = 86400

@@ -14,8 +14,10 @@ from transom.windows.parts import certificates
 from transom.windows.parts.adopted import TAKEN
 from transom.windows.parts.part import About
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry import DeleteKey, Edit, Registry, SetValue, Value
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import DeleteKey, Edit, SetValue
 from transom.windows.registry.names import listed
+from transom.windows.registry.values import Value
 
 LINES = LEDGER + r"\Certificates"
 MANAGED = (certificates.ROOT, certificates.CA)

@@ -7,7 +7,8 @@ from transom.proxy.settings import Egress
 from transom.windows.parts.part import About, Assumption
 from transom.windows.parts.registry_value import RegistryValue
 from transom.windows.parts.winhttp_value import VALUE, settings, shown
-from transom.windows.registry import Edit, SetValue, ValueType, binary
+from transom.windows.registry.edits import Edit, SetValue
+from transom.windows.registry.values import ValueType, binary
 
 KEY: Final = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\Windows\CurrentVersion\Internet Settings\Connections"
 TARGET: Final = "WinHTTP proxy"

@@ -12,7 +12,7 @@ from transom.proxy import url
 from transom.proxy.clients.translation import translate
 from transom.proxy.secret import REDACTED, Secret
 from transom.proxy.settings import Egress
-from transom.windows.registry import Value
+from transom.windows.registry.values import Value
 
 VALUE: Final = "WinHttpSettings"
 _VERSION: Final = 24

@@ -18,8 +18,9 @@ from transom.windows.payload import BOOTSTRAP_KUBECONFIG, Payload, PayloadFile, 
 from transom.windows.payload.registries import ImageRegistry
 from transom.windows.payload.variables import Unknown, at, filled, json_path, names
 from transom.windows.planning import desired_settings
-from transom.windows.registry import SetValue, multi_sz
+from transom.windows.registry.edits import SetValue
 from transom.windows.registry.names import FoldedDict, listed, same, without
+from transom.windows.registry.values import multi_sz
 
 
 class Facts(msgspec.Struct, frozen=True):

@@ -21,7 +21,8 @@ from transom.windows.parts.adopted import Adopted
 from transom.windows.parts.installation import Install, InstallDecision
 from transom.windows.parts.installed import INSTALLED, Installed, Prepared
 from transom.windows.parts.plan_builder import PlanBuilder, When
-from transom.windows.registry import CreateKey, DeleteKey, DeleteValue, Edit, Registry, SetValue
+from transom.windows.registry import Registry
+from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, Edit, SetValue
 from transom.windows.registry.names import FoldedDict, listed, within
 
 

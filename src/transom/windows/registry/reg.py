@@ -13,19 +13,10 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from types import MappingProxyType
 
-from transom.windows.registry import (
-    CreateKey,
-    DeleteKey,
-    DeleteValue,
-    Edit,
-    Key,
-    NamedValue,
-    Registry,
-    SetValue,
-    Value,
-    ValueType,
-)
+from transom.windows.registry import Key, NamedValue, Registry
+from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, Edit, SetValue
 from transom.windows.registry.names import same
+from transom.windows.registry.values import Value, ValueType
 
 HEADER = "Windows Registry Editor Version 5.00"
 
