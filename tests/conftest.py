@@ -11,7 +11,7 @@ import pytest
 import structlog
 from hypothesis import settings
 from tests.support.failures import Failures
-from tests.support.schedule import Schedule, arrange, count_servers, leave_servers, stay_on_one_core
+from tests.support.schedule import Schedule, Worker, arrange, leave_servers
 
 if TYPE_CHECKING:
     from winsim import Simulator
@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # who collects: until it has, next to nothing is garbage
         gc.disable()
     if hasattr(config, "workerinput"):
-        stay_on_one_core(config.workerinput["workerid"])
+        config.pluginmanager.register(Worker(config))
     else:
         config.pluginmanager.register(Schedule())
         if file := config.getoption("failures"):
@@ -64,11 +64,6 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    if hasattr(session.config, "workeroutput"):
-        count_servers(session.config.workeroutput)
 
 
 @pytest.hookimpl(wrapper=True)

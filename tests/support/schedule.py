@@ -1,7 +1,8 @@
 """Which worker runs which tests, and in which order: what shares a server on one worker, the longest first.
 
-How long each test took last time is kept in the lab's cache; without that a guess does. pytest-xdist sends whole groups to
-workers; a worker gets its next group when the last test of its group begins, so a short test ends each long group.
+How long each test took last time, and how much CPU, is kept in the lab's cache; without that a guess does. pytest-xdist sends
+whole groups to workers; a worker gets its next group when the last test of its group begins, so a short test ends each long
+group.
 """
 
 import json
@@ -11,13 +12,14 @@ import random
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lab.control_plane import ControlPlane
+from tests.support.cores import Balance, group_of_run, join, used
 from xdist.scheduler import LoadScopeScheduling
 
 from lab import cache
@@ -28,8 +30,11 @@ LONG = 20.0
 """Seconds: a test of that length may go to another worker than its file."""
 SHORT = 1.0
 GUESS, GUESS_LAB = 0.1, 3.0
-_DURATIONS = "durations.json"
+WAITING = 0.25
+"""What share of a test with real parts beside it uses a core, as a guess."""
+_TIMES = "times.json"
 _CONTROL_PLANES = "control_planes"
+_CPU = "cpu"
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,8 @@ class Planned:
     """The server's fixture, with the directory that defines it."""
     shares: bool = False
     """Whether it uses another fixture of its module."""
-    waits: bool = False
-    """Whether it has real parts beside it, and waits for them most of the time."""
+    cpu: float = 0.0
+    """Seconds, of all that it starts, too."""
 
 
 @dataclass
@@ -59,9 +64,9 @@ class Group:
         return sum(test.seconds for test in self.tests)
 
     @property
-    def computes(self) -> bool:
-        """Whether its tests need a core most of the time."""
-        return sum(test.seconds for test in self.tests if not test.waits) > self.seconds / 2
+    def load(self) -> float:
+        """How much of a core its tests use."""
+        return sum(test.cpu for test in self.tests) / self.seconds if self.seconds else 0.0
 
 
 def plan(tests: Sequence[Planned], workers: int) -> list[Group]:
@@ -82,6 +87,12 @@ def plan(tests: Sequence[Planned], workers: int) -> list[Group]:
             group.tests += end.tests
     kept = [*long, *short, *(group for group in parts if SHORT <= group.seconds < LONG)]
     return sorted(kept, key=lambda group: (-group.seconds, group.name))
+
+
+def next_group(queue: Iterable[str], loads: Mapping[str, float], average: float, others: float) -> str:
+    """The first of the groups in a queue that brings the load to the average, where the other workers' is `others` each."""
+    waiting = list(queue)
+    return next((name for name in waiting if (loads[name] > average) is (others < average)), waiting[0])
 
 
 def drawn(tests: Sequence[Planned], seed: str) -> list[Planned]:
@@ -108,27 +119,28 @@ def _divided(group: Group, limit: float) -> list[Group]:
 class Scheduling(LoadScopeScheduling):
     """Sends the groups of a plan that the workers wrote; a worker that has more than one test to go gets no group yet.
 
-    Of the workers of a core the last begins with groups that compute, the others with those that wait: all together would
-    wait at first, and all compute at the end.
+    Groups that compute, and those that wait for services and intervals, go side by side from the first to the last: a worker
+    gets the longest of those that bring the load of all nearer to what it is on average.
     """
 
     def __init__(self, config: pytest.Config, log: Any, plan_file: Path) -> None:
         super().__init__(config, log)
         self._plan_file = plan_file
         self._groups: dict[str, str] = {}
-        self._computing: frozenset[str] = frozenset()
+        self._loads: dict[str, float] = {}
+        self._average = 0.0
 
     def _split_scope(self, nodeid: str) -> str:
         if not self._groups:
             written = json.loads(self._plan_file.read_text())
-            self._groups, self._computing = written["groups"], frozenset(written["computing"])
+            self._groups, self._loads, self._average = written["groups"], written["loads"], written["average"]
         return self._groups[nodeid]
 
     def _assign_work_unit(self, node: Any) -> None:
-        computes = number_of(node.gateway.id) >= self.numnodes * 2 / 3
-        following = next((name for name in self.workqueue if (name in self._computing) is computes), None)
-        if following is not None:
-            self.workqueue.move_to_end(following, last=False)
+        running = [next(reversed(groups)) for one, groups in self.assigned_work.items() if groups and one is not node]
+        others = sum(self._loads[group] for group in running) / max(self.numnodes - 1, 1)
+        following = next_group(self.workqueue, self._loads, self._average, others)
+        self.workqueue.move_to_end(following, last=False)
         super()._assign_work_unit(node)
 
     def _reschedule(self, node: Any) -> None:
@@ -141,13 +153,22 @@ class Schedule:
 
     def __init__(self) -> None:
         self._plan_file = Path(tempfile.mkdtemp(prefix="transom-tests-")) / "plan.json"
-        self._known = durations()
+        self._balance: Balance | None = None
+        self._known = times()
         self._measured: dict[str, float] = defaultdict(float)
+        self._cpu: dict[str, float] = {}
         self._control_planes = 0
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        node.workerinput["schedule"] = {"durations": self._known, "plan": str(self._plan_file)}
+        if self._balance is None and (group := group_of_run()) is not None:
+            self._balance = Balance(group)
+            self._balance.start()
+        node.workerinput["schedule"] = {
+            "times": self._known,
+            "plan": str(self._plan_file),
+            "group": str(self._balance.group) if self._balance else "",
+        }
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Scheduling | None:
@@ -155,34 +176,43 @@ class Schedule:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        self._control_planes += getattr(node, "workeroutput", {}).get(_CONTROL_PLANES, 0)
+        output = getattr(node, "workeroutput", {})
+        self._control_planes += output.get(_CONTROL_PLANES, 0)
+        self._cpu |= output.get(_CPU, {})
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._control_planes:
             terminalreporter.write_line(f"{self._control_planes} control planes were started")
+        if self._balance:
+            terminalreporter.write_line(f"workers changed their core {self._balance.moves} times")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._measured[report.nodeid] += report.duration
 
+    @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
+        # xdist has ended the workers before
         shutil.rmtree(self._plan_file.parent, ignore_errors=True)
-        if self._measured:
-            remember(self._measured)
+        if self._balance:
+            self._balance.end()
+        if self._cpu:
+            remember({name: (self._measured[name], cpu) for name, cpu in self._cpu.items()})
 
 
-def durations() -> dict[str, float]:
-    """Seconds of each test when it last ran."""
-    file = cache.directory() / _DURATIONS
-    found: dict[str, float] = json.loads(file.read_text()) if file.exists() else {}
+def times() -> dict[str, tuple[float, float]]:
+    """Of each test, when it last ran: seconds on the clock, and of CPU."""
+    file = cache.directory() / _TIMES
+    found: dict[str, tuple[float, float]] = json.loads(file.read_text()) if file.exists() else {}
     return found
 
 
-def remember(measured: Mapping[str, float]) -> None:
+def remember(measured: Mapping[str, tuple[float, float]]) -> None:
     """Keep what tests took, beside what others took."""
-    with cache.locked("durations"):
-        file = cache.directory() / _DURATIONS
+    with cache.locked("times"):
+        file = cache.directory() / _TIMES
         unfinished = file.with_suffix(".new")
-        unfinished.write_text(json.dumps(durations() | {name: round(seconds, 2) for name, seconds in measured.items()}))
+        rounded = {name: (round(seconds, 2), round(cpu, 2)) for name, (seconds, cpu) in measured.items()}
+        unfinished.write_text(json.dumps(times() | rounded))
         unfinished.rename(file)
 
 
@@ -190,7 +220,7 @@ def arrange(items: list[pytest.Item], workerinput: Mapping[str, Any]) -> None:
     """Put the tests of a worker into the order of the plan, and write the group of each down for the scheduler."""
     given = workerinput["schedule"]
     by_name = {item.nodeid: item for item in items}
-    groups = plan([_planned(item, given["durations"]) for item in items], workerinput["workercount"])
+    groups = plan([_planned(item, given["times"]) for item in items], workerinput["workercount"])
     if seed := os.environ.get("TRANSOM_ORDER"):
         for group in groups:
             group.tests = drawn(group.tests, seed)
@@ -199,25 +229,11 @@ def arrange(items: list[pytest.Item], workerinput: Mapping[str, Any]) -> None:
     unfinished = file.with_suffix(f".{workerinput['workerid']}")
     written = {
         "groups": {test.name: group.name for group in groups for test in group.tests},
-        "computing": [group.name for group in groups if group.computes],
+        "loads": {group.name: group.load for group in groups},
+        "average": sum(test.cpu for group in groups for test in group.tests) / (sum(group.seconds for group in groups) or 1),
     }
     unfinished.write_text(json.dumps(written))
     unfinished.rename(file)
-
-
-def stay_on_one_core(workerid: str) -> None:
-    """Keep a worker, and all that it will start, on one of the cores, each worker in turn on the next.
-
-    A worker mostly waits for a process that it has started, or that for it. On one core a message costs a switch; to another
-    core, which sleeps, on a virtual machine ten times as much (`benchmarks/tests.md`).
-    """
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[number_of(workerid) % len(cores)]})
-
-
-def number_of(workerid: str) -> int:
-    """Of `gw3` 3."""
-    return int(workerid.removeprefix("gw"))
 
 
 def leave_servers(item: pytest.Item, following: pytest.Item | None) -> None:
@@ -231,22 +247,39 @@ def leave_servers(item: pytest.Item, following: pytest.Item | None) -> None:
             server.finish(item._request)  # type: ignore[attr-defined]
 
 
-def count_servers(workeroutput: dict[str, Any]) -> None:
-    """Tell the controller how many control planes a worker has started."""
-    workeroutput[_CONTROL_PLANES] = ControlPlane.started
+class Worker:
+    """The plugin of a worker: its core, and what its tests use."""
+
+    def __init__(self, config: Any) -> None:
+        workerid, group = config.workerinput["workerid"], config.workerinput["schedule"]["group"]
+        join(workerid, Path(group) if group else None)
+        self._group = Path(group, workerid) if group else None
+        self._output: dict[str, Any] = config.workeroutput
+        self._cpu: dict[str, float] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        before = used(self._group)
+        try:
+            return (yield)
+        finally:
+            self._cpu[item.nodeid] = used(self._group) - before
+
+    def pytest_sessionfinish(self) -> None:
+        self._output |= {_CONTROL_PLANES: ControlPlane.started, _CPU: self._cpu}
 
 
 def _servers(item: pytest.Item) -> list[tuple[str, Any]]:
     return [(name, one) for name, one in _fixtures(item) if name in SERVERS and one.scope == "session"]
 
 
-def _planned(item: pytest.Item, known: Mapping[str, float]) -> Planned:
-    waits = item.get_closest_marker("lab") is not None
-    guess = GUESS_LAB if waits else GUESS
+def _planned(item: pytest.Item, known: Mapping[str, Sequence[float]]) -> Planned:
+    guess = (GUESS_LAB, GUESS_LAB * WAITING) if item.get_closest_marker("lab") else (GUESS, GUESS)
     file = item.nodeid.partition("::")[0]
     servers = sorted((SERVERS.index(name), f"{_place(one)} {name}") for name, one in _servers(item))
     shares = any(one.scope not in ("function", "session") for _, one in _fixtures(item))
-    return Planned(item.nodeid, file, known.get(item.nodeid, guess), servers[0][1] if servers else "", shares, waits)
+    seconds, cpu = known.get(item.nodeid, guess)
+    return Planned(item.nodeid, file, seconds, servers[0][1] if servers else "", shares, cpu)
 
 
 def _fixtures(item: pytest.Item) -> Iterable[tuple[str, Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.schedule import LONG, SHORT, Planned, drawn, plan
+from tests.support.schedule import LONG, SHORT, Planned, drawn, next_group, plan
 
 
 def rows(file: str, *seconds: float, server: str = "", shares: bool = False) -> list[Planned]:
@@ -30,6 +30,14 @@ def test_a_server_is_started_once_and_once_more_where_its_tests_are_most_of_all(
     assert [group.name for group in plan(few, 2)] == ["b", "a plane"]
     many = [*rows("a/x", 90, server="a plane"), *rows("a/y", 90, server="a plane"), *rows("b", 15)]
     assert [group.name for group in plan(many, 2)] == ["a plane 1", "a plane 2", "b"]
+
+
+def test_what_computes_and_what_waits_go_side_by_side():
+    loads = {"waits long": 0.1, "computes": 0.9, "waits": 0.2, "computes a little": 0.5}
+    assert next_group(loads, loads, average=0.3, others=0.5) == "waits long"
+    assert next_group(loads, loads, average=0.3, others=0.2) == "computes"
+    assert next_group(["waits", "waits long"], loads, average=0.3, others=0.2) == "waits"
+    assert next_group(["computes a little", "computes"], loads, average=0.3, others=0.9) == "computes a little"
 
 
 def test_another_order_by_a_seed():
