@@ -48,7 +48,7 @@ class Installation:
 
     def program(self, **more: str) -> Program:
         """The process that the Deployment describes, with the token of its ServiceAccount."""
-        objects = [one for one in yaml.safe_load_all(self._manifests) if one]
+        objects = [one for one in yaml.load_all(self._manifests, yaml.CSafeLoader) if one]
         deployment = next(one for one in objects if one["kind"] == "Deployment")
         pod = deployment["spec"]["template"]["spec"]
         token = self.control_plane.service_account_token(self.namespace, pod["serviceAccountName"])
