@@ -80,6 +80,15 @@ def move(idle: Mapping[int, float], shares: Mapping[str, float], cores: Mapping[
     return min(there, key=lambda worker: abs(shares[worker] - apart / 2)), idlest
 
 
+@dataclass(frozen=True)
+class Look:
+    """Seconds: of the clock, that each core has idled, that each worker has used."""
+
+    at: float
+    idle: dict[int, float]
+    used: dict[str, float]
+
+
 class Balance(threading.Thread):
     """Moves workers while the tests run."""
 
@@ -87,7 +96,7 @@ class Balance(threading.Thread):
         super().__init__(name="balance of cores", daemon=True)
         self.group = group
         self._ended = threading.Event()
-        self._cores: dict[str, int] = {}
+        self.cores: dict[str, int] = {}
         self.moves = 0
 
     def end(self) -> None:
@@ -108,33 +117,28 @@ class Balance(threading.Thread):
             for thread in (self.group / worker / "cgroup.threads").read_text().split():
                 with contextlib.suppress(ProcessLookupError):
                     os.sched_setaffinity(int(thread), {core})
-        self._cores[worker] = core
+        self.cores[worker] = core
         self.moves += 1
 
     def run(self) -> None:
         before = self._look()
         while not self._ended.wait(EVERY):
             now = self._look()
-            passed = now.at - before.at
-            for worker in now.used:
-                self._cores.setdefault(worker, first_core(worker))
-            shares = {worker: (now.used[worker] - used) / passed for worker, used in before.used.items()}
-            chosen = move({core: (idle - before.idle[core]) / passed for core, idle in now.idle.items()}, shares, self._cores)
-            before = now
-            if chosen:
+            if chosen := self.chosen(before, now):
                 self.send(*chosen)
+            before = now
 
-    def _look(self) -> "_Look":
-        return _Look(time.monotonic(), _idle(), {own.name: used(own) for own in self.group.iterdir() if own.is_dir()})
+    def chosen(self, before: Look, now: Look) -> tuple[str, int] | None:
+        """The worker to move and its new core, by two looks; None where that helps nobody."""
+        passed = now.at - before.at
+        for worker in now.used:
+            self.cores.setdefault(worker, first_core(worker))
+        shares = {worker: (now.used[worker] - used) / passed for worker, used in before.used.items()}
+        idle = {core: (idle - before.idle[core]) / passed for core, idle in now.idle.items()}
+        return move(idle, shares, self.cores)
 
-
-@dataclass(frozen=True)
-class _Look:
-    """Seconds: of the clock, that each core has idled, that each worker has used."""
-
-    at: float
-    idle: dict[int, float]
-    used: dict[str, float]
+    def _look(self) -> Look:
+        return Look(time.monotonic(), _idle(), {own.name: used(own) for own in self.group.iterdir() if own.is_dir()})
 
 
 def _idle() -> dict[int, float]:

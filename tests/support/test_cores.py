@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cores import APART, Balance, group_of_run, move
+from tests.support.cores import APART, Balance, Look, first_core, group_of_run, move
 
 ROWS = [
     # idle shares, what the workers used, where they are, who goes where
@@ -47,6 +47,25 @@ def test_a_move_is_towards_balance(workers):
         assert abs(before[0] - before[1]) >= APART
         cores[moved[0]] = moved[1]
         assert min(idle().values()) >= min(before.values())
+
+
+def test_two_looks_are_compared_and_who_has_moved_is_on_the_other_core():
+    core, other = first_core("gw0"), first_core("gw0") + 1
+    # both begin on the same core
+    beside = f"gw{len(os.sched_getaffinity(0))}"
+    balance = Balance(Path("no such group"))
+    looks = [
+        Look(100.0, {core: 7.0, other: 50.0}, {"gw0": 20.0}),
+        Look(102.0, {core: 7.0, other: 52.0}, {"gw0": 21.2, beside: 0.8}),
+        Look(104.0, {core: 7.0, other: 54.0}, {"gw0": 22.4, beside: 1.6}),
+        Look(106.0, {core: 7.8, other: 55.2}, {"gw0": 23.6, beside: 2.4}),
+    ]
+    # who has just begun stays
+    assert balance.chosen(*looks[:2]) == ("gw0", other)
+    assert balance.chosen(*looks[1:3]) == ("gw0", other)
+    balance.cores["gw0"] = other
+    assert balance.chosen(*looks[2:]) is None
+    assert balance.chosen(looks[3], Look(107.0, {core: 8.8, other: 55.2}, {"gw0": 24.2, beside: 2.4})) == ("gw0", core)
 
 
 WORKER = """
