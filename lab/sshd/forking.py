@@ -40,3 +40,5 @@ if __name__ == "__main__":
     gc.freeze()
     settings = asked(socket.socket(fileno=int(sys.argv[1])))
     asyncio.run(serve(load(settings)))
+    # to take apart what was imported, each page of it would be copied first
+    os._exit(0)

@@ -4,6 +4,7 @@ A request is JSON (arguments, environment, directory) with three descriptors: ou
 its exit code are written, as two integers.
 """
 
+import atexit
 import gc
 import importlib
 import json
@@ -13,6 +14,8 @@ import signal
 import socket
 import struct
 import sys
+import threading
+from typing import NoReturn
 
 from lab.forking import requested
 
@@ -51,6 +54,15 @@ def serve(control: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def end(code: int) -> NoReturn:
+    """End as Python does, but do not take apart what was imported: each page of it would be copied first, 35 ms of CPU."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
     for module in pkgutil.iter_modules(transom.cli.__path__, "transom.cli."):
         importlib.import_module(module.name)
@@ -59,4 +71,9 @@ if __name__ == "__main__":
     gc.collect()
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))
-    main()
+    try:
+        main()
+    except SystemExit as ended:
+        if isinstance(ended.code, int | None):
+            end(ended.code or 0)
+        raise
