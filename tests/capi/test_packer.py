@@ -15,7 +15,7 @@ from transom.capi.inputs import ProviderName
 from transom.capi.providers import PROVIDERS as ALL
 
 PROVIDERS = get_args(ProviderName)
-FIELDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("packer_fields.yaml").read_text())
+FIELDS: dict[str, Any] = yaml.load(Path(__file__).with_name("packer_fields.yaml").read_text(), yaml.CSafeLoader)
 OF_PACKER = {"communicator", "winrm_use_ssl", "winrm_insecure", "winrm_username", "winrm_password"}
 AWKWARD = 'a b"c\\d$${e}%{f}é'
 

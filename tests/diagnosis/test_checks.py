@@ -20,7 +20,7 @@ from transom.kube.resources import Resource
 from transom.sources.objects import ObjectReader
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
-TABLE: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("table.yaml").read_text())
+TABLE: dict[str, Any] = yaml.load(Path(__file__).with_name("table.yaml").read_text(), yaml.CSafeLoader)
 COMMON: list[dict[str, Any]] = TABLE.pop("common")
 VERSIONS = {kind: f"{group}/v1alpha1" if group == "transom.dev" else f"{group}/v1".strip("/") for kind, group in GROUPS.items()}
 THIN: dict[str, Resource[Any]] = {one.kind: one for one in (thin.PODS, thin.NODES, thin.NAMESPACES, thin.DAEMON_SETS)}

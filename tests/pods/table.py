@@ -25,7 +25,7 @@ NETWORKS = {
     "podNetwork": ["10.244.0.0/16"],
     "internalAPIHost": "api.corp.example",
 }
-_TABLE = yaml.safe_load((Path(__file__).parent / "table.yaml").read_text())
+_TABLE = yaml.load((Path(__file__).parent / "table.yaml").read_text(), yaml.CSafeLoader)
 SETTINGS: dict[str, dict[str, Any] | None] = _TABLE["settings"]
 NAMESPACES: dict[str, dict[str, str]] = _TABLE["namespaces"]
 

@@ -11,7 +11,9 @@ from tests.support.command import run
 from transom.sources.directory import load
 from transom.sources.examination import examine
 
-TABLE: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "tables" / "merging.yaml").read_text("utf-8"))
+TABLE: list[dict[str, Any]] = yaml.load(
+    (Path(__file__).parent / "tables" / "merging.yaml").read_text("utf-8"), yaml.CSafeLoader
+)
 KUBEADM = "networking: {podSubnet: 10.244.0.0/16, serviceSubnet: '10.96.0.0/12,fd00:10:96::/112', dnsDomain: corp.local}\n"
 INFO = "clusters: [{name: '', cluster: {server: 'https://k8s-api.corp.example:6443'}}]\n"
 PLATFORM = {"type": "AWS", "aws": {"region": "us-west-2"}}

@@ -28,7 +28,9 @@ from transom.proxy.finding import Place
 from transom.sources.directory import load
 from transom.sources.examination import examine
 
-TABLE: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "tables" / "validation.yaml").read_text("utf-8"))
+TABLE: list[dict[str, Any]] = yaml.load(
+    (Path(__file__).parent / "tables" / "validation.yaml").read_text("utf-8"), yaml.CSafeLoader
+)
 NAMED = [
     secret("egress-credentials", stringData={"username": "user", "password": PASSWORD}),
     secret("no-password", stringData={"username": "user"}),
