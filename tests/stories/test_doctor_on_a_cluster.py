@@ -13,11 +13,13 @@ from tests.support.bundles import private_key
 from tests.support.operator.clusters import PROXY, Cluster
 from tests.support.pages import on_cluster
 from tests.support.waiting import until
+from tests.webhook.clusters import serving
 
 from transom.cli.observation import asked_for_status
 from transom.cli.status_watch import Followed
 from transom.diagnosis.overview import Overview
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, SECRETS, WINDOWS_INSTANCES
+from transom.manifests.admission import admission_roles
 
 pytestmark = pytest.mark.lab
 
@@ -54,7 +56,10 @@ async def test_nothing_looks_wrong_in_a_cluster_at_work_and_what_is_broken_is_fo
     assert "leader-missing" in [one["id"] for one in await findings(cluster)]
     async with cluster.operator():
         await cluster.wait_ready()
-        assert await findings(cluster) == []
+        await until_found(cluster, "NotRegistered")
+        await asyncio.to_thread(cluster.control_plane.apply, list(admission_roles(cluster.namespace)))
+        async with serving(cluster.client, cluster.namespace):
+            await until_found(cluster)
         status = (await run("status", "-o", "json")).json
         assert [(one["name"], one["ready"]) for one in status["objects"]] == [("cluster", "True"), ("win-1", "True")]
         assert status["leader"]["working"] is True
@@ -64,6 +69,20 @@ async def test_nothing_looks_wrong_in_a_cluster_at_work_and_what_is_broken_is_fo
         assert story["settings"]["httpProxy"] == PROXY
         assert story["changes"]["settings"] in ("passed", "over")
         await _follows(cluster)
+
+
+async def until_found(cluster: Cluster, *reasons: str) -> None:
+    """Wait until what is found has these reasons: the registration is looked at every now and then."""
+    found: list[dict[str, str]] = []
+
+    async def as_wanted() -> bool:
+        found[:] = await findings(cluster)
+        return [one["evidence"].partition(":")[0] for one in found] == list(reasons)
+
+    try:
+        await until(as_wanted)
+    except AssertionError:
+        raise AssertionError(f"wanted {reasons}, found {found}") from None
 
 
 async def test_the_commands_of_newcomers_mend_what_they_are_for(cluster: Cluster, tmp_path: Path) -> None:

@@ -110,30 +110,14 @@ class Admission:
         return base64.b64decode(held.value["data"]["hash.key"])
 
     @contextlib.asynccontextmanager
-    async def replica(
-        self,
-        *,
-        port: int | None = None,
-        url: str | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        **options: Any,
-    ) -> AsyncIterator[Webhook]:
+    async def replica(self, **options: Any) -> AsyncIterator[Webhook]:
         """A replica in this process, as the ServiceAccount of the manifests; a fault of its own fails the test."""
-        port = port or reserve()
         token = await asyncio.to_thread(self.control_plane.service_account_token, OWN, "transom-webhook")
-        kubeconfig = self.control_plane.user_kubeconfig(f"webhook-{secrets.token_hex(4)}", token)
-        connection = connect(str(kubeconfig))
-        made = WebhookOptions(
-            OWN, url or f"https://127.0.0.1:{port}", **{"drain": 0.0, "terms": TERMS, "reflector": QUICK, **options}
-        )
-        webhook = Webhook(Client(connection), made, now=now)
-        stop = asyncio.Event()
-        running = asyncio.create_task(webhook.run(stop, ("127.0.0.1", port)))
+        connection = connect(str(self.control_plane.user_kubeconfig(f"webhook-{secrets.token_hex(4)}", token)))
         try:
-            yield webhook
+            async with serving(Client(connection), OWN, **options) as webhook:
+                yield webhook
         finally:
-            stop.set()
-            await running
             await connection.close()
 
     async def clear(self) -> None:
@@ -146,6 +130,29 @@ class Admission:
             await self.delete(SECRETS, SECRET, namespace)
             await self.delete(CONFIG_MAPS, CONFIG_MAP, namespace)
             await self.client.request("DELETE", PODS.path(namespace), {"gracePeriodSeconds": "0"})
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    client: Client,
+    namespace: str,
+    *,
+    port: int | None = None,
+    url: str | None = None,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    **options: Any,
+) -> AsyncIterator[Webhook]:
+    """`transom webhook` in this process, which the API server calls by URL; a fault of its own fails the test."""
+    port = port or reserve()
+    quick = {"drain": 0.0, "terms": TERMS, "reflector": QUICK}
+    webhook = Webhook(client, WebhookOptions(namespace, url or f"https://127.0.0.1:{port}", **{**quick, **options}), now=now)
+    stop = asyncio.Event()
+    running = asyncio.create_task(webhook.run(stop, ("127.0.0.1", port)))
+    try:
+        yield webhook
+    finally:
+        stop.set()
+        await running
 
 
 def plain_pod(name: str, **metadata: Any) -> dict[str, Any]:
