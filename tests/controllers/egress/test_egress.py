@@ -15,7 +15,9 @@ from tests.support.waiting import until as wait_until
 
 from lab import openshift
 from transom.controllers.runtime import settings
+from transom.kube.objects import Whole
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
+from transom.kube.store import Malformed, Store
 from transom.operations.metrics import OperatorMetrics
 from transom.proxy.trust import SYSTEM_CA_FILE, parse_bundle, pem
 from winsim import Host
@@ -185,6 +187,36 @@ async def test_nothing_is_written_where_nothing_changed(cluster: Cluster, contro
             await asyncio.sleep(1)
         assert len(writes()) - before == expected
         before = len(writes())
+
+
+async def test_a_status_is_written_once_however_late_it_is_heard_of(
+    cluster: Cluster, control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watch on busy cores: the key comes up again before what was written came back."""
+    put, late = Store.put, 2.0
+
+    def heard_late(self: Store[Any], obj: Any, malformed: Malformed | None = None) -> None:
+        if isinstance(obj, Whole) and obj.value.get("kind") == EGRESS_PROXIES.kind and obj.value.get("status"):
+            asyncio.get_running_loop().call_later(late, put, self, obj, malformed)
+        else:
+            put(self, obj, malformed)
+
+    monkeypatch.setattr(Store, "put", heard_late)
+
+    def writes() -> int:
+        told = [entry for entry in control_plane.audit(cluster.began) if entry["verb"] == "patch"]
+        return sum(entry["requestURI"].split("?")[0].endswith("/egressproxies/cluster/status") for entry in told)
+
+    await cluster.bundle(ROOT_1)
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, trustedCA={"name": "corp-ca"})
+    async with cluster.operator(controllers=("egress",)):
+        await wait_until(writes)
+        for number in range(3):
+            # which says nothing of its own: all statuses are looked at
+            await cluster.put(EGRESS_PROXIES, f"layer-{number}", spec={})
+            await asyncio.sleep(late / 5)
+        await asyncio.sleep(late * 2)
+        assert writes() == 1
 
 
 async def test_config_maps_get_the_bundle_and_keep_their_own_keys(cluster: Cluster) -> None:

@@ -76,6 +76,8 @@ class EgressController:
         """When what was left to somebody else is tried once more, by the clock of the loop."""
         self._last_written = 0.0
         """When the status of the base was last written, by the clock of the loop."""
+        self._unheard: dict[str, str | None] = {}
+        """The version that each status was last written on: while it is the newest, what was written is on its way back."""
         self.queue: KeyQueue[ObjectKey] = KeyQueue()
 
     def begin(self) -> None:
@@ -144,6 +146,7 @@ class EgressController:
             return await self._leave_hosts(cached, deletion.left, leadership)
         if cached is None or newest is None:
             self._probed.pop(key, None)
+            self._unheard.pop(key.name, None)
             return Result()
         if self._settings.generations.get(key.name) != cached.metadata.generation:
             # an edit that the settings were not computed from yet: nothing can be said of it
@@ -221,6 +224,9 @@ class EgressController:
     ) -> float | None:
         """Write what is new. Seconds until it is time for what can wait; None where nothing does."""
         meta, live = cached.metadata, msgspec.convert(cached.value.get("status") or {}, EgressProxyStatus)
+        if meta.name in self._unheard and self._unheard[meta.name] == meta.resource_version:
+            # it is on its way, and this key comes up with it: else the same would be written twice
+            return None
         wanted = status.merged(live, conditions, holding, meta.generation, self._now())
         desired = {"metadata": {"name": meta.name, "uid": meta.uid}, "status": msgspec.to_builtins(wanted)}
         if not differs(desired, cached.value, "status"):
@@ -231,10 +237,12 @@ class EgressController:
             return rest
         value = {"apiVersion": EGRESS_PROXIES.api_version, "kind": EGRESS_PROXIES.kind, **desired}
         try:
-            await leadership.client.server_side_apply(EGRESS_PROXIES, value, meta.name, subresource="status")
+            applied = await leadership.client.server_side_apply(EGRESS_PROXIES, value, meta.name, subresource="status")
         except (NotFound, Conflict) as error:
             _log.info("status not written: the object is gone", error=str(error))
             return None
+        if applied.metadata.resource_version != meta.resource_version:
+            self._unheard[meta.name] = meta.resource_version
         if meta.name == BASE:
             self._last_written = time
         self._tell(cached, live, conditions, holding, leadership)
