@@ -76,8 +76,8 @@ class EgressController:
         """When what was left to somebody else is tried once more, by the clock of the loop."""
         self._last_written = 0.0
         """When the status of the base was last written, by the clock of the loop."""
-        self._unheard: dict[str, str | None] = {}
-        """The version that each status was last written on: while it is the newest, what was written is on its way back."""
+        self._applied: dict[str, tuple[str | None, Whole]] = {}
+        """The answer to the last write of each status, and the version in memory that it was written on."""
         self.queue: KeyQueue[ObjectKey] = KeyQueue()
 
     def begin(self) -> None:
@@ -146,7 +146,7 @@ class EgressController:
             return await self._leave_hosts(cached, deletion.left, leadership)
         if cached is None or newest is None:
             self._probed.pop(key, None)
-            self._unheard.pop(key.name, None)
+            self._applied.pop(key.name, None)
             return Result()
         if self._settings.generations.get(key.name) != cached.metadata.generation:
             # an edit that the settings were not computed from yet: nothing can be said of it
@@ -223,13 +223,14 @@ class EgressController:
         self, cached: Whole, conditions: Conditions, holding: EgressProxyStatus, leadership: Leadership
     ) -> float | None:
         """Write what is new. Seconds until it is time for what can wait; None where nothing does."""
-        meta, live = cached.metadata, msgspec.convert(cached.value.get("status") or {}, EgressProxyStatus)
-        if meta.name in self._unheard and self._unheard[meta.name] == meta.resource_version:
-            # it is on its way, and this key comes up with it: else the same would be written twice
-            return None
+        meta = cached.metadata
+        written_on, applied = self._applied.get(meta.name, (None, cached))
+        # what was written has not come back yet: by what is in memory the same would be written, and told, twice
+        newest = applied if written_on == meta.resource_version else cached
+        live = msgspec.convert(newest.value.get("status") or {}, EgressProxyStatus)
         wanted = status.merged(live, conditions, holding, meta.generation, self._now())
         desired = {"metadata": {"name": meta.name, "uid": meta.uid}, "status": msgspec.to_builtins(wanted)}
-        if not differs(desired, cached.value, "status"):
+        if not differs(desired, newest.value, "status"):
             return None
         time = asyncio.get_running_loop().time()
         rest = self._last_written + PROGRESS - time
@@ -241,8 +242,7 @@ class EgressController:
         except (NotFound, Conflict) as error:
             _log.info("status not written: the object is gone", error=str(error))
             return None
-        if applied.metadata.resource_version != meta.resource_version:
-            self._unheard[meta.name] = meta.resource_version
+        self._applied[meta.name] = (meta.resource_version, applied)
         if meta.name == BASE:
             self._last_written = time
         self._tell(cached, live, conditions, holding, leadership)
