@@ -209,8 +209,7 @@ async def test_a_node_that_is_never_ready(cluster: Cluster, payload: Path) -> No
         await cluster.until("win-1", NodeReady="False/NeverReady")
         await registered(cluster, host, "False", **SUBNET)
         await cluster.until("win-1", Configured="True/UpToDate", NodeReady="False/NeverReady")
-        message = next(one["message"] for one in (await cluster.status("win-1"))["conditions"] if one["type"] == "NodeReady")
-        assert f"Node {node_of(host)} is not Ready" in message
+        await cluster.says("win-1", f"Node {node_of(host)} is not Ready", condition="NodeReady")
         await registered(cluster, host, **SUBNET)
         await cluster.until("win-1", NodeReady="True/KubeletReady")
     assert "NeverReady" in await reasons(cluster, "win-1")
