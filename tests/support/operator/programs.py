@@ -14,6 +14,9 @@ from lab.ports import reserve
 from lab.releases import Wheel
 from tests.support.waiting import PATIENCE
 
+_TOLD = 1000
+"""Lines of its log that are told where the block failed."""
+
 
 class Place(Protocol):
     """Where a replica works."""
@@ -57,6 +60,9 @@ class Program:
         if self.process.returncode is None:
             self.signal(signal.SIGCONT)
             await self.terminate()
+        if kind is not None:
+            # it goes with the control plane
+            sys.stdout.write("".join(self.log().splitlines(keepends=True)[-_TOLD:]))
 
     @property
     def process(self) -> asyncio.subprocess.Process:
