@@ -14,8 +14,8 @@ from lab.ports import reserve
 from lab.releases import Wheel
 from tests.support.waiting import PATIENCE
 
-_TOLD = 1000
-"""Lines of its log that are told where the block failed."""
+_TOLD = 5000
+"""Lines of its log that are told where the block failed; a story may wait for 480 s before it does."""
 
 
 class Place(Protocol):
@@ -57,12 +57,12 @@ class Program:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:
+            # it goes with the control plane, and a program that hangs does not end
+            sys.stdout.write("".join(self.log().splitlines(keepends=True)[-_TOLD:]))
         if self.process.returncode is None:
             self.signal(signal.SIGCONT)
             await self.terminate()
-        if kind is not None:
-            # it goes with the control plane
-            sys.stdout.write("".join(self.log().splitlines(keepends=True)[-_TOLD:]))
 
     @property
     def process(self) -> asyncio.subprocess.Process:
