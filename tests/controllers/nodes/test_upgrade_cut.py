@@ -132,3 +132,50 @@ async def test_killed_between_two_requests(cluster: Cluster, kubelets: Kubelets,
         await upgraded(cluster, "win-0")
     assert kubelets.cordons == {name: 1}
     assert len(host.starts("kubelet")) == starts + 1
+
+
+async def test_killed_before_it_said_that_the_first_one_has_passed(
+    cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path
+) -> None:
+    """Its Node takes pods again, and its status does not say so yet: the others need no second one that goes first."""
+    hosts = await nodes(cluster, kubelets, payload, 3)
+    numbers = {host.name.lower(): number for number, host in enumerate(hosts)}
+    before = [len(host.starts("kubelet")) for host in hosts]
+    for number, host in enumerate(hosts):
+        await kubelets.pod(f"held-{number}", host.name.lower(), app="web")
+    await kubelets.budget(0)
+    plane, options = cluster.control_plane, {"payload": str(newer), "max-unavailable": "2"}
+    async with gate_to(plane.url, plane.directory) as gate:
+        kubeconfig = plane.user_kubeconfig(f"{cluster.namespace}-gated", plane.admin_token, server=gate.url)
+        async with Program(cluster, "first", kubeconfig, **options) as program:
+            await until(lambda: len(kubelets.order) == 1)
+            (name,) = kubelets.order
+            first = numbers[name]
+            patches = 0
+
+            def kill(request: web.Request) -> web.Response | None:
+                nonlocal patches
+                # empty, what is installed, and given back
+                patches += (request.method, request.path) == ("PATCH", f"/api/v1/nodes/{name}")
+                if patches < 3 or not request.path.endswith(f"/windowsinstances/win-{first}/status"):
+                    return None
+                program.signal(signal.SIGKILL)
+                return web.Response(status=503)
+
+            gate.answer = kill
+            await kubelets.budget(1)
+            async with asyncio.timeout(PATIENCE):
+                await program.process.wait()
+    assert not (await kubelets.node(name))["spec"].get("unschedulable")
+    await cluster.delete(LEASES, "transom")
+    async with cluster.operator(payload=newer, pace=QUICK, max_unavailable=2):
+        others = set(range(3)) - {first}
+        for number in others:
+            await cluster.until(f"win-{number}", Configured="False/Draining")
+        assert [len(host.starts("kubelet")) - was for host, was in zip(hosts, before, strict=True)] == [
+            int(number == first) for number in range(3)
+        ]
+        await kubelets.budget(9)
+        for number in range(3):
+            await upgraded(cluster, f"win-{number}")
+    assert kubelets.most_away == 2

@@ -149,8 +149,8 @@ class WorkerNode:
             turns.judge(upgrade, case, got, found, on.leadership)
         elif not self.emptied and _is_as_asked_for(found):
             upgrade = await nodes.upgrades.meet(target, turns.digest(on.leadership))
-            if target.instance.name in upgrade.changed:
-                # it failed once the version was on it, and is well now
+            if target.instance.name in upgrade.changed | upgrade.rollout.working:
+                # it failed once the version was on it, or nobody has said yet what came of it, and it is well now
                 turns.judge(upgrade, case, target, found, on.leadership)
             else:
                 upgrade.come_out(target.instance.name, "right")
