@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import BinaryIO
 
 from lab.forking import forking
 from tests.support.forking import WORD
@@ -24,8 +25,10 @@ _ROOT = Path(__file__).parents[2]
 class Forked:
     """A process, as `asyncio.subprocess.Process` is."""
 
-    def __init__(self, *arguments: str, environment: Mapping[str, str]) -> None:
-        self._output, self._errors = os.memfd_create("output"), os.memfd_create("errors")
+    def __init__(self, *arguments: str, environment: Mapping[str, str], log: BinaryIO | None = None) -> None:
+        """Output and errors go into `log`, where it is given."""
+        files = (os.dup(log.fileno()), os.dup(log.fileno())) if log else (os.memfd_create("output"), os.memfd_create("errors"))
+        self._output, self._errors = files
         self._told, told = os.pipe()
         request = {"arguments": arguments, "environment": dict(environment), "directory": str(Path.cwd())}
         socket.send_fds(_forking(), [json.dumps(request).encode()], (self._output, self._errors, told))

@@ -7,7 +7,6 @@ import datetime
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from cryptography import x509
 from lab.ports import reserve
 from tests.pods.table import OWN, PASSWORD
+from tests.support.forked import Forked
 from tests.support.waiting import until
 from tests.webhook.clusters import PROBED, Admission, plain_pod
 
@@ -172,14 +172,14 @@ class Replica:
             "log-level": "debug",
             **options,
         }
-        self._command = [sys.executable, "-m", "transom", "webhook", *(f"--{flag}={value}" for flag, value in flags.items())]
+        self._arguments = ("webhook", *(f"--{flag}={value}" for flag, value in flags.items()))
         self._home = str(plane.directory)
-        self.process: asyncio.subprocess.Process | None = None
+        self.process: Forked | None = None
 
     async def __aenter__(self) -> "Replica":
         with self.log.open("wb") as log:
             environ = {"PATH": os.defpath, "HOME": self._home}
-            self.process = await asyncio.create_subprocess_exec(*self._command, stdout=log, stderr=log, env=environ)
+            self.process = Forked(*self._arguments, environment=environ, log=log)
         await until(lambda: '"serving"' in self.log.read_text())
         return self
 

@@ -115,7 +115,7 @@ async def test_clusters_pods_hosts_and_certificates_go_on(management: Management
 async def test_a_process_names_them_and_stays_within_its_memory(management: Management) -> None:
     await post_all(management, "before")
     await management.settings()
-    async with Program(management) as program:
+    async with Program(management, forked=False) as program:
         await management.cluster("good-before")
         await management.until_data("Secret", "good-before-systemd-proxy", "shell", "HTTP_PROXY")
         await post_all(management, "later")
