@@ -65,7 +65,7 @@ def shell(home: Path, line: str, **more: str) -> tuple[int, str]:
     """Exit code of a line, or of several, and all that was said; `more` is added to the environment."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.defpath))
     environment = {"PATH": path, "HOME": str(home), "COLUMNS": "120", "LANG": "C.UTF-8"}
-    # a quarter of what starts of kubectl and Helm cost is looking for garbage
+    # a quarter of what a start of kubectl costs is looking for garbage
     environment |= {"GOGC": "off"} | more
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", line],
