@@ -27,12 +27,15 @@ def written(made: Recipe, directory: Path) -> Path:
 
 def packer(*arguments: str, directory: Path) -> str:
     """What it says; it is started in another directory than the template's."""
-    home = {"HOME": str(directory), "PACKER_PLUGIN_PATH": str(directory / "plugins"), "CHECKPOINT_DISABLE": "1"}
-    # it starts six of itself, and a quarter of what they cost is looking for garbage
-    home["GOGC"] = "off"
-    done = subprocess.run(
-        [build.program(build.PACKER), *arguments], cwd="/", env=home, capture_output=True, text=True, check=False, timeout=300
-    )
+    environment = {
+        "HOME": str(directory),
+        "PACKER_PLUGIN_PATH": str(directory / "plugins"),
+        "CHECKPOINT_DISABLE": "1",
+        # it starts six of itself, and a quarter of what they cost is looking for garbage
+        "GOGC": "off",
+    }
+    command = [build.program(build.PACKER), *arguments]
+    done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False, timeout=300)
     return done.stdout + done.stderr
 
 

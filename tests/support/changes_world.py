@@ -368,10 +368,7 @@ class ChangesWorld(HostsWorld):
                 self.turns.judge(upgrade, case, msgspec.structs.replace(one.target, egress=egress), found, self.leadership)
         elif found.error is None and not found.plan and self.upgrade.has[name] == self.upgrade.want:
             upgrade = await self.upgrade.rollouts.meet(one.target, self.digest)
-            if name in upgrade.changed:
-                self.turns.judge(upgrade, case, one.target, found, self.leadership)
-            else:
-                upgrade.come_out(name, "right")
+            self.turns.judge_found(upgrade, case, one.target, found, self.leadership)
         if rollout.rollout.over:
             self.passed = _proxy(one.target)
         node = self._node(name)

@@ -27,8 +27,7 @@ class Forked:
 
     def __init__(self, *arguments: str, environment: Mapping[str, str], log: BinaryIO | None = None) -> None:
         """Output and errors go into `log`, where it is given."""
-        files = (os.dup(log.fileno()), os.dup(log.fileno())) if log else (os.memfd_create("output"), os.memfd_create("errors"))
-        self._output, self._errors = files
+        self._output, self._errors = (os.dup(log.fileno()) if log else os.memfd_create(name) for name in ("output", "errors"))
         self._told, told = os.pipe()
         request = {"arguments": arguments, "environment": dict(environment), "directory": str(Path.cwd())}
         socket.send_fds(_forking(), [json.dumps(request).encode()], (self._output, self._errors, told))

@@ -64,9 +64,8 @@ def run_by(test: str) -> tuple[Block, ...]:
 def shell(home: Path, line: str, **more: str) -> tuple[int, str]:
     """Exit code of a line, or of several, and all that was said; `more` is added to the environment."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.defpath))
-    environment = {"PATH": path, "HOME": str(home), "COLUMNS": "120", "LANG": "C.UTF-8"}
     # a quarter of what a start of kubectl costs is looking for garbage
-    environment |= {"GOGC": "off"} | more
+    environment = {"PATH": path, "HOME": str(home), "COLUMNS": "120", "LANG": "C.UTF-8", "GOGC": "off"} | more
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", line],
         cwd=home,

@@ -29,8 +29,8 @@ SERVERS = ("control_plane", "management_plane", "management", "machine")
 LONG = 20.0
 """Seconds: a test of that length may go to another worker than its file."""
 SHORT = 1.0
-SHARE = 0.6
-"""Of what a worker has to do: what shares a server is as long at most, for each part starts a server of its own."""
+GROUP_SHARE = 0.6
+"""Of what one worker has to do, a group is at most: each part of what shares a server starts a server of its own."""
 GUESS, GUESS_LAB = 0.1, 3.0
 WAITING = 0.25
 """What share of a test with real parts beside it uses a core, as a guess."""
@@ -78,7 +78,7 @@ def plan(tests: Sequence[Planned], workers: int) -> list[Group]:
         alone = test.seconds >= LONG and not test.server and not test.shares
         name = test.server or (test.name if alone else test.file)
         groups.setdefault(name, Group(name)).tests.append(test)
-    limit = max(LONG, sum(test.seconds for test in tests) / workers * SHARE)
+    limit = max(LONG, sum(test.seconds for test in tests) / workers * GROUP_SHARE)
     parts = [part for group in groups.values() for part in _divided(group, limit)]
     long = [group for group in parts if group.seconds >= LONG]
     short = sorted((group for group in parts if group.seconds < SHORT), key=lambda group: group.seconds)

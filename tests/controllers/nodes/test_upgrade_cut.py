@@ -1,14 +1,16 @@
 """The operator that upgrades nodes is killed, or frozen past its lease: the next one goes on, and nothing is done twice."""
 
 import asyncio
+import contextlib
 import signal
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 from tests.support.operator.clusters import Cluster
-from tests.support.operator.gate import gate_to
+from tests.support.operator.gate import Gate, gate_to
 from tests.support.operator.kubelets import Kubelets
 from tests.support.operator.programs import Program
 from tests.support.operator.replicas import changes, generation, on_host, replica, writes
@@ -45,6 +47,16 @@ async def at_three_steps(cluster: Cluster, kubelets: Kubelets, hosts: list[Host]
     await cluster.until("win-1", Configured="False/Draining")
     await cluster.until("win-2", Configured="False/WaitingForNode")
     await until(lambda: hosts[3].faults.disk_delay > 0)
+
+
+@contextlib.asynccontextmanager
+async def gated(cluster: Cluster, **options: str) -> AsyncIterator[tuple[Gate, Program]]:
+    """A process behind a gate, with an administrator's rights."""
+    plane = cluster.control_plane
+    async with gate_to(plane.url, plane.directory) as gate:
+        kubeconfig = plane.user_kubeconfig(f"{cluster.namespace}-gated", plane.admin_token, server=gate.url)
+        async with Program(cluster, "first", kubeconfig, **options) as program:
+            yield gate, program
 
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])
@@ -102,25 +114,22 @@ async def test_killed_between_two_requests(cluster: Cluster, kubelets: Kubelets,
     (host,) = await nodes(cluster, kubelets, payload, 1)
     name, starts, old = host.name.lower(), len(host.starts("kubelet")), host.files.read(PROGRAM)
     await kubelets.pod("web", name)
-    plane = cluster.control_plane
-    async with gate_to(plane.url, plane.directory) as gate:
-        kubeconfig = plane.user_kubeconfig(f"{cluster.namespace}-gated", plane.admin_token, server=gate.url)
-        async with Program(cluster, "first", kubeconfig, payload=str(newer)) as program:
-            patches = 0
+    async with gated(cluster, payload=str(newer)) as (gate, program):
+        patches = 0
 
-            def kill(request: web.Request) -> web.Response | None:
-                nonlocal patches
-                # cordoned, empty, what is installed, and given back
-                patches += (request.method, request.path) == ("PATCH", f"/api/v1/nodes/{name}")
-                drains = request.query.get("fieldSelector") == f"spec.nodeName={name}"
-                if drains if step == "cordoned" else patches == 4:
-                    program.signal(signal.SIGKILL)
-                    return web.Response(status=503)
-                return None
+        def kill(request: web.Request) -> web.Response | None:
+            nonlocal patches
+            # cordoned, empty, what is installed, and given back
+            patches += (request.method, request.path) == ("PATCH", f"/api/v1/nodes/{name}")
+            drains = request.query.get("fieldSelector") == f"spec.nodeName={name}"
+            if drains if step == "cordoned" else patches == 4:
+                program.signal(signal.SIGKILL)
+                return web.Response(status=503)
+            return None
 
-            gate.answer = kill
-            async with asyncio.timeout(PATIENCE):
-                await program.process.wait()
+        gate.answer = kill
+        async with asyncio.timeout(PATIENCE):
+            await program.process.wait()
     node = await kubelets.node(name)
     assert node["spec"]["unschedulable"]
     assert node["metadata"]["annotations"]["transom.dev/cordoned"] == "upgrade"
@@ -144,28 +153,25 @@ async def test_killed_before_it_said_that_the_first_one_has_passed(
     for number, host in enumerate(hosts):
         await kubelets.pod(f"held-{number}", host.name.lower(), app="web")
     await kubelets.budget(0)
-    plane, options = cluster.control_plane, {"payload": str(newer), "max-unavailable": "2"}
-    async with gate_to(plane.url, plane.directory) as gate:
-        kubeconfig = plane.user_kubeconfig(f"{cluster.namespace}-gated", plane.admin_token, server=gate.url)
-        async with Program(cluster, "first", kubeconfig, **options) as program:
-            await until(lambda: len(kubelets.order) == 1)
-            (name,) = kubelets.order
-            first = numbers[name]
-            patches = 0
+    async with gated(cluster, payload=str(newer), **{"max-unavailable": "2"}) as (gate, program):
+        await until(lambda: len(kubelets.order) == 1)
+        (name,) = kubelets.order
+        first = numbers[name]
+        patches = 0
 
-            def kill(request: web.Request) -> web.Response | None:
-                nonlocal patches
-                # empty, what is installed, and given back
-                patches += (request.method, request.path) == ("PATCH", f"/api/v1/nodes/{name}")
-                if patches < 3 or not request.path.endswith(f"/windowsinstances/win-{first}/status"):
-                    return None
-                program.signal(signal.SIGKILL)
-                return web.Response(status=503)
+        def kill(request: web.Request) -> web.Response | None:
+            nonlocal patches
+            # empty, what is installed, and given back
+            patches += (request.method, request.path) == ("PATCH", f"/api/v1/nodes/{name}")
+            if patches < 3 or not request.path.endswith(f"/windowsinstances/win-{first}/status"):
+                return None
+            program.signal(signal.SIGKILL)
+            return web.Response(status=503)
 
-            gate.answer = kill
-            await kubelets.budget(1)
-            async with asyncio.timeout(PATIENCE):
-                await program.process.wait()
+        gate.answer = kill
+        await kubelets.budget(1)
+        async with asyncio.timeout(PATIENCE):
+            await program.process.wait()
     assert not (await kubelets.node(name))["spec"].get("unschedulable")
     await cluster.delete(LEASES, "transom")
     async with cluster.operator(payload=newer, pace=QUICK, max_unavailable=2):

@@ -149,11 +149,7 @@ class WorkerNode:
             turns.judge(upgrade, case, got, found, on.leadership)
         elif not self.emptied and _is_as_asked_for(found):
             upgrade = await nodes.upgrades.meet(target, turns.digest(on.leadership))
-            if target.instance.name in upgrade.changed | upgrade.rollout.working:
-                # it failed once the version was on it, or nobody has said yet what came of it, and it is well now
-                turns.judge(upgrade, case, target, found, on.leadership)
-            else:
-                upgrade.come_out(target.instance.name, "right")
+            turns.judge_found(upgrade, case, target, found, on.leadership)
 
     async def conclude(self, case: InstanceView, found: PassResult, done: Done, leadership: Leadership) -> Done:
         """What is there, and what is not yet: of the payload, of the Node, and of the way back to taking pods."""

@@ -168,6 +168,19 @@ class HostTurns:
             task = self._listening[key, rollout] = asyncio.create_task(listening)
             task.add_done_callback(lambda _: self._listening.pop((key, rollout), None))
 
+    def judge_found(
+        self, rollout: OpenRollout, case: InstanceView, target: Target, found: PassResult, leadership: Leadership
+    ) -> None:
+        """A host was found as the change asks, by a pass that was not made for the change: that proves nothing for others.
+
+        One that was begun, and of which nobody has said yet what came of it, is judged, and so is one that has failed with it.
+        """
+        name = target.instance.name
+        if name in rollout.changed or name in rollout.rollout.working:
+            self.judge(rollout, case, target, found, leadership)
+        else:
+            rollout.come_out(name, "right")
+
     async def conclude(self, case: InstanceView) -> None:
         """The pass has ended, and will write the status: where others wait for the kubelet it does so a moment later.
 
