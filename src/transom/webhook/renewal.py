@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Mapping
 from datetime import datetime
@@ -117,6 +118,15 @@ def _secrets(data: Mapping[str, str]) -> dict[str, Secret]:
     return {name: Secret(text) for name, text in data.items()}
 
 
+def main() -> None:
+    """The process. One whose server was killed has nobody to answer, and nothing to say in its log."""
+    asked = sys.stdin.buffer.read()
+    if not asked:
+        return
+    answer = msgspec.json.encode(carry_out(msgspec.json.decode(asked, type=Order)))
+    with contextlib.suppress(BrokenPipeError), sys.stdout.buffer as output:
+        output.write(answer)
+
+
 if __name__ == "__main__":
-    order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
-    sys.stdout.buffer.write(msgspec.json.encode(carry_out(order)))
+    main()
