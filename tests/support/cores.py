@@ -4,6 +4,9 @@ A worker mostly waits for a process that it has started, or that for it. On one 
 which sleeps, on a virtual machine ten times as much (`benchmarks/tests.md`). So the kernel may not choose, and what a worker
 has started moves with it. A cgroup knows what that is (version 2, cgroups(7)): children are in it whatever their parents and
 environment became. Where no cgroup can be made, workers stay where they began.
+
+Each has a session of its own: the kernel gives each session that wants a core the same share of it (autogroups, sched(7)), and
+what compiles beside the tests is one session; all workers were another.
 """
 
 import contextlib
@@ -48,8 +51,12 @@ def group_of_run() -> Path | None:
 
 
 def join(workerid: str, group: Path | None) -> None:
-    """Keep this worker, and all that it will start, on one core, in a cgroup below that of the run where there is one."""
+    """Keep this worker, and all that it will start, on one core, in a cgroup below that of the run where there is one.
+
+    A terminal's Ctrl-C does not come here any more.
+    """
     core = first_core(workerid)
+    os.setsid()
     if group is not None:
         own = group / workerid
         own.mkdir()

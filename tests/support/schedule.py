@@ -5,11 +5,13 @@ whole groups to workers; a worker gets its next group when the last test of its 
 group.
 """
 
+import contextlib
 import json
 import math
 import os
 import random
 import shutil
+import signal
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -182,6 +184,11 @@ class Schedule:
         self._control_planes += output.get(_CONTROL_PLANES, 0)
         self._cpu |= output.get(_CPU, {})
 
+    def pytest_keyboard_interrupt(self) -> None:
+        for file in self._plan_file.parent.glob("*.pid"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(file.read_text()), signal.SIGINT)
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._control_planes:
             terminalreporter.write_line(f"{self._control_planes} control planes were started")
@@ -253,8 +260,11 @@ class Worker:
     """The plugin of a worker: its core, and what its tests use."""
 
     def __init__(self, config: Any) -> None:
-        workerid, group = config.workerinput["workerid"], config.workerinput["schedule"]["group"]
+        workerid, schedule = config.workerinput["workerid"], config.workerinput["schedule"]
+        group = schedule["group"]
         join(workerid, Path(group) if group else None)
+        # by it the controller passes Ctrl-C on
+        Path(schedule["plan"]).with_name(f"{workerid}.pid").write_text(str(os.getpid()))
         self._group = Path(group, workerid) if group else None
         self._output: dict[str, Any] = config.workeroutput
         self._cpu: dict[str, float] = {}

@@ -1,10 +1,13 @@
 """The order of tests: whole, shared servers once, the longest first, nobody alone at the end. Servers end with their tests."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.schedule import LONG, SHORT, Planned, drawn, next_group, plan
@@ -133,3 +136,43 @@ def test_a_server_ends_with_the_last_test_in_turn_that_uses_it(tmp_path: Path):
         *("what depends on it down", "control plane down", "test 5", "machine down", "test 6"),
         *("machine up", "test 7", "machine down", "cheap down"),
     ]
+
+
+WORKERS = """
+import signal
+from tests.support.schedule import Schedule, Worker
+
+# what a shell starts in the background ignores it
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def pytest_configure(config):
+    config.pluginmanager.register(Worker(config) if hasattr(config, "workerinput") else Schedule())
+"""
+ASLEEP = """
+import os, time
+from pathlib import Path
+
+def test_asleep():
+    assert os.getsid(0) == os.getpid()
+    Path("begun").touch()
+    try:
+        time.sleep(4)
+        Path("slept").touch()
+    finally:
+        Path("ended").touch()
+"""
+
+
+def test_ctrl_c_reaches_workers_at_once(tmp_path: Path):
+    (tmp_path / "conftest.py").write_text(WORKERS)
+    (tmp_path / "test_asleep.py").write_text(ASLEEP)
+    command = [sys.executable, "-m", "pytest", "-q", "-n1", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "XDG_CACHE_HOME": str(tmp_path)}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as run:
+        while not (tmp_path / "begun").exists() and run.poll() is None:
+            time.sleep(0.05)
+        run.send_signal(signal.SIGINT)
+        said, _ = run.communicate()
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, said
+    assert (tmp_path / "ended").exists()
+    assert not (tmp_path / "slept").exists()
