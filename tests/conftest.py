@@ -61,7 +61,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     # what was imported and collected stays to the end: each collection of garbage would go through all of it
-    gc.collect()
     gc.freeze()
     gc.enable()
 
