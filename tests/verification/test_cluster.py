@@ -75,7 +75,7 @@ async def test_each_check_on_an_api_server_alone_is_as_the_table_says(control_pl
     assert {one.id: one.verdict for one in found} == TABLE["API server"].checks
     assert [one.id for one in found] == [one.id for one in CLAIMS]
     assert told == list(found)
-    assert not [one.seen for one in found if "forbidden" in one.seen or "403" in one.seen]
+    assert not [one.seen for one in found if "forbidden" in one.seen or "HTTP 403" in one.seen]
 
 
 class Interrupted(Client):
