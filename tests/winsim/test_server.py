@@ -191,7 +191,7 @@ async def test_what_is_open_is_shared(simulator: Simulator, host: Host, first: s
 
 
 async def test_a_virus_scanner_reads_what_was_written(simulator: Simulator, host: Host) -> None:
-    host.scan(20)
+    host.scan(3600)
     async with connected(simulator, host) as connection, connection.start_sftp_client() as sftp:
         await sftp.mkdir("C:/d")
         async with sftp.open("C:/d/f", "wb") as file:
@@ -208,9 +208,13 @@ async def test_a_virus_scanner_reads_what_was_written(simulator: Simulator, host
                 await request
         assert await connection.run(r"cmd.exe /d /c type C:\d\f", check=True)
         await connection.run(r"cmd.exe /d /c echo b>>C:\d\f", check=True)
-        await until(lambda: host.files.file(r"C:\d\f").holds == 0, every=0.01)
-        await sftp.rename("C:/d", "C:/e")
-        assert host.files.read(r"C:\e\f") == b"ab\r\n"
+        assert host.files.read(r"C:\d\f") == b"ab\r\n"
+        host.scan(20)
+        await sftp.mkdir("C:/e")
+        await connection.run(r"cmd.exe /d /c echo c>C:\e\f", check=True)
+        await until(lambda: host.files.file(r"C:\e\f").holds == 0, every=0.01)
+        await sftp.rename("C:/e", "C:/g")
+        assert host.files.read(r"C:\g\f") == b"c\r\n"
 
 
 async def test_a_slow_disk_answers_in_order(simulator: Simulator, host: Host) -> None:
