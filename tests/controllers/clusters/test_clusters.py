@@ -298,7 +298,12 @@ async def test_apps_that_ask_get_references_and_keep_their_values_objects(manage
         await management.client.delete(EGRESS_PROXIES, "cluster")
         await management.until_objects(("ConfigMap", VALUES), ("Secret", VALUES))
         assert await management.data("Secret", VALUES) == {"values": "{}\n"}
-        assert "proxy" not in str(await management.data("ConfigMap", VALUES))
+
+        # the ConfigMap, which names the Secrets, is written last
+        async def without_proxy() -> bool:
+            return "proxy" not in str(await management.data("ConfigMap", VALUES))
+
+        await management.until(without_proxy)
         # nobody asks any more: the references go, and then the objects
         for name in ("empty", "half"):
             await management.merge("App", name, {"metadata": {"labels": {"transom.dev/inject": None}}}, management.org)
