@@ -21,6 +21,12 @@ EVERY = 1.0
 """Seconds between two looks."""
 APART = 0.3
 """Two cores are out of balance if their idle shares are that far apart."""
+SLACK = 5_000_000
+"""Nanoseconds by which a timer may be late (PR_SET_TIMERSLACK(2const)); 50,000 elsewhere.
+
+Each program in Go has a thread that looks after the others every 20 µs while one works, for 1 ms, and then ever less often:
+more than half of all switches while kube-apiserver answers (`benchmarks/tests.md`).
+"""
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -53,7 +59,7 @@ def group_of_run() -> Path | None:
 def join(workerid: str, group: Path | None) -> None:
     """Keep this worker, and all that it will start, on one core, in a cgroup below that of the run where there is one.
 
-    A terminal's Ctrl-C does not come here any more.
+    Their timers have `SLACK`. A terminal's Ctrl-C does not come here any more.
     """
     core = first_core(workerid)
     os.setsid()
@@ -62,6 +68,7 @@ def join(workerid: str, group: Path | None) -> None:
         own.mkdir()
         (own / "cgroup.procs").write_text("0")
     os.sched_setaffinity(0, {core})
+    Path("/proc/self/timerslack_ns").write_text(str(SLACK))
 
 
 def used(group: Path | None) -> float:

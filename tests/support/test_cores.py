@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cores import APART, Balance, Look, first_core, group_of_run, move
+from tests.support.cores import APART, SLACK, Balance, Look, first_core, group_of_run, move
 
 ROWS = [
     # idle shares, what the workers used, where they are, who goes where
@@ -90,6 +90,7 @@ def test_what_a_worker_started_moves_with_it_and_ends_with_the_run():
         assert worker.stdin and worker.stdout
         # without its environment, and its parent has ended
         child = int(worker.stdout.readline())
+        assert int(Path(f"/proc/{child}/timerslack_ns").read_text()) == SLACK
         for core in range(os.cpu_count() or 1):
             balance.send("gw0", core)
             assert [os.sched_getaffinity(process) for process in (worker.pid, child)] == [{core}, {core}]
