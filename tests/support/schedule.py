@@ -6,6 +6,7 @@ group.
 """
 
 import contextlib
+import importlib
 import json
 import math
 import os
@@ -21,7 +22,7 @@ from typing import Any
 
 import pytest
 from lab.control_plane import ControlPlane
-from tests.support.cores import Balance, group_of_run, join, used
+from tests.support.cores import Balance, group_of_run, join, number_of, used
 from xdist.scheduler import LoadScopeScheduling
 
 from lab import cache
@@ -268,6 +269,20 @@ class Worker:
         self._group = Path(group, workerid) if group else None
         self._output: dict[str, Any] = config.workeroutput
         self._cpu: dict[str, float] = {}
+        self._begins = number_of(workerid) / config.workerinput["workercount"]
+
+    def pytest_collectstart(self, collector: pytest.Collector) -> None:
+        """Import the files, each worker from another one on: in a fresh clone the first to come to each compiles it."""
+        if not isinstance(collector, pytest.Session):
+            return
+        paths = [Path(argument.partition("::")[0]).absolute() for argument in collector.config.args]
+        found = (path.rglob("test_*.py") if path.is_dir() else [path] for path in paths)
+        files = sorted({file for some in found for file in some})
+        first = int(len(files) * self._begins)
+        for file in [*files[first:], *files[:first]]:
+            # what cannot be imported is told when it is collected
+            with contextlib.suppress(Exception):
+                importlib.import_module(".".join(file.relative_to(collector.config.rootpath).with_suffix("").parts))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
