@@ -280,8 +280,8 @@ class Worker:
         files = sorted({file for some in found for file in some})
         first = int(len(files) * self._begins)
         for file in [*files[first:], *files[:first]]:
-            # what cannot be imported is told when it is collected
-            with contextlib.suppress(Exception):
+            # what cannot be imported, or skips itself, is told when it is collected
+            with contextlib.suppress(Exception, pytest.skip.Exception):
                 importlib.import_module(".".join(file.relative_to(collector.config.rootpath).with_suffix("").parts))
 
     @pytest.hookimpl(wrapper=True)
