@@ -21,7 +21,7 @@ EVERY = 1.0
 """Seconds between two looks."""
 APART = 0.3
 """Two cores are out of balance if their idle shares are that far apart."""
-SLACK = 5_000_000
+SLACK = 20_000_000
 """Nanoseconds by which a timer may be late (PR_SET_TIMERSLACK(2const)); 50,000 elsewhere.
 
 Each program in Go has a thread that looks after the others every 20 µs while one works, for 1 ms, and then ever less often:
