@@ -277,7 +277,7 @@ async def test_honest_hosts_join_whatever_is_between(cluster: Cluster, payload: 
         assert command is not None and f"--node-ip={node_address} " in command.text()
         await certified(cluster, "win-1", host, () if way == "by name" else (node_address,))
         await registered(cluster, host, addresses=[node_address], **SUBNET)
-        await cluster.until("win-1", NodeReady="True/KubeletReady", Configured="True/UpToDate")
+        await joined(cluster, "win-1", host)
         status = await cluster.status("win-1")
         assert (status["nodeName"], status["nodeProof"]) == (node_of(host), "Certificate")
         assert status["nodeUID"] == (await whole(cluster, node_of(host)))["metadata"]["uid"]
@@ -300,7 +300,7 @@ async def test_a_node_that_was_deleted_comes_back_and_nobody_takes_its_place(clu
         await until(lambda: host.files.exists(BOOTSTRAP))
         await certified(cluster, "win-1", host, (host.address,), "again")
         await registered(cluster, host, **SUBNET)
-        await cluster.until("win-1", NodeReady="True/KubeletReady", Configured="True/UpToDate")
+        await joined(cluster, "win-1", host)
         assert (await cluster.status("win-1"))["nodeUID"] not in (first, other["metadata"]["uid"])
 
 
@@ -508,7 +508,18 @@ async def joins(cluster: Cluster, name: str, host: Host) -> None:
     await cluster.until(name, NodeReady="False/Registering")
     await certified(cluster, name, host, (host.address,))
     await registered(cluster, host, **SUBNET)
+    await joined(cluster, name, host)
+
+
+async def joined(cluster: Cluster, name: str, host: Host) -> None:
+    """Its Node is Ready, and recorded: the record is a write of its own, a moment before or after."""
     await cluster.until(name, NodeReady="True/KubeletReady", Configured="True/UpToDate")
+    uid = (await whole(cluster, node_of(host)))["metadata"]["uid"]
+
+    async def recorded() -> bool:
+        return (await cluster.status(name)).get("nodeUID") == uid
+
+    await until(recorded)
 
 
 async def touch(cluster: Cluster, name: str) -> None:
