@@ -153,6 +153,8 @@ class ControlPlane:
         self.programs = kubernetes.binaries()
         """The directory that kubectl and the servers are in."""
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._asking: set[subprocess.Popen[str]] = set()
+        """Each kubectl that runs, in whatever thread."""
         self.port, self._etcd_port, self._peer_port = (reserve(address) for _ in range(3))
         self.admin_token = secrets.token_hex(16)
         self.kubeconfig = self.directory / "admin.kubeconfig"
@@ -202,6 +204,9 @@ class ControlPlane:
 
     def stop(self) -> None:
         """End every process that was started; remove the directory where it was made here."""
+        for asking in list(self._asking):
+            # it would ask for minutes where nobody is any more
+            asking.kill()
         for name in reversed(list(self._processes)):
             self.kill(name)
         self._connections.close()
@@ -319,10 +324,17 @@ class ControlPlane:
         command = [str(self.programs / "kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments]
         # a quarter of what a start costs is looking for garbage
         environment = self._environment() | {"GOGC": "off"}
-        done = subprocess.run(command, input=input, env=environment, capture_output=True, text=True, check=False)
-        if check and done.returncode != 0:
-            raise ControlPlaneError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
-        return done.stdout
+        given, pipe = None if input is None else subprocess.PIPE, subprocess.PIPE
+        with subprocess.Popen(command, stdin=given, stdout=pipe, stderr=pipe, env=environment, text=True) as asking:
+            self._asking.add(asking)
+            try:
+                said, trouble = asking.communicate(input)
+            finally:
+                asking.kill()
+                self._asking.discard(asking)
+        if check and asking.returncode != 0:
+            raise ControlPlaneError(f"kubectl {' '.join(arguments)}: {trouble.strip()}")
+        return said
 
     def apply(self, objects: Sequence[dict[str, Any]]) -> None:
         """Apply objects as the administrator. Raises ControlPlaneError."""

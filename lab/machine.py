@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import select
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from lab import build, cache, template, wine
+from lab.claim import claim
 from lab.place import Place, loopback
 from lab.ssh import SSH
 
@@ -299,17 +297,7 @@ def _new_directory(name: str) -> tuple[Path, IO[str]]:
     """A directory for a machine and the lock that says that somebody operates it. Machines without an operator go."""
     machines = cache.directory() / "machines"
     machines.mkdir(exist_ok=True)
-    with cache.locked("machines"):
-        for directory in machines.iterdir():
-            # FileNotFoundError: its operator is destroying it right now
-            with suppress(BlockingIOError, FileNotFoundError), (directory / "lock").open("a") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                wine.kill(directory / "prefix")
-                shutil.rmtree(directory, ignore_errors=True)
-        own = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=machines))
-        held = (own / "lock").open("w")
-        fcntl.flock(held, fcntl.LOCK_EX)
-        return own, held
+    return claim(machines, f"{name}-", "*", lambda directory: wine.kill(directory / "prefix"))
 
 
 def _recorded(line: dict[str, Any]) -> Recorded:

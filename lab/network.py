@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import signal
 import socket
@@ -13,6 +14,9 @@ from pathlib import Path
 from lab.place import Place, loopback
 
 PROXY_NAME = "proxy.corp.example"
+_SETTINGS = Path("/etc/netns")
+_LINKS = Path("/sys/class/net")
+_OURS = re.compile(r"tlab(?P<number>[0-9]+)(-[0-9]+)?")
 _NETWORKS = 200
 _FIRST_HOST = 11
 
@@ -67,7 +71,7 @@ class Network:
         host = _FIRST_HOST + len(self._namespaces)
         namespace = f"{self._bridge}-{host}"
         outer, inner, address = _outer(self._bridge, host), "eth0", f"10.203.{self._number}.{host}"
-        settings = Path("/etc/netns") / namespace
+        settings = _SETTINGS / namespace
         settings.mkdir(parents=True, exist_ok=True)
         (settings / "nsswitch.conf").write_text("hosts: files\n")
         (settings / "hosts").write_text(f"127.0.0.1 localhost\n{self.address} {PROXY_NAME}\n")
@@ -98,17 +102,32 @@ class Network:
         containers too, and it goes with this process.
         """
         for number in range(_NETWORKS):
-            claim = socket.socket(socket.AF_UNIX)
-            try:
-                claim.bind(f"\0transom-lab/network/{number}")
-            except OSError as error:
-                claim.close()
-                if error.errno != errno.EADDRINUSE:
-                    raise
-                continue
-            self._claim = claim
-            return number
+            if claim := _claim(number):
+                self._claim = claim
+                return number
         raise NetworkError("all networks of the lab are in use")
+
+
+def sweep() -> None:
+    """Remove the networks of processes that were killed."""
+    names = [path.name for place in (_LINKS, _SETTINGS) for path in place.glob("tlab*")]
+    for number in {int(found["number"]) for name in names if (found := _OURS.fullmatch(name))}:
+        if claim := _claim(number):
+            with claim:
+                _remove(number)
+
+
+def _claim(number: int) -> socket.socket | None:
+    """What says that the network of this number is somebody's; None where it is another process's."""
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0transom-lab/network/{number}")
+    except OSError as error:
+        claim.close()
+        if error.errno != errno.EADDRINUSE:
+            raise
+        return None
+    return claim
 
 
 def _permitted() -> bool:
@@ -127,7 +146,7 @@ def _permitted() -> bool:
 def _remove(number: int) -> None:
     """Remove a network, whole or in part; also one whose process was killed."""
     bridge = f"tlab{number}"
-    for settings in Path("/etc/netns").glob(f"{bridge}-*"):
+    for settings in _SETTINGS.glob(f"{bridge}-*"):
         namespace = settings.name
         pids = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=False).stdout.split()
         for pid in pids:

@@ -1,11 +1,14 @@
 """A server that several tests share is as it was after each."""
 
 import json
+import socket
 import urllib.error
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
-from lab.control_plane import ControlPlane, Moment
+from lab.control_plane import ControlPlane, ControlPlaneError, Moment
 from lab.objects import DEFINITIONS
 from tests.support.operator.foreign import definition
 
@@ -53,3 +56,21 @@ def test_a_moment_within_a_line_that_is_being_written(control_plane: ControlPlan
     for moment in began, within:
         found = [one["requestURI"] for one in control_plane.audit(moment)]
         assert "/version?of=after" in found and "/version?of=before" not in found
+
+
+def test_a_kubectl_that_waits_ends_with_its_control_plane(tmp_path: Path) -> None:
+    plane = ControlPlane(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor() as threads:
+        silent.settimeout(30)
+        cluster = {"name": "silent", "cluster": {"server": f"https://127.0.0.1:{silent.getsockname()[1]}"}}
+        user = {"name": "somebody", "user": {"token": "none"}}
+        context = {"name": "silent", "context": {"cluster": "silent", "user": "somebody"}}
+        known = {"clusters": [cluster], "users": [user], "contexts": [context], "current-context": "silent"}
+        plane.kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **known}))
+        asked = threads.submit(plane.kubectl, "get", "pods")
+        connection, _ = silent.accept()
+        with connection:
+            assert not asked.done()
+            plane.stop()
+            with pytest.raises(ControlPlaneError, match="kubectl get pods"):
+                asked.result(timeout=30)

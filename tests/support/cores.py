@@ -27,6 +27,8 @@ SLACK = 20_000_000
 Each program in Go has a thread that looks after the others every 20 µs while one works, for 1 ms, and then ever less often:
 more than half of all switches while kube-apiserver answers (`benchmarks/tests.md`).
 """
+GRACE = 5.0
+"""Seconds in which what was started ends by itself once its worker has ended: with a killed runc its container would stay."""
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -114,12 +116,14 @@ class Balance(threading.Thread):
         self.moves = 0
 
     def end(self) -> None:
-        """Stop, kill what has outlived its worker, and remove the cgroups."""
+        """Stop, kill what outlives its worker for more than `GRACE`, and remove the cgroups."""
         self._ended.set()
         self.join()
+        until = time.monotonic() + GRACE
         for own in [path for path in self.group.iterdir() if path.is_dir()]:
-            (own / "cgroup.kill").write_text("1")
             while "populated 1" in (own / "cgroup.events").read_text():
+                if time.monotonic() > until:
+                    (own / "cgroup.kill").write_text("1")
                 time.sleep(0.02)
             own.rmdir()
         self.group.rmdir()

@@ -21,11 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab.claim import claim
 from lab.control_plane import ControlPlane
 from tests.support.cores import Balance, group_of_run, join, number_of, used
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import NodeManager
 
-from lab import cache
+from lab import cache, network
 
 SERVERS = ("control_plane", "management_plane", "management", "machine")
 """Fixtures of the session that cost seconds of CPU to start."""
@@ -37,6 +39,9 @@ GROUP_SHARE = 0.6
 GUESS, GUESS_LAB = 0.1, 3.0
 WAITING = 0.25
 """What share of a test with real parts beside it uses a core, as a guess."""
+ENDING = 60
+"""Seconds that workers have after Ctrl-C to end what their tests began; xdist gives them 10, too few for some stories."""
+_OWN = "transom-tests-"
 _TIMES = "times.json"
 _CONTROL_PLANES = "control_planes"
 _CPU = "cpu"
@@ -157,8 +162,17 @@ class Schedule:
     """The plugin of pytest: tells the workers what is known, and learns from their reports."""
 
     def __init__(self) -> None:
-        self._plan_file = Path(tempfile.mkdtemp(prefix="transom-tests-")) / "plan.json"
+        NodeManager.EXIT_TIMEOUT = ENDING
+        place = Path(tempfile.gettempdir())
+        self._directory, self._claim = claim(place, _OWN, f"{_OWN}*")
+        # squid and others give root's rights up
+        self._directory.chmod(0o711)
+        self._plan_file = self._directory / "plan.json"
+        # what a worker that is killed leaves goes with it; what pytest gives tests stays for people
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(place))
+        os.environ["TMPDIR"] = tempfile.tempdir = str(self._directory)
         self._balance: Balance | None = None
+        self._terminal: pytest.TerminalReporter | None = None
         self._known = times()
         self._measured: dict[str, float] = defaultdict(float)
         self._cpu: dict[str, float] = {}
@@ -166,6 +180,7 @@ class Schedule:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
+        self._terminal = node.config.pluginmanager.get_plugin("terminalreporter")
         if self._balance is None and (group := group_of_run()) is not None:
             self._balance = Balance(group)
             self._balance.start()
@@ -186,6 +201,8 @@ class Schedule:
         self._cpu |= output.get(_CPU, {})
 
     def pytest_keyboard_interrupt(self) -> None:
+        if self._terminal:
+            self._terminal.write_line(f"what the tests began is ended, within {ENDING} s; once more Ctrl-C kills it")
         for file in self._plan_file.parent.glob("*.pid"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(file.read_text()), signal.SIGINT)
@@ -202,11 +219,16 @@ class Schedule:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         # xdist has ended the workers before
-        shutil.rmtree(self._plan_file.parent, ignore_errors=True)
-        if self._balance:
-            self._balance.end()
         if self._cpu:
             remember({name: (self._measured[name], cpu) for name, cpu in self._cpu.items()})
+
+    def pytest_unconfigure(self) -> None:
+        # also where the end of the session was interrupted
+        if self._balance:
+            self._balance.end()
+        network.sweep()
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._claim.close()
 
 
 def times() -> dict[str, tuple[float, float]]:

@@ -149,30 +149,43 @@ def pytest_configure(config):
     config.pluginmanager.register(Worker(config) if hasattr(config, "workerinput") else Schedule())
 """
 ASLEEP = """
-import os, time
+import os, tempfile, time
 from pathlib import Path
 
 def test_asleep():
     assert os.getsid(0) == os.getpid()
+    Path("made").write_text(tempfile.mkdtemp())
     Path("begun").touch()
     try:
         time.sleep(4)
         Path("slept").touch()
     finally:
+        Path("ending").touch()
+        time.sleep(float(os.environ["ENDING"]))
         Path("ended").touch()
 """
 
 
-def test_ctrl_c_reaches_workers_at_once(tmp_path: Path):
+@pytest.mark.parametrize("presses", [1, 2])
+def test_ctrl_c_reaches_workers_at_once_and_leaves_nothing(tmp_path: Path, presses: int) -> None:
     (tmp_path / "conftest.py").write_text(WORKERS)
     (tmp_path / "test_asleep.py").write_text(ASLEEP)
     command = [sys.executable, "-m", "pytest", "-q", "-n1", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "XDG_CACHE_HOME": str(tmp_path)}
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as run:
-        while not (tmp_path / "begun").exists() and run.poll() is None:
-            time.sleep(0.05)
-        run.send_signal(signal.SIGINT)
+    mine = {
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "XDG_CACHE_HOME": str(tmp_path),
+        "ENDING": "0" if presses == 1 else "40",
+    }
+    with subprocess.Popen(command, cwd=tmp_path, env={**os.environ, **mine}, stdout=subprocess.PIPE, text=True) as run:
+        for sign in ("begun", "ending")[:presses]:
+            while not (tmp_path / sign).exists() and run.poll() is None:
+                time.sleep(0.05)
+            run.send_signal(signal.SIGINT)
         said, _ = run.communicate()
-    assert run.returncode == pytest.ExitCode.INTERRUPTED, said
-    assert (tmp_path / "ended").exists()
+    assert run.returncode == (pytest.ExitCode.INTERRUPTED if presses == 1 else -signal.SIGINT), said
+    assert "once more Ctrl-C kills it" in said
+    assert (tmp_path / "ended").exists() is (presses == 1)
     assert not (tmp_path / "slept").exists()
+    made = Path((tmp_path / "made").read_text())
+    assert made.parent.name.startswith("transom-tests-")
+    assert not made.parent.exists()

@@ -1,0 +1,35 @@
+"""A directory that one process uses and says so by a lock: what one that was killed has left goes when the next one comes."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from lab import cache
+
+
+def claim(parent: Path, prefix: str, others: str, end: Callable[[Path], None] = lambda _: None) -> tuple[Path, IO[str]]:
+    """A new directory, and the lock that says that somebody uses it, which goes with this process.
+
+    Args:
+        parent: where it is made.
+        prefix: what its name begins with.
+        others: a pattern of names; those that nobody uses any more are removed.
+        end: is called before with each of these, for what still runs in it.
+    """
+    with cache.locked(parent.name):
+        for directory in parent.glob(others):
+            # FileNotFoundError: its owner is removing it right now
+            with suppress(BlockingIOError, FileNotFoundError), (directory / "lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                end(directory)
+                shutil.rmtree(directory, ignore_errors=True)
+        own = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        held = (own / "lock").open("w")
+        fcntl.flock(held, fcntl.LOCK_EX)
+        return own, held
