@@ -203,7 +203,7 @@ class Schedule:
     def pytest_keyboard_interrupt(self) -> None:
         if self._terminal:
             self._terminal.write_line(f"what the tests began is ended, within {ENDING} s; once more Ctrl-C kills it")
-        for file in self._plan_file.parent.glob("*.pid"):
+        for file in self._directory.glob("*.pid"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(file.read_text()), signal.SIGINT)
 
