@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -19,16 +20,19 @@ def claim(parent: Path, prefix: str, others: str, end: Callable[[Path], None] = 
     Args:
         parent: where it is made.
         prefix: what its name begins with.
-        others: a pattern of names; those that nobody uses any more are removed.
+        others: a pattern of names; those of this user that nobody uses any more are removed.
         end: is called before with each of these, for what still runs in it.
     """
-    with cache.locked(parent.name):
+    with cache.locked("claims"):
         for directory in parent.glob(others):
             # FileNotFoundError: its owner is removing it right now
-            with suppress(BlockingIOError, FileNotFoundError), (directory / "lock").open("a") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                end(directory)
-                shutil.rmtree(directory, ignore_errors=True)
+            with suppress(BlockingIOError, FileNotFoundError):
+                if directory.stat().st_uid != os.geteuid():
+                    continue
+                with (directory / "lock").open("a") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    end(directory)
+                    shutil.rmtree(directory, ignore_errors=True)
         own = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         held = (own / "lock").open("w")
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -330,6 +330,7 @@ class ControlPlane:
             try:
                 said, trouble = asking.communicate(input)
             finally:
+                # Ctrl-C would wait for its answer
                 asking.kill()
                 self._asking.discard(asking)
         if check and asking.returncode != 0:

@@ -96,11 +96,7 @@ class Network:
             self._claim = None
 
     def _reserve(self) -> int:
-        """A number that nobody uses.
-
-        The claim on it is an abstract socket (unix(7)): its name is known wherever the bridge is seen, from other roots and
-        containers too, and it goes with this process.
-        """
+        """A number that nobody uses."""
         for number in range(_NETWORKS):
             if claim := _claim(number):
                 self._claim = claim
@@ -118,7 +114,11 @@ def sweep() -> None:
 
 
 def _claim(number: int) -> socket.socket | None:
-    """What says that the network of this number is somebody's; None where it is another process's."""
+    """What says that the network of this number is this process's; None where it is another's.
+
+    It is an abstract socket (unix(7)): its name is known wherever the bridge is seen, from other roots and containers too, and
+    it goes with this process.
+    """
     claim = socket.socket(socket.AF_UNIX)
     try:
         claim.bind(f"\0transom-lab/network/{number}")
